@@ -2,6 +2,12 @@
 
 Anybody may write a note of any kind, and no note is ever taken back. So an adapter that took any
 note of its kind for its own could never read a session with such a note again.
+
+Deleting through an adapter hides: a rewind to the start, and a note that begins a new epoch.
+
+The messages leave the view with the rewind. Notes are never rewound, so an adapter that keeps facts
+in notes reads only those behind `epoch`. Nothing is destroyed (only `Store.purge` does that), and
+the id can be used again.
 """
 
 from collections.abc import Callable, Mapping, Sequence

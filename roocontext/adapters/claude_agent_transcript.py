@@ -2,6 +2,12 @@
 
 The importer decides that from a whole file. Here a record is placed by those before it: a message
 that hangs on another one than the newest is a branch, and a rewind goes there first.
+
+What rewinds have taken back of a transcript of the Claude Agent SDK.
+
+The program keeps all branches of its conversation, and goes on behind the newest entry. A rewind of
+the adapter's own leads from one branch to another, and takes nothing back. After a rewind of
+anybody else, the transcript is what was live at the entry that it names: the program resumes there.
 """
 
 from bisect import bisect_right

@@ -3,6 +3,8 @@
 What the session shows and the conversations begin alike, as a rule: then the rest is appended. If
 not, the session is rewound to where they do. What a graph removes from the start or the middle, and
 puts a summary there or nothing, is hidden by a summary or a marker.
+
+The notes that hold the checkpoints of a LangGraph thread, and none that somebody else wrote.
 """
 
 from collections.abc import Mapping, Sequence

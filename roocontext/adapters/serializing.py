@@ -1,6 +1,10 @@
 """What is nested too deep for a framework's own serializer is refused by one error of ours.
 
 The serializers of pydantic and of LangGraph end at about 255 levels. The store itself takes 500.
+
+The sessions of a framework, which are found by their metadata.
+
+One clear error if a framework is missing, or is a version without what an adapter needs.
 """
 
 from collections.abc import Iterator, Mapping

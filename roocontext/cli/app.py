@@ -1,4 +1,10 @@
-"""Runs one command: collects the commands, and turns errors into exit codes."""
+"""Runs one command: collects the commands, and turns errors into exit codes.
+
+The library's warnings: at most one line on stderr, after the answer.
+
+They are kept until then. A line in the middle of a command would drown its answer, and where the
+reader of stderr has gone, it would end the command before it has done anything.
+"""
 
 import logging
 import os

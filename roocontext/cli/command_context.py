@@ -3,6 +3,8 @@
 A command is a function whose first argument is a `CommandContext`; typer reads the others as its
 arguments and options. It makes an answer, which is the document that `--json` prints, and passes
 it to `show` with the function that draws it. A command that returns False ends with exit code 1.
+
+Progress bars for long operations, on stderr and in a terminal only.
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""The commands as a group: listed under headings, and found by names that people try first."""
+"""The commands as a group: listed under headings, and found by names that people try first.
+
+What `roocontext` prints without a command: the few that people need, and where the rest is.
+"""
 
 from typing import TYPE_CHECKING, Any
 

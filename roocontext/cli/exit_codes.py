@@ -2,6 +2,11 @@
 
 A line never contains content: errors carry numbers and ids only. Where an error advises a call of
 the library, the line names a command instead.
+
+Ctrl-C ends a command at once, whatever it waits in: a lock, a driver, a long count.
+
+Ending the process without any cleaning up is safe: each commit is atomic. Python runs signal
+handlers only between its own steps, so a thread listens as well.
 """
 
 import os

@@ -1,4 +1,17 @@
-"""The arguments and options that more than one command has."""
+"""The arguments and options that more than one command has.
+
+Following a session: rows are shown as they are written, until an interrupt or a closed pipe.
+
+`--where KEY=VALUE`: which sessions, by the strings of their metadata.
+
+Entries as people name them on the command line: by number, `last`, a time, or a message's id.
+
+Refuses a model whose context window is not known: a guess would cut the session to nothing.
+
+Points of a session as people write them: an entry's number, a message's id, or a time.
+
+A time without a zone is local, as on all screens. A date without a time is its midnight.
+"""
 
 import sys
 import time

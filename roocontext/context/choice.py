@@ -3,6 +3,8 @@
 A run of `manage` with a law-keeping policy ends within the limits or in a refusal, no matter what
 the policy answers, unless the answer is final. A compat policy does what its program does, and may
 end over the limits.
+
+The situation that a plan would leave behind, without committing it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

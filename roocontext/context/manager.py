@@ -2,6 +2,8 @@
 
 Both managers drive the same runs. A manager holds no session, no lock and no state of a session, so
 one serves any number of sessions, and another process continues where this one ended.
+
+What both managers have: the settings, and the runs that they drive.
 """
 
 import logging

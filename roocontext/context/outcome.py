@@ -1,4 +1,7 @@
-"""What a run of the manager did, with its numbers."""
+"""What a run of the manager did, with its numbers.
+
+What a run writes into the log beside its plans: numbers, names and ids, never content.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field

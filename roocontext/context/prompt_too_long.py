@@ -1,4 +1,10 @@
-"""Reads a provider's refusal of a request that is too long, and how much of it must go."""
+"""Reads a provider's refusal of a request that is too long, and how much of it must go.
+
+How often a refused request was cut since the model last replied.
+
+Each cut leaves a note that names that reply, so that another manager or process counts on from
+there. Notes of other replies do not count: after a rewind the request is another one.
+"""
 
 import re
 from collections.abc import Iterable, Iterator

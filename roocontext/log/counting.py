@@ -1,4 +1,11 @@
-"""The protocol of token counters, their registry, and the one that needs no model: bytes."""
+"""The protocol of token counters, their registry, and the one that needs no model: bytes.
+
+What providers reported for the calls of a session: data that the store and the sums share.
+
+What a request may cost: tokens, and beside them bytes and images, which providers limit too.
+
+What the table of models says about a model that the log has to know.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass

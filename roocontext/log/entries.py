@@ -3,6 +3,12 @@
 An entry never changes. Entries with `details` are the control rows. What they hide, clear or take
 back, and their position in the view, are fixed at commit. Everything else (tags, spans, the view)
 is derived from them.
+
+Messages that quote older messages: which entries they quote is in their `extra`.
+
+An answer to a recall tool repeats the words of messages that the model no longer sees. If one of
+these is redacted, the answers that quote it have to be found. And a search that found the answers
+too would show the same words again and again.
 """
 
 from collections.abc import Iterable, Sequence

@@ -4,6 +4,12 @@ Only this module decides what belongs together. A result answers the latest earl
 that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
 is answered first. A row that names the call it answers, by entry and number, is not matched by its
 id. Messages are given as their reader shows them: Anthropic's role and blocks.
+
+Which messages are left to look at when it is asked what a plan would separate.
+
+Nearly every tool call is answered by the very next messages. Such an exchange is settled: its
+results take all of its calls and nothing else. So none of its messages has a partner elsewhere, and
+without it all other results still answer the same calls.
 """
 
 from bisect import bisect_left

@@ -2,6 +2,8 @@
 
 A plan is made from a view and names the version of that view. It changes nothing until it is
 committed, when `check_plan` checks it again under the lock.
+
+What a committed plan did.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

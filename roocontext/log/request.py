@@ -1,4 +1,9 @@
-"""A request for the model's turn: what goes into the SDK's call, and which entry it read up to."""
+"""A request for the model's turn: what goes into the SDK's call, and which entry it read up to.
+
+The frame of a session's requests: the system prompt and the tools that are sent with them.
+
+It is recorded as the agent gave it, before any form converts it or marks it for a cache.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

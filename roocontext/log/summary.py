@@ -1,4 +1,20 @@
-"""The request from a policy to a summariser, and the answer: data that both sides share."""
+"""The request from a policy to a summariser, and the answer: data that both sides share.
+
+The first prompt of a session: what a list shows of a session that has no title.
+
+It is the beginning of the first message that a person wrote: one with text, and without results
+of tools, so that the large contents of an agent's loop are not read for it. A rewind does not
+change it. A redacted message is none, so that after a redaction
+the next message counts.
+
+Agents put texts of their own into the user's messages. What a person typed of such a message is in
+its `extra`, if the agent or an importer has put it there.
+
+What a summary says of the entries it hides, if the model has the tools to read them.
+
+The line is for the model that sees the summary. The next summariser must not see it: the range in
+it would be wrong, and it would be counted as a fact of the conversation.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

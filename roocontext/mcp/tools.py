@@ -1,4 +1,7 @@
-"""What a client can ask for: each tool answers with a document, as `--json` prints it."""
+"""What a client can ask for: each tool answers with a document, as `--json` prints it.
+
+Documents as the text of an answer: JSON that any client can read, and not too much of it.
+"""
 
 import json
 import re

@@ -1,4 +1,10 @@
-"""Builds plans with their counts from the rows to hide and the rows that replace them."""
+"""Builds plans with their counts from the rows to hide and the rows that replace them.
+
+Which rows stay: the newest parts that fit, and what must stay regardless of its age.
+
+A part is a tuple of rows that stay or leave together, held ones apart. Parts are given oldest
+first, no group is in two of them, and the last one always stays.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -1,4 +1,11 @@
-"""What a policy is given: the live messages with their sizes and tags, and the limits."""
+"""What a policy is given: the live messages with their sizes and tags, and the limits.
+
+What a policy is, and what it answers.
+
+A policy is pure: it is given a situation and answers with data. It never calls a summariser, reads
+a clock or uses a store. If a model must be asked, the policy returns the request, together with the
+function that makes a plan of the answer.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,7 @@
-"""The definitions of the tools, as each provider takes them."""
+"""The definitions of the tools, as each provider takes them.
+
+What a model asks for: its arguments, checked. An error tells it what is wrong.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime

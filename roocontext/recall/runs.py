@@ -2,6 +2,8 @@
 
 The model reaches the session's own messages and those of its descendants, never those of its
 parent. It never reaches what was redacted, and what was rewound only if it asks.
+
+Answers the calls of the recall tools: for Session, and for AsyncSession.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,9 @@
-"""The messages of a session: the effective history, the audit, the difference of two views."""
+"""The messages of a session: the effective history, the audit, the difference of two views.
+
+Who speaks in a message: its role, or the tools whose outputs it holds.
+
+Providers send the outputs of tools in messages of the user. People want to tell these from prompts.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime

@@ -4,6 +4,8 @@ A session is named by its id or the beginning of it, or else by the part of its 
 or the beginning of that; `last` is the one with the newest entry, and `last~1` the one before it.
 Text after `=` is taken as the whole id. An entry is named by its
 number, a time, or a message's id; `last` is the newest one that is no note.
+
+Numbers and sizes as people read them.
 """
 
 import re

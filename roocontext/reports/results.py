@@ -1,6 +1,10 @@
 """What commands have done: the documents that differ from the library's own receipts.
 
 The library's values `Receipt` and `Head` are documents as they are.
+
+Backups: a copy of an SQLite database, or the command that copies a PostgreSQL database.
+
+What verifying sessions found.
 """
 
 from typing import TYPE_CHECKING

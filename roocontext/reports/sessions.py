@@ -1,4 +1,7 @@
-"""The list of sessions, and the sizes of one session or of all."""
+"""The list of sessions, and the sizes of one session or of all.
+
+Which of a session's messages or entries are shown, and in which order.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""The tokens of messages by role and by tool, and what the model calls have cost."""
+"""The tokens of messages by role and by tool, and what the model calls have cost.
+
+What the model calls of many sessions have cost: by day, by model or by session.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

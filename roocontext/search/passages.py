@@ -1,4 +1,7 @@
-"""The text of a message that can be searched: words, and the inputs and outputs of tools."""
+"""The text of a message that can be searched: words, and the inputs and outputs of tools.
+
+The stretch of a text that shows best what was found, with the hits marked.
+"""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

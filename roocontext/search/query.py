@@ -4,6 +4,20 @@ A query is words, separated by spaces, all of which a message has to hold. Words
 marks have to follow each other. A word or phrase that ends in `*` is a beginning. Signs directly
 before or after a word, as in `.NET` and `C++`, belong to it. Everything else is plain text: there
 is no other operator, and no query is an error.
+
+The terms that a text is indexed by.
+
+Each part of a run, and each whole run; each character of a script without spaces, and each two
+that are neighbours; each symbol. Of the parts of a word, such as `foo_bar.py`, each two neighbours
+too: so an index finds it without reading all that has a `foo` and a `bar`.
+
+The smallest units of a text: parts of words, characters of scripts without spaces, symbols.
+
+A run is a stretch of letters and digits. Its parts begin where an identifier's words begin:
+`HTTPServer` is `http` and `server`. Underscores and punctuation separate runs. A character of a
+script that is written without spaces is a part of its own, and so is a symbol.
+
+Folding keeps the length of a text, so that an offset in the folded text is one in the text.
 """
 
 import re

@@ -1,6 +1,8 @@
 """The protocol of a summariser, and the wrapper that makes one of any function.
 
 A summariser returns a summary or raises SummaryFailed. It raises nothing else.
+
+A summariser that asks a second one when the first fails, and keeps what the failure cost.
 """
 
 import asyncio

@@ -2,6 +2,13 @@
 
 Every block except thinking is shown by at least one line. Long arguments and outputs are cut in the
 middle; the words of people and models are never cut. No JSON makes this module fail.
+
+Shortening of texts to a weight that approximates tokens.
+
+Weights replace token counts where no tokeniser is available: a token is three ASCII characters, or
+three quarters of a character of any other script. Prose and code have more characters to a token;
+long digests and emoji have fewer. Cuts fall between characters, and the text that replaces the cut
+says how many characters were left out.
 """
 
 import json

@@ -1,4 +1,10 @@
-"""Lossless content: what comes back is what was appended, types and order of keys included."""
+"""Lossless content: what comes back is what was appended, types and order of keys included.
+
+Hostile content: JSON that agents really send and that stores change without a word.
+
+Each case is a value that a tool was called with, or a block. A case that a store refuses with an
+error is not lost; one that comes back different is.
+"""
 
 from collections.abc import Callable, Mapping
 from itertools import islice

@@ -1,4 +1,7 @@
-"""Running the checks over a store, and the report."""
+"""Running the checks over a store, and the report.
+
+The checks as the methods of a test class, for pytest; pytest itself is not needed here.
+"""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence

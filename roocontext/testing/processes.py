@@ -2,6 +2,10 @@
 
 A nursery is one process that has imported the store's driver and forks for each writer, so that a
 framework that takes seconds to import is imported once.
+
+The process that forks for each writer.
+
+It opens no store itself, because no connection survives a fork.
 """
 
 import atexit

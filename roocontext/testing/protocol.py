@@ -2,6 +2,10 @@
 
 A driver is a thin class around a store that has these methods. It is one writer's access to one
 session, so two drivers opened on the same place and session are two writers.
+
+What a check comes to, and the exceptions by which it says so.
+
+Messages that the checks write, and how two of them are compared.
 """
 
 import json

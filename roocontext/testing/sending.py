@@ -1,4 +1,10 @@
-"""Valid views: what a model would be sent obeys the rules of its provider."""
+"""Valid views: what a model would be sent obeys the rules of its provider.
+
+What providers refuse, as far as a store decides it.
+
+These rules are fewer than those of `roocontext.log.forms`, and were written apart from them: a
+suite that asked the library's own code would not find its errors.
+"""
 
 from collections.abc import Sequence
 from typing import Any

@@ -3,6 +3,8 @@
 The caller's number takes precedence, then the environment, then limits.toml, then its default. An
 invalid value logs a warning and the next source is used: a mistyped variable must not stop an
 agent. Nothing is cached between calls, so a changed environment takes effect at once.
+
+Model names: `us.anthropic.claude-opus-4-6-v1:0` belongs to the family `claude`.
 """
 
 import logging

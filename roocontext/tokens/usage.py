@@ -1,4 +1,13 @@
-"""The usage that a provider reports for a call, and the drift of our estimates from it."""
+"""The usage that a provider reports for a call, and the drift of our estimates from it.
+
+The parts of a message that are counted: the texts that the model reads, and the images.
+
+All our own counters read every format in this way. An unknown block is counted as its JSON, which
+is more than the model sees. Too high an estimate condenses the context early, while too low a one
+makes the provider refuse the request.
+
+What one message costs in tokens, bytes and images.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -3,6 +3,11 @@
 The agent is a script, everything else is real: it reads and edits files in a folder of its own and
 runs commands there, the session is in a real store, and the manager decides when something must
 leave the view. It needs neither a key nor a network.
+
+The agent of the demo: its story, and the folder in which it works.
+
+The story is `demo_data/story.toml`. The tools are real: files are written, read and changed, and
+commands are run.
 """
 
 import io

@@ -1,4 +1,7 @@
-"""What commands have done or found, in one or two lines each."""
+"""What commands have done or found, in one or two lines each.
+
+What an import has found, and what an export has written.
+"""
 
 from typing import TYPE_CHECKING
 

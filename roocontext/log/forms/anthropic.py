@@ -3,6 +3,21 @@
 The list begins with the user and alternates. Each tool call is answered, and its result comes
 directly after it. No message is empty, and thinking is sent byte-exact or not at all. No repair
 puts anything before thinking: the provider compares it with what was sent before it.
+
+Anthropic's cache breakpoints, at most four in a request, tools and system included.
+
+An agent may set its own marks, and an agent that marks each message that it stores soon has more
+than four. Then the newest are sent. A mark is no content, so a prefix without it is the same.
+
+A mark of one hour must come ahead of all that last five minutes (documented), in the order of
+tools, system and messages. What is ahead of such a mark is cached for an hour with it in any case,
+so a mark there becomes one of an hour too.
+
+The short path for histories in which nothing needs a repair.
+
+Nearly every history is of this kind, and the general path takes several times as long as reading
+the view. This path accepts only histories that the general path would not change; a test compares
+the two on random histories.
 """
 
 import re

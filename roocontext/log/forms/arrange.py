@@ -5,6 +5,20 @@ missing one is made, and one without a call becomes a text that quotes it. Decis
 depend on later rows as little as possible, because providers cache prefixes.
 
 Parts of one stored row are sent in the order in which the provider sent them.
+
+Tools that Anthropic runs itself: a call and its result are sent together or not at all.
+
+The result is in the same reply, or in a later one of the same turn of the model: after a pause, or
+after results that the call itself asked the agent for. Only the last turn may still wait for it.
+
+Turns that alternate and begin with the user, for the providers that require it.
+
+The user message after an assistant message that comes last in a request.
+
+Thinking that is bound to what was sent before it.
+
+Anthropic's newer models refuse a thinking block behind another prefix than the one it was made for:
+other messages, another system prompt or other tools. `binds_thinking` says which models do.
 """
 
 import re

@@ -1,4 +1,9 @@
-"""Outgoing rows as parts: blocks of the row's reading, or pieces as stored."""
+"""Outgoing rows as parts: blocks of the row's reading, or pieces as stored.
+
+Anthropic's own rules for a block, beyond those that hold for every provider.
+
+The fixed texts that forms add. They depend only on what they quote.
+"""
 
 import json
 from collections.abc import Collection, Iterator, Sequence

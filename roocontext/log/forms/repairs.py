@@ -1,4 +1,9 @@
-"""The repairs of outgoing messages."""
+"""The repairs of outgoing messages.
+
+Which model's thinking a request may contain.
+
+What a form is.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -2,6 +2,13 @@
 
 A definition in the form's own shape is sent unchanged. Of a function, the name, description and
 schema are converted. A tool that another provider runs itself is refused by name.
+
+The schemas of tools: what Gemini calls differently, and what OpenAI's strict mode asks for.
+
+Tool ids and names that a provider accepts.
+
+The first use of a valid id is kept. Any other id becomes a hash of the id and its place, so two
+never collide and later rows never change what was sent before.
 """
 
 import re

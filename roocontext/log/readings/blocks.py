@@ -1,4 +1,9 @@
-"""Making and searching Anthropic's blocks, in which every format is shown."""
+"""Making and searching Anthropic's blocks, in which every format is shown.
+
+The checks of readers. Each error names the path and never quotes the content.
+
+The protocol of a format's reader.
+"""
 
 import json
 import re

@@ -1,6 +1,11 @@
 """Gemini CLI's compression as the program runs it: the attempt and how the outcome is judged.
 
 The recorded version is 0.21. Statuses are recorded by name, because their numbers changed later.
+
+Contents: a session as Gemini CLI stores it, which contents it sends, and where it cuts.
+
+A content is a role and parts. Rows of other formats are converted to contents. The program's
+decisions here depend on the length of a content's JSON as JavaScript measures it.
 """
 
 from collections.abc import Sequence

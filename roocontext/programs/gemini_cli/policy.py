@@ -4,6 +4,10 @@
 rows, never pins or waiting calls, and only if the summary is not empty and makes the context
 smaller. `gemini-upstream` does what the recorded program does. It differs in two points: it keeps
 pins, and it refuses an empty summary, because no store could hold one.
+
+The program's prompt for a summary, in our own words.
+
+Gemini CLI's event of a compression, made from ours.
 """
 
 from collections.abc import Callable, Sequence

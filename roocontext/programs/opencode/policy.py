@@ -5,6 +5,10 @@ A question of the user and the assistant's answer, the summary, hide everything 
 visible rows, and never pins, waiting calls or the user's messages since the assistant last did
 anything. `opencode-upstream` does what the program does: it hides those messages too, and clears
 outputs that are already hidden.
+
+The program's prompt for a summary, in our own words.
+
+OpenCode's event of a compaction, made from ours.
 """
 
 from abc import ABC, abstractmethod

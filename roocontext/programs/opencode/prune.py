@@ -4,6 +4,10 @@ The walk skips the newest turns and then the newest outputs up to `protect` toke
 are cleared if they are worth more than `minimum` tokens together. A summary, or an output that is
 already cleared, ends the walk. Outputs of spared tools are ignored, and so are those of tools that
 failed or have not answered.
+
+OpenCode's overflow rule: the tokens that a call used, compared with the model's context.
+
+OpenCode's estimate of a text: its UTF-16 length divided by four.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

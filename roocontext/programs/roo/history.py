@@ -2,6 +2,12 @@
 
 The tag names the summary or marker that replaces the message. Everything here takes such a list
 and returns another; a message that does not change is the same object in both.
+
+How Roo Code truncates: which messages it treats as visible, and which of those it tags.
+
+It looks only at truncation tags. Messages hidden by a condensation count as visible and are hidden
+a second time. So a truncation after a condensation may remove nothing from the view, or it may
+remove the summary while the messages behind it stay hidden. Both defects are reproduced.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

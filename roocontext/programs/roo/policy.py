@@ -3,6 +3,10 @@
 Both condense above a threshold, and truncate if condensing is off or fails. They show the live rows
 to the program's logic as its own list of messages, do what it does to that list, defects included,
 and turn the result into a plan. The one exception: pinned rows are never hidden.
+
+The program's prompt for a summary, in our own words.
+
+Roo Code's messages about the context, made from our events.
 """
 
 import logging

@@ -3,6 +3,8 @@
 What is counted and kept is the message as it was written, and once it is cleared, as it is shown
 then, under a name that says what is cleared. Nothing is counted within a transaction: a counter may
 take its time.
+
+What the view would cost if the newest summary, marker or clearing were uncovered.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

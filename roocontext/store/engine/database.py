@@ -1,6 +1,8 @@
 """One database: its connections, its transactions, and running them again.
 
 Idle connections wait on a stack; there are never more of them than there were threads at once.
+
+SQLAlchemy's own connection over one of the driver, for code that looks at the schema.
 """
 
 import random

@@ -1,4 +1,9 @@
-"""What a request for the model's turn is made of, as it is at one moment."""
+"""What a request for the model's turn is made of, as it is at one moment.
+
+The model of the newest reply, to which the next request is assumed to go.
+
+The reply may be hidden: what a model is sent does not decide which model it is.
+"""
 
 from collections.abc import Iterable
 

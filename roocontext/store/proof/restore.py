@@ -2,6 +2,8 @@
 
 Restoring is the only way into a log past its own operations. So nothing is believed: every hash,
 place and content is checked, and the transaction only commits a log that `verify` accepts.
+
+Entries from an iterator, in a temporary file: a transaction may have to read them again.
 """
 
 import pickle

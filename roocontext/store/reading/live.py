@@ -1,6 +1,10 @@
 """Every live message with its tags, hidden ones too: the view of a program that keeps one list.
 
 What an uncovering took back is not among them.
+
+The messages of a session as they were written, whatever hides them now.
+
+Messages by the agent's own ids. An agent may give the same id to several messages.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,10 @@
 
 A note is chained like any entry, but no model sees it and no rewind takes it back. Among notes of
 the same kind and target, the newest counts.
+
+Notes found by what their writer named: the request that wrote them, or the beginning of a kind.
+
+An adapter that keeps facts in notes finds one of many by either, and reads no others.
 """
 
 from collections.abc import Mapping, Sequence

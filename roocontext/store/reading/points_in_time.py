@@ -2,6 +2,8 @@
 
 Each entry has the latest time at which a message or control row happened so far, which never goes
 back. Times of recording may: once one of a session has, they are read in order of `seq`.
+
+Points in time: the seq that a seq or a datetime names, and the head of a session at a seq.
 """
 
 from collections.abc import Callable, Sequence

@@ -2,6 +2,8 @@
 
 A fork holds the entries of its origin. What these cost was paid there, so only the entries after
 the newest origin note are looked at.
+
+The calls of models: what the provider reported for each, and what we had estimated.
 """
 
 from collections import defaultdict

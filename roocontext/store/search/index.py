@@ -6,6 +6,8 @@ is read by the search itself. The terms only say which messages to read: no answ
 A session is `unindexed` whenever its log may go beyond its mark (0046). Each append sets that.
 `_settle` alone takes it back, and `_drop` sets it before it deletes a mark. The reverse does no
 harm: some are `unindexed` although they have no more to index.
+
+How each engine is asked for terms: FTS5 on SQLite, full text search on PostgreSQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

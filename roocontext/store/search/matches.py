@@ -1,4 +1,7 @@
-"""Messages that answer a search, verified by their stored text, and what became of each."""
+"""Messages that answer a search, verified by their stored text, and what became of each.
+
+Which messages may hold the words of a query, newest or oldest first.
+"""
 
 import json
 from bisect import bisect_right

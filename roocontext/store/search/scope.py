@@ -1,4 +1,7 @@
-"""What is searched for, and in which sessions."""
+"""What is searched for, and in which sessions.
+
+The content of a stored message, for its text to be searched.
+"""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,7 @@
-"""Sessions: create, find, list, count. Nothing here reads content."""
+"""Sessions: create, find, list, count. Nothing here reads content.
+
+The outline of a session: its control rows and the parts between them. No content is read.
+"""
 
 from bisect import bisect_right
 from collections.abc import Sequence

@@ -2,6 +2,10 @@
 
 Everything that is ever written to a log goes through `write`, except a single message: see
 `single`.
+
+The first prompt, which is kept on the session's row for lists.
+
+It is a function of the log. The append that writes it keeps it, later ones find it there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""What the checks of a plan know of a session."""
+"""What the checks of a plan know of a session.
+
+No plan separates a tool call from its result, or hides what belongs to a pinned message.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""The only ways to erase content: redact one message or purge one session. Both are audited."""
+"""The only ways to erase content: redact one message or purge one session. Both are audited.
+
+Who quotes a message: the answers to recall tools, and the summaries that were made of it.
+"""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,10 @@
-"""New sessions: created empty, or as a copy of another one."""
+"""New sessions: created empty, or as a copy of another one.
+
+Fork: copy a session up to an entry, verbatim, into a session of its own.
+
+Seqs, client ids and hashes are copied, so the prefix proves where it came from; no link remains,
+and a purge of the origin does not hurt the fork.
+"""
 
 from collections.abc import Sequence
 

@@ -2,6 +2,10 @@
 
 A note is chained like any entry, but no model sees it, no rewind takes it back, and writing one
 conflicts with no other writer. Among notes of the same kind and target, the newest counts.
+
+The index of metadata: the top-level strings of each session's newest metadata.
+
+A cache: it is a function of the newest metadata note, and is written in the note's transaction.
 """
 
 from collections.abc import Mapping

@@ -2,6 +2,8 @@
 
 A rewind is an entry like any other. It means: from here on the session is as it was right after
 entry `to`. So an undo is a rewind to just before a rewind, and an undo can be undone too.
+
+Finds the entry that a rewind names: by its seq, a message's id, or a time.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,10 @@
-"""The agent's tool calls, one line each: the call, its outcome, and the error if it failed."""
+"""The agent's tool calls, one line each: the call, its outcome, and the error if it failed.
+
+Which files a tool call touches, and how, judged by the tool's name and arguments.
+
+Agents name tools and arguments differently. So this looks at the words in the name, the usual keys
+for a path, the headers of patches, and the first words of shell commands.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,6 +3,12 @@
 A section is quoted text or a list with one line per entry. So no quoted text can look like a
 heading, and a rendered outline can be parsed again. Every section is bounded: however often
 outlines are merged, the result stays within the bounds.
+
+Chooses which entries of an outline fit, the most important first.
+
+The goal and the user's last words come first, cut if necessary. Every section has a step. The n-th
+most important entry of a section is chosen before the m-th of another if n times the first step is
+less than m times the second. So no section crowds out the others.
 """
 
 import re
