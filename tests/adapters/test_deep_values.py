@@ -171,7 +171,7 @@ def test_deep_values(run_over, place):
         if refused is not None:
             assert levels > 240
             assert "nested deeper" in str(refused)
-            assert refused.path.count("<0>") > 20
+            assert refused.path.count("<0>") > 5  # the rest is left out
             assert run_over(stored) == before
         else:
             assert levels < 500

@@ -1,6 +1,6 @@
 """SQLite and PostgreSQL: how to reach them, and all that differs between them.
 
-Only `single` and `view_now` know the engines too: an append and the view have a leaf for each. The
+Only `append_one` and `view_current` know the engines too: an append and the view have a leaf for each. The
 drivers stay in autocommit, and transactions are begun and ended explicitly: a writer begins with
 `BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
 """

@@ -1,7 +1,7 @@
 """Writing entries: take the next seq, chain the hash, keep the running totals.
 
 Everything that is ever written to a log goes through `write`, except a single message: see
-`single`.
+`append_one`.
 
 The first prompt, which is kept on the session's row for lists.
 
