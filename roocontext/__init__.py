@@ -193,7 +193,7 @@ _LAZY = {
     "roocontext.store.writing.erase": "Purged Redacted",
     "roocontext.store.writing.items": "Describe NewNote Pin Rename Rewind Unpin",
     "roocontext.store.reading.live": "LiveMessage Original",
-    "roocontext.store.writing.notes": "Note",
+    "roocontext.store.reading.notes": "Note",
     "roocontext.store.sessions.sessions": "ControlEntry Outline SessionInfo Stats",
     "roocontext.store.sessions.overview": "LastCall SessionOverview",
     "roocontext.store.counting.count": "Restorable",

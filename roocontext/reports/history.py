@@ -68,8 +68,8 @@ _NEAR = 10
 class MessageRow(Document):
     """A message as the model sees it: cleared blocks hold their placeholder.
 
-    `speaker` is its role, or `tool` if it holds nothing but outputs of tools. `tools` names the
-    tool of each output.
+    Of the cleared blocks that are `shortened`, the head and the tail stay. `speaker` is its role,
+    or `tool` if it holds nothing but outputs of tools. `tools` names the tool of each output.
     """
 
     seq: int
@@ -85,6 +85,7 @@ class MessageRow(Document):
     message_id: str | None
     compaction_id: str | None
     cleared: list[int]
+    shortened: list[int]
 
 
 class Shown(Document):
@@ -289,11 +290,13 @@ def _named_rows(chat: "Session", messages: Sequence["Message"], as_of: int) -> l
 
 def message_row(message: "Message", speakers: Speakers) -> MessageRow:
     """A message of a view. The speakers know what came before it."""
-    row = as_json(message)
+    row = {
+        **as_json(message),
+        "happened_at": message.happened_at,
+        "shortened": [part.block for part in message.shortened],
+    }
     speaker, tools = speakers.named(row["role"], row["content"], row["format"])
-    return MessageRow.model_construct(
-        **row, happened_at=message.happened_at, speaker=speaker, tools=tools
-    )
+    return MessageRow.model_construct(**row, speaker=speaker, tools=tools)
 
 
 def hider_row(hider: "Hider") -> HiderRow:

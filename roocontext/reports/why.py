@@ -16,8 +16,9 @@ class Reason(Document):
     """An entry that hides, clears or takes back another, and how that is reversed.
 
     `text` is that of a summary or marker, which the model sees instead; `policy` made it. `trigger`
-    is manual, auto, or what the agent recorded. The entry is reversed by uncovering entry
-    `uncover`, or else by a rewind to entry `rewind_to`, the last one before it.
+    is manual, auto, or what the agent recorded. A clearing that is `partial` leaves the head and
+    the tail of the output. The entry is reversed by uncovering entry `uncover`, or else by a rewind
+    to entry `rewind_to`, the last one before it.
     """
 
     seq: int
@@ -27,6 +28,7 @@ class Reason(Document):
     trigger: Text | None
     policy: Text | None
     text: Text | None
+    partial: bool
     uncover: int | None
     rewind_to: int | None
 
@@ -83,6 +85,7 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
             trigger=hider.trigger,
             policy=record.get("policy") if isinstance(record.get("policy"), str) else None,
             text=_text(acting),
+            partial=any(kept[0] == row.seq for kept in acting.details.get("keeps", ())),
             uncover=hider.seq if is_uncovered else None,
             rewind_to=None if is_uncovered else hider.seq - 1,
         )

@@ -83,6 +83,21 @@ def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: Command
     assert "the log holds 1 to 12" in missing.err
 
 
+def test_a_shortened_output_is_no_cleared_one(chat: Session, run: CommandLine) -> None:
+    clearing = chat.commit(Plan.clear(chat.view(), [(7, 0)], keep=(30, 20))).seq
+    verdict, back = why(run, 7)
+    assert verdict == "Entry 7, tool: the model sees it, with shortened output."
+    assert back == f"roocontext uncover one {clearing}"
+    middle = f"The middle of its output is cleared by clearing {clearing} since"
+    assert middle in run("why", "one", "7").out
+    assert "output shortened" in run("show", "one").out
+    (row,) = [row for row in run("show", "one", "--json").document["messages"] if row["seq"] == 7]
+    assert (row["cleared"], row["shortened"]) == ([0], [0])
+    whole = chat.commit(Plan.clear(chat.view(), [(7, 0)])).seq
+    assert why(run, 7)[0] == "Entry 7, tool: the model sees it, with cleared output."
+    assert f"Its output is cleared by clearing {whole}" in run("why", "one", "7").out
+
+
 def test_the_commands_do_bring_it_back(chat: Session, run: CommandLine) -> None:
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
     chat.commit(Plan.truncate(chat.view(), [9, 5], "[cut]"))

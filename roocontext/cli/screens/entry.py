@@ -21,6 +21,7 @@ HIDES = {
     Kind.REWIND: "Taken back by rewind",
     Kind.UNCOVERING: "Taken back by uncovering",
 }
+_SHORTENS = "The middle of its output is cleared by clearing"
 
 
 def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: str) -> None:
@@ -68,7 +69,10 @@ def _seen(answer: "Why") -> str:
         return f"no model ever sees a {answer.kind}"
     if not answer.visible:
         return "the model does not see it"
-    return "the model sees it" + (", with cleared output" if answer.reasons else "")
+    if not answer.reasons:
+        return "the model sees it"
+    is_short = all(reason.partial for reason in answer.reasons)
+    return f"the model sees it, with {'shortened' if is_short else 'cleared'} output"
 
 
 def _reason(screen: Screen, reason: "Reason", name: str, *, recorded: bool) -> None:
@@ -76,7 +80,8 @@ def _reason(screen: Screen, reason: "Reason", name: str, *, recorded: bool) -> N
     who = [one_line(one) for one in (reason.trigger, policy) if one]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(chosen_time(reason, recorded=recorded))}{by}"
-    screen.line((f"{HIDES[Kind(reason.kind)]} {reason.seq}", "acts"), f" {since}.")
+    hides = _SHORTENS if reason.partial else HIDES[Kind(reason.kind)]
+    screen.line((f"{hides} {reason.seq}", "acts"), f" {since}.")
     if reason.text:
         command = next_command(name, f"show {{}} {reason.seq}")
         text, rest = content.readable(reason.text, whole=command and f"`{command}`")

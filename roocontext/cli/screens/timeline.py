@@ -176,7 +176,10 @@ def _uncovered(record: Mapping[str, Any]) -> str:
 
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
     kind = "" if message.kind == "message" else f" {message.kind}"
-    cleared = f" {screen.signs.dot} output cleared" if message.cleared else ""
+    cleared = ""
+    if message.cleared:  # so it is no entry that was just written and is followed
+        how = "shortened" if message.shortened else "cleared"
+        cleared = f" {screen.signs.dot} output {how}"
     screen.blank()
     screen.line(
         (f"{message.seq} ", "title"),

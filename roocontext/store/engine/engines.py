@@ -1,8 +1,8 @@
 """SQLite and PostgreSQL: how to reach them, and all that differs between them.
 
-Only `append_one` and `view_current` know the engines too: an append and the view have a leaf for each. The
-drivers stay in autocommit, and transactions are begun and ended explicitly: a writer begins with
-`BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
+Only `append_one` and `view_current` know the engines too: an append and the view have a leaf for
+each. The drivers stay in autocommit, and transactions are begun and ended explicitly: a writer
+begins with `BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
 """
 
 import os
