@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roocontext.cli.exit_codes import end_on_interrupt
+from roocontext.cli.interrupts import end_on_interrupt
 
 if TYPE_CHECKING:
     from roocontext.store.engine.clock_and_ids import Clock, Ids

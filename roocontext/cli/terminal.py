@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from roocontext import reports
-from roocontext.cli import exit_codes
+from roocontext.cli import interrupts
 from roocontext.cli.exit_codes import PipeClosed
 from roocontext.cli.screens.safe_text import safe, visible_json
 from roocontext.cli.screens.screen import Screen
@@ -108,7 +108,7 @@ def paged(*, wanted: bool = True, at_end: bool = False) -> Iterator[Screen]:
             with _Outlet(process.stdin, encoding=encoding, errors="backslashreplace") as file:
                 yield Screen(file, colours=True)
     if process.returncode == -signal.SIGINT:
-        exit_codes.leave()
+        interrupts.leave()
 
 
 @contextmanager

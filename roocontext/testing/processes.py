@@ -35,8 +35,8 @@ PATIENCE = 60
 START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from roocontext.testing.processes import main
-main(sys.argv[2])
+from roocontext.testing.processes import serve_jobs
+serve_jobs(sys.argv[2])
 """
 
 

@@ -189,7 +189,7 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
 
 BLOCKED = """
 import os, signal, sqlite3, sys, threading
-from roocontext.cli.exit_codes import end_on_interrupt
+from roocontext.cli.interrupts import end_on_interrupt
 end_on_interrupt()
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
