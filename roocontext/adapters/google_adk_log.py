@@ -60,7 +60,7 @@ class NewEvent:
 
     event: dict[str, Any]
     message: NewMessage | None = None
-    read_conversation: ConversationVersion | None = None
+    read: ConversationVersion | None = None
     after: str | None = None
     covers: tuple[float, float] | None = None
     summary: NewMessage | None = None
