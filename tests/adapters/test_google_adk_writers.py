@@ -144,7 +144,7 @@ def test_shared_state_is_written_after_a_crash(desk, monkeypatch, again):
         def crash(*_, **__):
             raise KeyboardInterrupt
 
-        patch.setattr(google_adk_log, "share", crash)
+        patch.setattr(google_adk_log, "write_shared", crash)
         with pytest.raises(KeyboardInterrupt):
             desk.append(session, event)
     assert desk.run(read_only(desk, session)).state == {}
