@@ -192,7 +192,7 @@ def test_what_a_plan_may_not_keep(chat: Any) -> None:
     chat.commit(Plan.clear(view, block, keep=(100, 100)))
     for keep in ((100, 100), (0, 200), (500, 0)):
         plan = Plan.clear(chat.view(), block, keep=keep, compat=True)
-        assert "cleared already but for 200 characters" in refused(plan)
+        assert "cleared already except for 200 characters" in refused(plan)
     chat.commit(Plan.clear(chat.view(), block))
     for keep in ((0, 0), None):
         assert "cleared already." in refused(Plan.clear(chat.view(), block, keep=keep, compat=True))

@@ -1,4 +1,4 @@
-"""Lines are broken where rich breaks them, which no terminal notices but for the time."""
+"""Lines are broken where rich breaks them; only the time differs."""
 
 import string
 

@@ -252,7 +252,7 @@ def _check_clears(state: CommitState, plan: Plan) -> None:
 
 def _check_leaves_less(now: ShownOutput, new: ShownOutput, seq: int, block: int) -> None:
     if new.leaves >= now.leaves:
-        kept = f" but for {now.leaves} characters" if now.is_part else ""
+        kept = f" except for {now.leaves} characters" if now.is_part else ""
         raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{kept}.")
 
 
