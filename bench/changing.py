@@ -44,7 +44,7 @@ def rewinding(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
     )
     for name, what in (("rewind", "rewind of the last 10"), ("undo", "undo of it")):
         here, there = times[f"{name} short"], times[f"{name} long"]
-        yield line_of(site, name, what, "one raw durable commit", here, times["raw"], 5.0)
+        yield line_of(site, name, what, "one raw durable commit", here, times["raw"], 6.0)
         yield line_of(
             site,
             f"{name}.length",
@@ -97,7 +97,7 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
     times = alternate(steps, rounds=sizes.folds)
     what = f"condense hiding {hidden:,}"
     raw = "one raw durable commit"
-    yield line_of(site, "condense", f"{what}, 20 stay", raw, times["many"], times["raw"], 5.0)
+    yield line_of(site, "condense", f"{what}, 20 stay", raw, times["many"], times["raw"], 6.0)
     yield line_of(
         site,
         "condense.half",
@@ -105,7 +105,7 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
         raw,
         times["half"],
         times["raw"],
-        40.0,
+        60.0,
     )
     yield line_of(
         site,
@@ -114,7 +114,7 @@ def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:
         raw,
         times["tools"],
         times["raw"],
-        40.0,
+        60.0,
     )
     yield line_of(
         site,
@@ -163,7 +163,7 @@ def rewriting(site: Site, sizes: Sizes) -> Iterator[Line]:
     store = site.store("rewritten", durability="normal")
     raw, text = site.floor("floor_full"), encoded(0)
     own = 2 * (sizes.folds + 1)
-    for number, (most, budget) in enumerate(zip(sizes.rewritten, (5.0, 10.0), strict=True)):
+    for number, (most, budget) in enumerate(zip(sizes.rewritten, (6.0, 12.0), strict=True)):
         # What is measured adds control rows too: so many there are at the end.
         chats = [_aged(store.create(), max(1, most - own)) for _ in range(2)]
         site.settle("rewritten")
@@ -244,7 +244,7 @@ def rewinding_by_time(site: Site, sizes: Sizes) -> Iterator[Line]:
             "to its seq",
             times[name],
             times[other],
-            1.5,
+            3.0,
         )
     middle = sizes.long // 2
     moment = EPOCH + timedelta(milliseconds=recorded.message(middle).recorded_at)
@@ -262,5 +262,5 @@ def rewinding_by_time(site: Site, sizes: Sizes) -> Iterator[Line]:
         "as of its seq",
         times["datetime"],
         times["seq"],
-        1.5,
+        3.0,
     )

@@ -30,12 +30,14 @@ def viewing(site: Site, sizes: Sizes) -> Iterator[Line]:
     )
     whole = grow(store.create(), 20)
     shown = grow(store.create("shown"), sizes.shown)
+    many = grow(store.create(), sizes.aged_visible)
     points = Random(SEED).sample(range(1, sizes.long), sizes.points)
     peers = [grow(store.create(), len(aged.view(as_of=point).messages)) for point in points]
     past = _controls(site, aged)
     site.settle("aged")
     yield from _few_visible(site, aged, whole, sizes)
     yield from _decoded(site, shown, sizes)
+    yield from _composed(site, many, sizes)
 
     def present(_: int) -> None:
         for point, peer in zip(points, peers, strict=True):
@@ -54,7 +56,7 @@ def viewing(site: Site, sizes: Sizes) -> Iterator[Line]:
         "current views of as many rows, and spans_of",
         times["past"],
         times["now"],
-        1.5,
+        2.0,
         note=f"{len(past)} control rows",
     )
 
@@ -100,10 +102,17 @@ def _decoded(site: Site, shown: Session, sizes: Sizes) -> Iterator[Line]:
     )
     what = f"{sizes.shown} visible rows, decoded"
     fetched = "raw fetch of the same columns, json.loads"
-    yield line_of(site, "view.decoded", what, fetched, times["view"], times["raw"], 1.2)
+    yield line_of(site, "view.decoded", what, fetched, times["view"], times["raw"], 1.5)
     outgoing = f"messages() of {sizes.shown} visible rows"
     view = times["view"]
-    yield line_of(site, "view.messages", outgoing, "their view", times["messages"], view, 1.3)
+    yield line_of(site, "view.messages", outgoing, "their view", times["messages"], view, 5.0)
+
+
+def _composed(site: Site, many: Session, sizes: Sizes) -> Iterator[Line]:
+    times = alternate([Step("many", lambda _: many.messages())], rounds=sizes.heavy)
+    what = f"messages() of {sizes.aged_visible:,} visible rows"
+    limit = Samples([0.040])
+    yield line_of(site, "view.messages.many", what, "40 ms", times["many"], limit, 1.0)
 
 
 def _controls(site: Site, chat: Session) -> list:

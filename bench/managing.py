@@ -6,7 +6,7 @@ from bench.data import age, content, grow
 from bench.report import Line
 from bench.sites import Site, line_of
 from bench.sizes import Sizes
-from bench.timing import Step, alternate
+from bench.timing import Samples, Step, alternate
 from roocontext import ContextManager, Plan, Session
 
 WINDOW = 1 << 40
@@ -14,23 +14,16 @@ USAGE = {"input_tokens": 1_000, "output_tokens": 10}
 
 
 def keeping(site: Site, sizes: Sizes) -> Iterator[Line]:
-    """`manage` with nothing to do, `stats` and `info`: long against short."""
+    """`manage` with nothing to do, `stats` and `info`: long against short, and much visible."""
     store = site.store("kept", durability="normal")
     few = sizes.short // 100 or 1
     small = _called(age(store.create(), messages=sizes.short, condensations=few, visible=20))
-    large = age(
-        store.create(),
-        messages=sizes.long - sizes.aged_visible,
-        condensations=sizes.aged,
-        visible=20,
-    )
-    large = _called(grow(large, sizes.aged_visible - 20))
+    large = _called(age(store.create(), messages=sizes.long, condensations=sizes.aged, visible=20))
+    wide = _called(grow(store.create(), sizes.aged_visible))
     site.settle("kept")
     # The usage is invented, and an estimate far from it would warn.
     context = ContextManager(limit=WINDOW, output=1_000, counter="opencode", drift_ratio=1e9)
-    sizes_shown = (
-        f"{sizes.long:,} entries, {sizes.aged:,} control rows, {sizes.aged_visible:,} visible"
-    )
+    sizes_shown = f"{sizes.long:,} entries, {sizes.aged:,} control rows"
     asked = {
         "manage": ("manage with nothing to do", context.manage),
         "stats": ("stats", Session.stats),
@@ -41,6 +34,7 @@ def keeping(site: Site, sizes: Sizes) -> Iterator[Line]:
             [
                 Step("small", lambda _, ask=ask: ask(small)),
                 Step("large", lambda _, ask=ask: ask(large)),
+                Step("wide", lambda _, ask=ask: ask(wide)),
             ],
             rounds=sizes.reads,
         )
@@ -48,10 +42,20 @@ def keeping(site: Site, sizes: Sizes) -> Iterator[Line]:
             site,
             f"{key}.growth",
             f"{what}, {sizes_shown}",
-            f"{sizes.short:,}, {few:,}, 20",
+            f"{sizes.short:,}, {few:,}",
             times["large"],
             times["small"],
             2.0,
+        )
+        more = max(times["wide"].p50 - times["small"].p50, 1e-6)
+        yield line_of(
+            site,
+            f"{key}.visible",
+            f"{what}, {sizes.aged_visible:,} visible, more than with 20",
+            "5 ms",
+            Samples([more]),
+            Samples([0.005]),
+            1.0,
         )
 
 

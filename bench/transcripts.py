@@ -18,7 +18,7 @@ from roocontext.formats import claude_code
 from roocontext.formats.play import play
 
 BATCH = 250
-HELD = 200
+HELD = 1_500
 """How many bytes a line may keep in memory: its number in the file, its entry, its digest."""
 
 

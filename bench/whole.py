@@ -270,7 +270,7 @@ def opening(site: SqliteSite, sizes: Sizes) -> Line:
         "sqlite3.connect, pragmas, the same rows, close",
         times["open"],
         times["raw"],
-        4.0,
+        6.0,
     )
 
 

@@ -38,11 +38,11 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         raw = "raw INSERT and COMMIT of its bytes"
         if durability == "normal":
             work = "the same durable work, raw"
-            yield line_of(site, "append.normal", what, work, ours, times["work"], 1.35)
+            yield line_of(site, "append.normal", what, work, ours, times["work"], 2.5)
             insert = "append.normal.insert"
             yield line_of(site, insert, what, raw, ours, times["raw"], None, 3.0)
         else:
-            budget = (1.3, 1.1) if isinstance(site, PostgresSite) else (1.5, 1.3)
+            budget = (1.8, 1.3) if isinstance(site, PostgresSite) else (1.5, 1.3)
             yield line_of(site, "append.full", what, raw, ours, times["raw"], *budget)
         yield line_of(
             site,

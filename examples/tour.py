@@ -192,7 +192,7 @@ def verify(chat: Session, saved: Head) -> None:
     found = chat.verify(saved)
     print(f"   {found.entries} entries checked, head {found.head.hash[:12]}..., ok: {found.ok}")
     print(f"   The provider gets {len(chat.messages())} messages, because roles must alternate:")
-    for repair in chat.validate():
+    for repair in chat.repairs():
         print(f"   {repair.seq:>4}  {repair.rule}")
 
 

@@ -1,213 +1,130 @@
-"""An event-sourced session store for coding agents: nothing is lost, the model sees a view."""
+"""An event-sourced session store for coding agents: nothing is lost, the model sees a view.
+
+All errors are in `roocontext.errors`; those that an agent usually handles are here too. A value
+that is missing here is in the module of the method that returns it.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from roocontext.errors import (
-    BudgetExceeded,
-    DuplicateMessage,
-    ForeignDatabase,
-    FrameworkMissing,
-    HistoryCorrupt,
-    InvalidIdentifier,
-    InvalidMessage,
-    InvalidOption,
-    InvalidPlan,
-    MessageNotFound,
-    NoSuchCall,
-    NothingToUndo,
-    NotTheModelsTurn,
-    RecoveryExhausted,
-    RooContextError,
-    SchemaMismatch,
-    SessionExists,
-    SessionNotFound,
-    SessionPurged,
-    SourceDiverged,
-    StoreClosed,
-    StoreForked,
-    StoreFull,
-    StoreNotFound,
-    StoreReadOnly,
-    StoreUnavailable,
-    SummaryFailed,
-    SystemPromptTooLarge,
-    TurnTooLarge,
-    UncoverRefused,
-    UndoRefused,
-    UnknownPlugin,
-    UnreadableSource,
-    VersionConflict,
-)
-
 if TYPE_CHECKING:
-    from roocontext.context.hooks import Hooks
-    from roocontext.context.manager import AsyncContextManager, ContextManager
-    from roocontext.context.outcome import Outcome
-    from roocontext.context.restore import Restoration, Restored
-    from roocontext.log.counting import ReportedUsage, Size
-    from roocontext.log.entries import Entry, Kind, Message, NewMessage, View
-    from roocontext.log.forms import Repair
-    from roocontext.log.plan import Action, Committed, Counts, Plan
-    from roocontext.log.request import Frame, Request
-    from roocontext.log.turns import PendingCall
-    from roocontext.search.passages import Snippet
-    from roocontext.store.aio import AsyncSession, AsyncStore
-    from roocontext.store.counting.count import Restorable
-    from roocontext.store.counting.snapshot import Snapshot, Wanted
-    from roocontext.store.proof.restore import RestoredLog, StoredEntry
-    from roocontext.store.proof.verify import Head, Verification
-    from roocontext.store.reading.audit import AuditEntry, Diff, Hider
-    from roocontext.store.reading.live import LiveMessage, Original
-    from roocontext.store.reading.notes import Note
-    from roocontext.store.reading.usage import Call
-    from roocontext.store.search.hits import Hit, SearchPage
-    from roocontext.store.session import Session
-    from roocontext.store.sessions.overview import LastCall, SessionOverview
-    from roocontext.store.sessions.sessions import ControlEntry, Outline, SessionInfo, Stats
-    from roocontext.store.store import Store
-    from roocontext.store.writing.append import Receipt
-    from roocontext.store.writing.batch import Written
-    from roocontext.store.writing.erase import Purged, Redacted
-    from roocontext.store.writing.items import Describe, NewNote, Pin, Rename, Rewind, Unpin
-    from roocontext.store.writing.rewind import Rewound
-    from roocontext.store.writing.uncover import Uncovered
-    from roocontext.tokens.usage import Drift
-
-__all__ = [
-    "Action",
-    "AsyncContextManager",
-    "AsyncSession",
-    "AsyncStore",
-    "AuditEntry",
-    "BudgetExceeded",
-    "Call",
-    "Committed",
-    "ContextManager",
-    "ControlEntry",
-    "Counts",
-    "Describe",
-    "Diff",
-    "Drift",
-    "DuplicateMessage",
-    "Entry",
-    "ForeignDatabase",
-    "Frame",
-    "FrameworkMissing",
-    "Head",
-    "Hider",
-    "HistoryCorrupt",
-    "Hit",
-    "Hooks",
-    "InvalidIdentifier",
-    "InvalidMessage",
-    "InvalidOption",
-    "InvalidPlan",
-    "Kind",
-    "LastCall",
-    "LiveMessage",
-    "Message",
-    "MessageNotFound",
-    "NewMessage",
-    "NewNote",
-    "NoSuchCall",
-    "NotTheModelsTurn",
-    "Note",
-    "NothingToUndo",
-    "Original",
-    "Outcome",
-    "Outline",
-    "PendingCall",
-    "Pin",
-    "Plan",
-    "Purged",
-    "Receipt",
-    "RecoveryExhausted",
-    "Redacted",
-    "Rename",
-    "Repair",
-    "ReportedUsage",
-    "Request",
-    "Restorable",
-    "Restoration",
-    "Restored",
-    "RestoredLog",
-    "Rewind",
-    "Rewound",
-    "RooContextError",
-    "SchemaMismatch",
-    "SearchPage",
-    "Session",
-    "SessionExists",
-    "SessionInfo",
-    "SessionNotFound",
-    "SessionOverview",
-    "SessionPurged",
-    "Size",
-    "Snapshot",
-    "Snippet",
-    "SourceDiverged",
-    "Stats",
-    "Store",
-    "StoreClosed",
-    "StoreForked",
-    "StoreFull",
-    "StoreNotFound",
-    "StoreReadOnly",
-    "StoreUnavailable",
-    "StoredEntry",
-    "SummaryFailed",
-    "SystemPromptTooLarge",
-    "TurnTooLarge",
-    "UncoverRefused",
-    "Uncovered",
-    "UndoRefused",
-    "UnknownPlugin",
-    "Unpin",
-    "UnreadableSource",
-    "Verification",
-    "VersionConflict",
-    "View",
-    "Wanted",
-    "Written",
-]
+    from roocontext.context.hooks import Hooks as Hooks
+    from roocontext.context.manager import (
+        AsyncContextManager as AsyncContextManager,
+        ContextManager as ContextManager,
+    )
+    from roocontext.context.outcome import Outcome as Outcome
+    from roocontext.errors import (
+        BudgetExceeded as BudgetExceeded,
+        DuplicateMessage as DuplicateMessage,
+        HistoryCorrupt as HistoryCorrupt,
+        InvalidIdentifier as InvalidIdentifier,
+        InvalidMessage as InvalidMessage,
+        InvalidOption as InvalidOption,
+        InvalidPlan as InvalidPlan,
+        MessageNotFound as MessageNotFound,
+        NotTheModelsTurn as NotTheModelsTurn,
+        RooContextError as RooContextError,
+        SchemaMismatch as SchemaMismatch,
+        SessionExists as SessionExists,
+        SessionNotFound as SessionNotFound,
+        SessionPurged as SessionPurged,
+        StoreNotFound as StoreNotFound,
+        StoreReadOnly as StoreReadOnly,
+        StoreUnavailable as StoreUnavailable,
+        SummaryFailed as SummaryFailed,
+        UnknownPlugin as UnknownPlugin,
+        VersionConflict as VersionConflict,
+    )
+    from roocontext.log.entries import (
+        Entry as Entry,
+        Kind as Kind,
+        Message as Message,
+        NewMessage as NewMessage,
+        View as View,
+    )
+    from roocontext.log.forms import Repair as Repair
+    from roocontext.log.plan import (
+        Action as Action,
+        Committed as Committed,
+        Counts as Counts,
+        Plan as Plan,
+    )
+    from roocontext.log.request import Request as Request
+    from roocontext.log.turns import PendingCall as PendingCall
+    from roocontext.store.aio import (
+        AsyncSession as AsyncSession,
+        AsyncStore as AsyncStore,
+    )
+    from roocontext.store.proof.verify import (
+        Head as Head,
+        Verification as Verification,
+    )
+    from roocontext.store.reading.audit import (
+        AuditEntry as AuditEntry,
+        Diff as Diff,
+    )
+    from roocontext.store.reading.notes import Note as Note
+    from roocontext.store.reading.usage import Call as Call
+    from roocontext.store.search.hits import (
+        Hit as Hit,
+        SearchPage as SearchPage,
+    )
+    from roocontext.store.session import Session as Session
+    from roocontext.store.sessions.overview import SessionOverview as SessionOverview
+    from roocontext.store.sessions.sessions import SessionInfo as SessionInfo
+    from roocontext.store.store import Store as Store
+    from roocontext.store.writing.append import Receipt as Receipt
+    from roocontext.store.writing.erase import (
+        Purged as Purged,
+        Redacted as Redacted,
+    )
+    from roocontext.store.writing.items import (
+        NewNote as NewNote,
+        Pin as Pin,
+        Rewind as Rewind,
+        SetMetadata as SetMetadata,
+        SetTitle as SetTitle,
+        Unpin as Unpin,
+    )
+    from roocontext.store.writing.rewind import Rewound as Rewound
+    from roocontext.store.writing.uncover import Uncovered as Uncovered
 
 # A store loads SQLAlchemy, so a module is loaded only when one of its names is first used.
 _LAZY = {
     "roocontext.context.hooks": "Hooks",
-    "roocontext.context.manager": "AsyncContextManager ContextManager",
+    "roocontext.context.manager": "ContextManager AsyncContextManager",
     "roocontext.context.outcome": "Outcome",
-    "roocontext.context.restore": "Restoration Restored",
-    "roocontext.log.counting": "ReportedUsage Size",
-    "roocontext.log.plan": "Action Committed Counts Plan",
-    "roocontext.log.entries": "Entry Kind Message NewMessage View",
+    "roocontext.errors": """
+        BudgetExceeded DuplicateMessage HistoryCorrupt InvalidIdentifier InvalidMessage
+        InvalidOption InvalidPlan MessageNotFound NotTheModelsTurn RooContextError
+        SchemaMismatch SessionExists SessionNotFound SessionPurged StoreNotFound
+        StoreReadOnly StoreUnavailable SummaryFailed UnknownPlugin VersionConflict
+    """,
+    "roocontext.log.entries": "NewMessage Message View Entry Kind",
     "roocontext.log.forms": "Repair",
-    "roocontext.log.request": "Frame Request",
+    "roocontext.log.plan": "Plan Action Counts Committed",
+    "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
-    "roocontext.search.passages": "Snippet",
-    "roocontext.store.aio": "AsyncSession AsyncStore",
-    "roocontext.store.writing.append": "Receipt",
-    "roocontext.store.reading.audit": "AuditEntry Diff Hider",
-    "roocontext.store.writing.batch": "Written",
-    "roocontext.store.reading.usage": "Call",
-    "roocontext.store.writing.erase": "Purged Redacted",
-    "roocontext.store.writing.items": "Describe NewNote Pin Rename Rewind Unpin",
-    "roocontext.store.reading.live": "LiveMessage Original",
-    "roocontext.store.reading.notes": "Note",
-    "roocontext.store.sessions.sessions": "ControlEntry Outline SessionInfo Stats",
-    "roocontext.store.sessions.overview": "LastCall SessionOverview",
-    "roocontext.store.counting.count": "Restorable",
-    "roocontext.store.proof.restore": "RestoredLog StoredEntry",
-    "roocontext.store.writing.rewind": "Rewound",
-    "roocontext.store.search.hits": "Hit SearchPage",
-    "roocontext.store.session": "Session",
-    "roocontext.store.counting.snapshot": "Snapshot Wanted",
-    "roocontext.store.store": "Store",
-    "roocontext.store.writing.uncover": "Uncovered",
+    "roocontext.store.aio": "AsyncStore AsyncSession",
     "roocontext.store.proof.verify": "Head Verification",
-    "roocontext.tokens.usage": "Drift",
+    "roocontext.store.reading.audit": "AuditEntry Diff",
+    "roocontext.store.reading.notes": "Note",
+    "roocontext.store.reading.usage": "Call",
+    "roocontext.store.search.hits": "SearchPage Hit",
+    "roocontext.store.session": "Session",
+    "roocontext.store.sessions.overview": "SessionOverview",
+    "roocontext.store.sessions.sessions": "SessionInfo",
+    "roocontext.store.store": "Store",
+    "roocontext.store.writing.append": "Receipt",
+    "roocontext.store.writing.erase": "Redacted Purged",
+    "roocontext.store.writing.items": "NewNote Pin Unpin SetTitle SetMetadata Rewind",
+    "roocontext.store.writing.rewind": "Rewound",
+    "roocontext.store.writing.uncover": "Uncovered",
 }
 _HOMES = {name: module for module, names in _LAZY.items() for name in names.split()}
+
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -55,15 +55,17 @@ def command(agent: Agent, line: str) -> None:
     chat, (name, _, word) = agent.chat, line.partition(" ")
     match name:
         case "/rewind":
-            live = [it.message for it in chat.live() if it.message.kind == "message"]
-            typed = [message.seq for message in live if isinstance(message.content, str)]
+            live = [it for it in chat.audit() if it.kind == "message" and not it.rewound_by]
+            typed = [it.seq for it in live if isinstance(it.content, str)]
             chat.rewind(int(word) if word else max(typed, default=1) - 1)
         case "/undo":
             chat.undo()
-        case "/uncover" if word or (newest := chat.restorable([])):
-            run(["uncover", chat.id, word or str(newest.seq)])
         case "/uncover":
-            show("Nothing is hidden.")
+            hiding = [it.seq for it in chat.view().messages if it.kind in ("summary", "marker")]
+            if word or hiding:
+                run(["uncover", chat.id, word or str(max(hiding))])
+            else:
+                show("Nothing is hidden.")
         case "/fork":
             agent.open(chat.fork())
         case "/history":

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from roocontext.errors import DuplicateMessage, VersionConflict
 from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
-from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
 
 Shape: TypeAlias = Mapping[str, type]
 """The fields that the content of an adapter's notes has, with their types."""
@@ -46,7 +46,7 @@ def newest_own_notes(
     found: list[Note] = []
     while True:
         asked = limit - len(found)
-        page = session.newest_notes(beginning, before=before, limit=asked)
+        page = session.internals.newest_notes(beginning, before=before, limit=asked)
         if not found and all(map(is_own, page)):
             return page
         found += filter(None, (_own(session, note, is_own) for note in page))
@@ -90,7 +90,7 @@ def hide(
     """
     behind: list[Item] = [NewNote(EPOCH, {"by": by})]
     if metadata is not None:
-        behind.append(Describe(metadata))
+        behind.append(SetMetadata(metadata))
     while True:
         head = session.head_seq()
         items = [Rewind(0, head_seq=head, trigger=by), *behind, *also]

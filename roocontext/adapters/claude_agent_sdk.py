@@ -26,7 +26,7 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Describe, Item, Rename
+from roocontext.store.writing.items import Item, SetMetadata, SetTitle
 
 with framework("claude-agent-sdk", works=">=0.2.180,<0.3", extra="claude-agent-sdk"):
     from claude_agent_sdk import (
@@ -156,11 +156,11 @@ def _also(key: SessionKey, session: Session, info: SessionInfo, records: list[An
     note = session.newest_note("metadata")
     seq, before = (0, None) if note is None else (note.seq, note.content["metadata"])
     metadata = _described(key, before, records)
-    items: list[Item] = [Describe(metadata, f"{NAME}#metadata#{seq}")]
+    items: list[Item] = [SetMetadata(metadata, f"{NAME}#metadata#{seq}")]
     data = _data(metadata)
     title = storable_title(data.get("custom_title") or data.get("ai_title") or "").strip()[:200]
     if title and title != info.title:
-        items.append(Rename(title))
+        items.append(SetTitle(title))
     return items
 
 

@@ -36,7 +36,7 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
 
 OPENED: Final = "adk.session"
 EVENT: Final = "adk.event"
@@ -96,7 +96,7 @@ def create_conversation(
     # The unique value makes a second creation differ from the first.
     opened = {"at": at, "state": dict(state), "by": uuid4().hex}
     opening = NewNote(OPENED, opened, client_id=f"{OPENED}.{begun}")
-    chat.write_batch([opening, Describe(key.metadata("session")), *changes(own(state))])
+    chat.write_batch([opening, SetMetadata(key.metadata("session")), *changes(own(state))])
     write_shared(store, key, ConversationVersion(begun, 0), state)
     return _found(store, chat, key)
 
@@ -281,7 +281,7 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events behind an entry, in order, rewound ones too."""
     before: AuditEntry | None = None
     # Larger pages than those of `audit`: each is another round trip to a server.
-    for one in chain.from_iterable(chat.audit_pages(2_000, after=after)):
+    for one in chain.from_iterable(chat.internals.audit_pages(2_000, after=after)):
         own = one.entry.note == EVENT and fits(one.content, _EVENT)
         if own and one.content["epoch"] == begun:
             number, event = one.content["number"], one.content["event"]
@@ -309,7 +309,7 @@ def _covered(
             if start <= lo and hi <= end:
                 inside.add(one.seq)
     inside -= chat.pins() | kept
-    live = sorted((it for it in chat.live()), key=lambda it: it.message.seq)
+    live = sorted((it for it in chat.internals.live()), key=lambda it: it.message.seq)
     # A range stands for the live messages in it, so it ends where one stays or is hidden already.
     runs = groupby(
         live,

@@ -106,7 +106,7 @@ def write_shared(
         chat = store.open_session(_scope_id(key, scope), metadata=metadata)
         notes = changes(part, by=f"{key.session_id}.{revision.epoch}.{revision.events}")
         if recorded_at is not None:
-            done = chat.noted([str(note.client_id) for note in notes])
+            done = chat.internals.noted([str(note.client_id) for note in notes])
             notes = [] if done else [it for it in notes if _is_newer(chat, it.note, recorded_at)]
         if notes:
             chat.write_batch(notes)

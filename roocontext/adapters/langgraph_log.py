@@ -132,7 +132,7 @@ class CheckpointLog:
         """A hidden checkpoint as it was."""
         if not saved.is_hidden:
             return saved
-        (note,) = self.session.noted([saved.content["key"]]).values()
+        (note,) = self.session.internals.noted([saved.content["key"]]).values()
         return Saved(note.seq, note.content, saved.writes)
 
     def values(self, saved: Saved, wanted: Sequence[str] | None = None) -> dict[str, Any]:
@@ -143,7 +143,7 @@ class CheckpointLog:
         ]
         places = content["places"]
         elsewhere = {places[channel] for channel in channels if channel in places}
-        notes = self.session.noted([*elsewhere]) if elsewhere else {}
+        notes = self.session.internals.noted([*elsewhere]) if elsewhere else {}
         conversations = {channel for channel in channels if channel in content["messages"]}
         said = self._said(saved.seq) if conversations else {}
 

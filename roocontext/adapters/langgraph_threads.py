@@ -297,7 +297,7 @@ class Work:
         for thread, log in self._all(Thread(str(source))):
             copy = Thread(str(target), thread.namespace)
             parent = self._session(copy.whole).id if copy.namespace else None
-            log.session.fork(session_id=copy.session_id, parent=parent).describe(copy.metadata)
+            log.session.fork(session_id=copy.session_id, parent=parent).set_metadata(copy.metadata)
 
     def history(
         self, config: RunnableConfig, channels: Sequence[str]

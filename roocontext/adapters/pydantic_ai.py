@@ -25,7 +25,7 @@ from roocontext.errors import (
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
 
 with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
     from pydantic import TypeAdapter
@@ -301,7 +301,7 @@ def _write(
     facts = {"framework": NAME, "conversation": record.conversation_id, **scope}
     metadata = {**kept, **facts, **_inherited(store, base, session)}
     if metadata != before:
-        items.append(Describe(metadata))
+        items.append(SetMetadata(metadata))
     session.write_batch(items, expected_seq=head if moves else None)
 
 

@@ -37,7 +37,9 @@ from roocontext.cli.commands import (
     sums,
     transfers,
 )
-from roocontext.cli.commands import sessions as listing
+from roocontext.cli.commands import (
+    sessions as listing,
+)
 from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, write_error
 from roocontext.cli.options import PROGRAM, Debug, Json, Utc
 from roocontext.cli.screens.safe_text import safe

@@ -127,7 +127,7 @@ def restored(
 
 def _next(chat: AnySession, settings: Settings, given: Sequence[int]) -> Steps[Restorable | None]:
     counters = (settings.counter, BYTES, IMAGES)
-    return (yield from ask(lambda: chat.restorable(counters, given=given)))
+    return (yield from ask(lambda: chat.internals.restorable(counters, given=given)))
 
 
 def _uncovered(chat: AnySession, newest: Restorable) -> Steps[int]:

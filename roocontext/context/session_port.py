@@ -129,7 +129,7 @@ class LiveSession:
         state = CompactionState.of(newest)
         if newest is not None and state.stalled is not None:
             seq = newest.seq
-            if (yield from ask(lambda: self.chat.uncovered_since(seq))):
+            if (yield from ask(lambda: self.chat.internals.uncovered_since(seq))):
                 return state.uncovered()
         return state
 
@@ -150,17 +150,19 @@ class LiveSession:
     def keep_frame(self) -> Steps[None]:
         """Record the system prompt and the tools."""
         given = self._given
-        yield from ask(lambda: self.chat.keep_frame(system=given.system, tools=given.tools))
+        yield from ask(
+            lambda: self.chat.internals.keep_frame(system=given.system, tools=given.tools)
+        )
 
     def keep(self) -> Steps[bool]:
         """Keep what was counted and did not travel in a commit; whether any of it is new."""
         counted, self._counted = self._counted, Counted()
         if not counted.counts:
             return False
-        return (yield from ask(lambda: self.chat.keep_counts(counted)))
+        return (yield from ask(lambda: self.chat.internals.keep_counts(counted)))
 
     def _read(self, wanted: Wanted) -> Steps[Snapshot]:
-        snapshot = yield from ask(lambda: self.chat.snapshot(wanted))
+        snapshot = yield from ask(lambda: self.chat.internals.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
         return snapshot
 

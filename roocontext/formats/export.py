@@ -97,7 +97,7 @@ def left_out(
     if to not in FOLDERS:
         return
     for one in family_of(store, session) if family else [session]:
-        for row in one.live():
+        for row in one.internals.live():
             for kind in anthropic_rows.types_left_out(row.message):
                 yield one.id, row.message.seq, kind
 

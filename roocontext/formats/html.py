@@ -48,7 +48,7 @@ class _Section:
 
     def __init__(self, session: Session, name: str) -> None:
         self.session, self._name = session, name
-        self._outline = session.outline()
+        self._outline = session.internals.outline()
         info = self._outline.info
         self.title = html_line(info.title or info.first_prompt or session.id)
         self._ahead = _ahead_of(self._outline)

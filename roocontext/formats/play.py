@@ -40,7 +40,7 @@ from roocontext.log.plan import Plan
 from roocontext.log.readings import reader
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 _SMALL = 100
@@ -95,7 +95,10 @@ class _Player:
         self._before: int | None = None
         key, size = self._keys_of_metadata()
         self._take_note(
-            None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
+            None,
+            f"metadata#{key}",
+            size,
+            lambda client_id: SetMetadata(self._metadata(), client_id),
         )
 
     def take(self, event: Event) -> None:
@@ -197,7 +200,7 @@ class _Player:
         if found is None:
             return None, Imported()
         # In small pages: a page of large entries takes much memory.
-        return found, Imported.read(chain.from_iterable(found.audit_pages(_PAGE)))
+        return found, Imported.read(chain.from_iterable(found.internals.audit_pages(_PAGE)))
 
     def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
         """Make the session what it was right after the last event that the source still has."""

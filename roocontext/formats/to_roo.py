@@ -25,7 +25,7 @@ from roocontext.store.session import Session
 def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile]:
     """The task folder of each session, named by the task's id."""
     for session in sessions:
-        live = session.live()
+        live = session.internals.live()
         tags = _tags(live)
         files = {
             API: _rows(live, tags, _kept(session)),

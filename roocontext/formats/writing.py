@@ -16,7 +16,7 @@ from roocontext.log.readings import reader
 from roocontext.log.summary import TYPED, typed_in
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Item, NewNote, Rename
+from roocontext.store.writing.items import Item, NewNote, SetTitle
 
 BATCH = 250
 BATCH_BYTES = 4 << 20
@@ -164,7 +164,7 @@ def copy_of(message: Message, client_id: str) -> NewMessage:
 def note_of(event: Noted | TitleSet, client_id: str) -> Item:
     """A record as a note, or a title."""
     if isinstance(event, TitleSet):
-        return Rename(storable_title(event.title), client_id)
+        return SetTitle(storable_title(event.title), client_id)
     content = {"kind": event.kind, "record": event.record}
     return NewNote(NOTE, content, ts=event.ts, client_id=client_id)
 

@@ -138,7 +138,7 @@ class RecallRuns:
         excerpts: list[Excerpt] = []
         for hit in hits:
             chat = yield from self._session(hit.session_id)
-            read = partial(chat.originals, hit.seq, hit.seq, rewound=True)
+            read = partial(chat.internals.originals, hit.seq, hit.seq, rewound=True)
             found: Sequence[Original] = yield from ask(read)
             excerpts += [self._of_hit(hit, one) for one in found if _holds(one, query)]
         return excerpts
@@ -156,7 +156,9 @@ class RecallRuns:
     def _read(self, call: ReadCall) -> Steps[Recalled]:
         named = yield from self._named(call.session)
         chat: AnySession = named or self._chat
-        read = partial(chat.originals, call.first, call.last, limit=_MESSAGES, rewound=call.rewound)
+        read = partial(
+            chat.internals.originals, call.first, call.last, limit=_MESSAGES, rewound=call.rewound
+        )
         found: Sequence[Original] = yield from ask(read)
         if not found:
             until = "" if call.last is None else f" to {call.last}"

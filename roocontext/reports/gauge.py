@@ -135,7 +135,7 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     That call must be live. A rewind takes the summaries behind the call back with it, so that the
     report of an earlier call may count again.
     """
-    outline = chat.outline()
+    outline = chat.internals.outline()
     last = outline.info.last_seq
     seq = last if as_of is None else as_of
     rewinds = [

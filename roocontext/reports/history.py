@@ -233,7 +233,7 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
 def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
     """At most so many entries from one on."""
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    page = next(chat.audit_pages(first - 1 - before + limit, after=before), [])
+    page = next(chat.internals.audit_pages(first - 1 - before + limit, after=before), [])
     rows = (entry_row(entry, speakers) for entry in page)
     return [row for row in rows if row.seq >= first]
 

@@ -6,7 +6,8 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow, hider_row
 
 if TYPE_CHECKING:
-    from roocontext import Hit, SearchPage, Snippet
+    from roocontext import Hit, SearchPage
+    from roocontext.search.passages import Snippet
 
 
 class SnippetRow(Document):

@@ -15,8 +15,9 @@ from roocontext.reports.naming import ALL, shortest_id
 from roocontext.tokens import usage_tokens
 
 if TYPE_CHECKING:
-    from roocontext import SessionInfo, Stats, Store
+    from roocontext import SessionInfo, Store
     from roocontext.store.sessions.overview import SessionOverview
+    from roocontext.store.sessions.sessions import Stats
 
 from collections import deque
 from collections.abc import Iterable, Iterator

@@ -85,7 +85,7 @@ class Tree(Document):
 
 def tree_of(chat: "Session") -> Tree:
     """The tree of a session."""
-    outline = chat.outline()
+    outline = chat.internals.outline()
     rewinds = {one.seq: one.details for one in outline.controls if one.kind is Kind.REWIND}
     went = {seq: details["to"] for seq, details in rewinds.items()}
     bounds = stretches_of(went, outline.info.last_seq)

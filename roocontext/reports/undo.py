@@ -72,7 +72,7 @@ def undo(
     uncovering is undone by a rewind to just before it; entries after it would leave the view, so
     they have to be accepted with `force`.
     """
-    outline = chat.outline()
+    outline = chat.internals.outline()
     change = last_change(_controls(outline), outline.info.last_seq)
     if change is None:
         line = f"Nothing has changed the view of session {chat.id!r}."

@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING
 from roocontext.reports.times import local_time
 
 if TYPE_CHECKING:
-    from roocontext import ReportedUsage, Store
+    from roocontext import Store
+    from roocontext.log.counting import ReportedUsage
     from roocontext.tokens import Prices
 
 

@@ -17,10 +17,10 @@ from roocontext.log.entries import View
 from roocontext.store.engine.clock_and_ids import Clock, Ids, system_clock
 from roocontext.store.engine.engines import Durability
 from roocontext.store.engine.threads import Threads
+from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
-from roocontext.store.session_reader import AUDIT_PAGE
 from roocontext.store.store import Store
 
 Params = ParamSpec("Params")
@@ -157,6 +157,30 @@ class AsyncStore(_Threaded[Store]):
     drop_index = _threaded(Store.drop_index)
 
 
+class AsyncSessionInternals(_Threaded[SessionInternals]):
+    """What AsyncSession.internals returns."""
+
+    snapshot = _threaded(SessionInternals.snapshot)
+    keep_counts = _threaded(SessionInternals.keep_counts)
+    keep_estimate = _threaded(SessionInternals.keep_estimate)
+    counts = _threaded(SessionInternals.counts)
+    restorable = _threaded(SessionInternals.restorable)
+    uncovered_since = _threaded(SessionInternals.uncovered_since)
+    live = _threaded(SessionInternals.live)
+    originals = _threaded(SessionInternals.originals)
+    visible_bytes = _threaded(SessionInternals.visible_bytes)
+    outline = _threaded(SessionInternals.outline)
+    newest_notes = _threaded(SessionInternals.newest_notes)
+    noted = _threaded(SessionInternals.noted)
+    keep_frame = _threaded(SessionInternals.keep_frame)
+
+    async def audit_pages(self, size: int, *, after: int = 0) -> AsyncIterator[list[AuditEntry]]:
+        """See SessionInternals.audit_pages."""
+        pages = self._plain.audit_pages(size, after=after)
+        while (page := await self._threads.run(next, pages, None)) is not None:
+            yield page
+
+
 class AsyncSession(_Threaded[Session]):
     """A Session for asyncio."""
 
@@ -167,6 +191,11 @@ class AsyncSession(_Threaded[Session]):
 
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
+
+    @property
+    def internals(self) -> AsyncSessionInternals:
+        """See Session.internals."""
+        return AsyncSessionInternals(self._plain.internals, self._threads)
 
     append = _threaded(Session.append)
     append_many = _threaded(Session.append_many)
@@ -179,14 +208,13 @@ class AsyncSession(_Threaded[Session]):
     uncover = _threaded(Session.uncover)
     pin = _threaded(Session.pin)
     unpin = _threaded(Session.unpin)
-    rename = _threaded(Session.rename)
-    describe = _threaded(Session.describe)
+    set_title = _threaded(Session.set_title)
+    set_metadata = _threaded(Session.set_metadata)
     note = _threaded(Session.note)
     redact = _threaded(Session.redact)
     request = _threaded(Session.request)
     record = _threaded(Session.record)
     frame = _threaded(Session.frame)
-    keep_frame = _threaded(Session.keep_frame)
     info = _threaded(Session.info)
     children = _threaded(Session.children)
     head_seq = _threaded(Session.head_seq)
@@ -194,29 +222,17 @@ class AsyncSession(_Threaded[Session]):
     pending = _threaded(Session.pending)
     view = _threaded(Session.view)
     messages = _threaded(Session.messages)
-    validate = _threaded(Session.validate)
+    repairs = _threaded(Session.repairs)
     diff = _threaded(Session.diff)
     message = _threaded(Session.message)
     find_message = _threaded(Session.find_message)
-    originals = _threaded(Session.originals)
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
-    newest_notes = _threaded(Session.newest_notes)
-    noted = _threaded(Session.noted)
-    uncovered_since = _threaded(Session.uncovered_since)
-    restorable = _threaded(Session.restorable)
     pins = _threaded(Session.pins)
     stats = _threaded(Session.stats)
-    outline = _threaded(Session.outline)
-    visible_bytes = _threaded(Session.visible_bytes)
-    live = _threaded(Session.live)
     tokens = _threaded(Session.tokens)
-    counts = _threaded(Session.counts)
     calls = _threaded(Session.calls)
     usage = _threaded(Session.usage)
-    snapshot = _threaded(Session.snapshot)
-    keep_counts = _threaded(Session.keep_counts)
-    keep_estimate = _threaded(Session.keep_estimate)
     head = _threaded(Session.head)
     verify = _threaded(Session.verify)  # progress is reported from a thread
     rebuild = _threaded(Session.rebuild)
@@ -245,15 +261,9 @@ class AsyncSession(_Threaded[Session]):
         while (page := await self._threads.run(next, pages, None)) is not None:
             yield page
 
-    async def audit_pages(self, size: int, *, after: int = 0) -> AsyncIterator[list[AuditEntry]]:
-        """See Session.audit_pages."""
-        pages = self._plain.audit_pages(size, after=after)
-        while (page := await self._threads.run(next, pages, None)) is not None:
-            yield page
-
     async def audit(self, *, after: int = 0) -> AsyncIterator[AuditEntry]:
         """See Session.audit."""
-        async for page in self.audit_pages(AUDIT_PAGE, after=after):
+        async for page in self.internals.audit_pages(AUDIT_PAGE, after=after):
             for entry in page:
                 yield entry
 

@@ -1,51 +1,134 @@
-"""One session's log. Each method that writes is one transaction around one function."""
+"""One session's log. Each method is one transaction, or one snapshot, around one function."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from roocontext.log.counting import Counter
+from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
-from roocontext.log.encoding import check_id, check_integer
-from roocontext.log.entries import BlockRef, NewMessage
+from roocontext.log.encoding import check_id, check_integer, check_model
+from roocontext.log.entries import BlockRef, Message, NewMessage, View
+from roocontext.log.forms import Outgoing, Repair
+from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
+from roocontext.log.replies import read_reply
+from roocontext.log.request import Frame, GivenFrame, Request, compose_request
+from roocontext.log.turns import PendingCall, WaitsFor
+from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
     check_maybe,
+    check_page,
     check_whole,
     given_messages,
     to_plan,
+    to_point,
     to_rewind_target,
 )
-from roocontext.store.proof import rebuild
-from roocontext.store.session_loop import SessionLoop
+from roocontext.store.engine.clock_and_ids import Clock, Ids
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.internals import AUDIT_PAGE, SessionInternals
+from roocontext.store.loop import frame, request, turns
+from roocontext.store.proof import rebuild, restore, verify
+from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.proof.verify import Head, Progress, Verification
+from roocontext.store.reading import audit, head, live, usage, view, view_current, view_tail
+from roocontext.store.reading.audit import AuditEntry, Diff
+from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
+from roocontext.store.reading.points_in_time import seq_at
+from roocontext.store.reading.usage import Call
+from roocontext.store.sessions import sessions
+from roocontext.store.sessions.sessions import SessionInfo, Stats
 from roocontext.store.writing import (
     append,
     append_one,
     batch,
     commit,
     erase,
-    kept_counts,
     new_session,
     notes,
+    record,
     rewind,
     uncover,
 )
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
 from roocontext.store.writing.erase import Redacted
-from roocontext.store.writing.items import AnyNote, Describe, Item, NewNote, Pin, Rename, Unpin
+from roocontext.store.writing.items import AnyNote, Item, NewNote, Pin, SetMetadata, SetTitle, Unpin
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.store.writing.notes import drafted
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
+Result = TypeVar("Result")
 
-class Session(SessionLoop):
+
+class Session:
     """One session's log: append to it, read its view, rewind it, audit it.
 
     It holds no state of its own, so any number of them may refer to the same session at once.
+    `parent` is the id that was given when the session was created, even if that one is purged.
     """
+
+    def __init__(
+        self,
+        database: Database,
+        session_id: str,
+        *,
+        parent: str | None = None,
+        clock: Clock,
+        ids: Ids,
+        record_frames: bool = True,
+    ) -> None:
+        self._database = database
+        self.id = session_id
+        self.parent = parent
+        self._clock = clock
+        self._ids = ids
+        self._record_frames = record_frames
+
+    def __repr__(self) -> str:
+        return f"Session({self.id!r})"
+
+    @property
+    def internals(self) -> SessionInternals:
+        """What other packages of roocontext need of a session; no part of the API."""
+        return SessionInternals(
+            self._database,
+            self.id,
+            clock=self._clock,
+            ids=self._ids,
+            record_frames=self._record_frames,
+        )
+
+    def info(self) -> SessionInfo:
+        """Title, metadata, times and sizes."""
+        return self._database.snapshot(sessions.info, self.id, is_last=True)
+
+    def children(self) -> list[SessionInfo]:
+        """The sessions whose parent this is, in the order of their creation."""
+        return self._database.snapshot(sessions.children, self.id)
+
+    def head_seq(self) -> int:
+        """The last fold entry: what `expected_seq` and plans are compared with."""
+        return self._database.lookup(head.read_head, self.id).head_seq
+
+    def waits_for(self) -> WaitsFor:
+        """Whose turn it is, by what is recorded: "user", "tools" or "model".
+
+        An agent's loop that asks this continues after a crash where it was.
+        """
+        return self._database.snapshot(turns.waits_for, self.id)
+
+    def pending(self) -> list[PendingCall]:
+        """The tool calls of the last replies that no result answers, oldest first.
+
+        None if the user has spoken since.
+        """
+        return self._database.snapshot(turns.pending, self.id)
 
     def append(
         self,
@@ -95,59 +178,192 @@ class Session(SessionLoop):
             append.append_many, self.id, drafts, expected_seq, skip_stored=skip_stored
         )
 
-    def commit(
+    def request(
         self,
-        plan: Plan,
+        form: str = "anthropic",
         *,
-        dry_run: bool = False,
-        notes: Sequence[NewNote] = (),
-        counted: Counted | None = None,
-    ) -> Committed:
-        """Do what a plan says, if only appends came since it was made; or only say what it does.
+        model: str | None = None,
+        system: Any = None,
+        tools: Sequence[Any] | None = None,
+        cache: bool = False,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        unanswered: bool = False,
+        prefill: bool = False,
+    ) -> Request:
+        """Make the SDK's call for the model's turn: `client.messages.create(..., **request)`.
 
-        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
-        in the same transaction.
+        `system` and `tools` are recorded when they change; what is left out is as it is recorded.
+        The `model` is the one that is asked, by default that of the newest reply. With `cache`,
+        Anthropic's breakpoints are set. When it is not the model's turn, NotTheModelsTurn is
+        raised: unless calls wait and `unanswered` answers them with a fixed text, or `prefill`
+        ends the request with the assistant's own words. `as_of` gives what the model got then, and
+        records nothing.
         """
-        run = self._database.snapshot if dry_run else self._database.write
+        point = to_point("as_of", as_of, recorded=recorded)
+        if model is not None:
+            check_model(model)
+        given = GivenFrame.checked(system, tools)
+        asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
+        read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
+        # Composed before anything is recorded: it may be refused.
+        made = compose_request(read, form, cache=cache)
+        if not (read.is_new and self._record_frames):
+            return made
         now, salts = self._clock(), self._ids.salt
-        return run(
-            commit.commit,
-            self.id,
-            to_plan(plan),
-            now=now,
-            salts=salts,
-            new_id=self._ids.new_id,
-            dry_run=dry_run,
-            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
-            counted=counted or Counted(),
-        )
+        with suppress(StoreReadOnly):
+            read = self._database.write(
+                request.keep_and_read, self.id, given, now=now, salts=salts, **asked
+            )
+        # Read again behind the note of the frame: `seq` must be the entry that the request was read
+        # up to.
+        return compose_request(read, form, cache=cache)
 
-    def write_batch(
+    def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
+        """Append a model's reply: the SDK's object, or a dict of the same shape.
+
+        Content, model and usage come from it, and so does the message id. Its id, its stop reason
+        and the id of the HTTP request are kept in the message's `extra`. With the `request` that it
+        answers, the entry that was read up to is stored. A reply that is recorded again gives the
+        first receipt. The same id with other content, for the same request, is DuplicateMessage.
+        Of a stream give the final object, or the list of Gemini's chunks.
+        """
+        if request is not None and not isinstance(request, Request):
+            raise InvalidOption("The request is one that `request` made.", name="request")
+        read = read_reply(reply)
+        message = NewMessage(
+            read.role,
+            read.content,
+            read.format,
+            message_id=read.id,
+            model=read.model,
+            usage=read.usage,
+            extra=extra,
+            asked_at=None if request is None else request.seq,
+        )
+        now, salts = self._clock(), self._ids.salt
+        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
+        return self._database.write(record.record, self.id, draft)
+
+    def begin(self, call: PendingCall | BlockRef) -> Receipt:
+        """Note that a tool is about to run; `pending` then shows its call as begun.
+
+        After a crash this distinguishes a call that never ran from one that may have run.
+        """
+        now, salts = self._clock(), self._ids.salt
+        return self._database.write(turns.begin, self.id, call, now=now, salts=salts)
+
+    def answer(
         self,
-        items: Iterable[Item],
+        call: PendingCall | BlockRef,
+        output: Any,
         *,
-        expected_seq: int | None = None,
-        skip_stored: bool = False,
-    ) -> list[Written]:
-        """Write messages, notes, plans and rewinds in one transaction, all or none.
+        is_error: bool = False,
+        extra: Any = None,
+    ) -> Receipt:
+        """Append the result of a tool call, in the format of the message that holds the call.
 
-        Plans and rewinds name the seqs that the batch's own entries will have; with any of them
-        `expected_seq` is required. If all items were stored before, their first receipts are
-        returned; if some were, nothing is written. With `skip_stored` these are skipped and the
-        others are written: such a batch has messages and notes only, and no note of it is about
-        an entry of its own.
+        A call has one answer: if a live result answers it already, nothing is written, and the
+        receipt is that result's. A rewound one does not count. An `output` that is not text goes in
+        as it is where the format has a place for its shape, else as its JSON.
         """
-        now, salts = self._clock(), self._ids.salt
-        return self._database.write(
-            batch.write_batch,
-            self.id,
-            batch.ready_items(items, expected_seq, skip_stored=skip_stored, now=now, salts=salts),
-            expected_seq,
-            skip_stored=skip_stored,
-            now=now,
-            salts=salts,
-            new_id=self._ids.new_id,
+        asking = self._database.snapshot(turns.asking, self.id, call)
+        place = turns.place_of(call)
+        draft = turns.answer_draft(
+            asking,
+            place[1],
+            output,
+            is_error=is_error,
+            extra=extra,
+            now=self._clock(),
+            salts=self._ids.salt,
         )
+        return self._database.write(turns.answer, self.id, place, draft)
+
+    def view(
+        self,
+        *,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        after: int | None = None,
+        limit: int | None = None,
+        before: int | None = None,
+        last: int | None = None,
+    ) -> View:
+        """What the model sees, or saw; or a page of it.
+
+        A datetime is right before the first entry that happened later; with `recorded`, right after
+        the last one that the store had recorded by then.
+
+        `limit` messages from the start or behind the message `after`; or the `last` messages, or
+        the last ones ahead of the message `before`, which costs the same however long the view is.
+        """
+        point = to_point("as_of", as_of, recorded=recorded)
+        check_page(after, limit, before, last)
+        read = self._database.snapshot
+        if last is not None:
+            return read(view_tail.read_newest, self.id, as_of=point, before=before, last=last)
+        if as_of is None and after is None and limit is None:
+            return view_current.view_now(self._database, self.id)
+        asked: dict[str, Any] = {"as_of": point, "after": after, "limit": limit}
+        return read(view.read_view, self.id, **asked, is_last=True)
+
+    def pages(
+        self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> Iterator[View]:
+        """The view page by page, all pages of one moment, even if more is written."""
+        page = self.view(as_of=as_of, recorded=recorded, limit=size)
+        moment = page.seq
+        while page.messages:
+            yield page
+            page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
+
+    def messages(
+        self,
+        form: str = "anthropic",
+        *,
+        model: str | None = None,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The view as a provider accepts it; `repairs` lists what had to be repaired.
+
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
+        """
+        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).messages
+
+    def repairs(
+        self,
+        form: str = "anthropic",
+        *,
+        model: str | None = None,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+    ) -> tuple[Repair, ...]:
+        """What `messages` has to repair for the provider. The log itself is never changed."""
+        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).repairs
+
+    def frame(self, *, as_of: int | datetime | None = None, recorded: bool = False) -> Frame | None:
+        """The system prompt and tools that were recorded last; None if none were.
+
+        What a redaction left of them has neither.
+        """
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._database.snapshot(frame.read_frame, self.id, point)
+
+    def message(self, seq: int) -> Message:
+        """One message, visible or not, as it was written."""
+        check_whole("seq", seq, least=1)
+        return self._database.snapshot(view.read_message, self.id, seq)
+
+    def find_message(self, message_id: str) -> int:
+        """The entry of the newest live message with this id of the agent's.
+
+        If none is live, the newest that a rewind took back.
+        """
+        check_id("message_id", message_id)
+        return self._database.snapshot(live.find_message, self.id, message_id)
 
     def rewind(
         self,
@@ -236,6 +452,60 @@ class Session(SessionLoop):
             dry_run=dry_run,
         )
 
+    def commit(
+        self,
+        plan: Plan,
+        *,
+        dry_run: bool = False,
+        notes: Sequence[NewNote] = (),
+        counted: Counted | None = None,
+    ) -> Committed:
+        """Do what a plan says, if only appends came since it was made; or only say what it does.
+
+        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
+        in the same transaction.
+        """
+        run = self._database.snapshot if dry_run else self._database.write
+        now, salts = self._clock(), self._ids.salt
+        return run(
+            commit.commit,
+            self.id,
+            to_plan(plan),
+            now=now,
+            salts=salts,
+            new_id=self._ids.new_id,
+            dry_run=dry_run,
+            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
+            counted=counted or Counted(),
+        )
+
+    def write_batch(
+        self,
+        items: Iterable[Item],
+        *,
+        expected_seq: int | None = None,
+        skip_stored: bool = False,
+    ) -> list[Written]:
+        """Write messages, notes, plans and rewinds in one transaction, all or none.
+
+        Plans and rewinds name the seqs that the batch's own entries will have; with any of them
+        `expected_seq` is required. If all items were stored before, their first receipts are
+        returned; if some were, nothing is written. With `skip_stored` these are skipped and the
+        others are written: such a batch has messages and notes only, and no note of it is about
+        an entry of its own.
+        """
+        now, salts = self._clock(), self._ids.salt
+        return self._database.write(
+            batch.write_batch,
+            self.id,
+            batch.ready_items(items, expected_seq, skip_stored=skip_stored, now=now, salts=salts),
+            expected_seq,
+            skip_stored=skip_stored,
+            now=now,
+            salts=salts,
+            new_id=self._ids.new_id,
+        )
+
     def pin(self, seq: int, *, client_id: str | None = None) -> Receipt:
         """Let no later plan hide or clear this message."""
         return self._note(Pin(seq, client_id))
@@ -244,13 +514,13 @@ class Session(SessionLoop):
         """Take back a pin."""
         return self._note(Unpin(seq, client_id))
 
-    def rename(self, title: str, *, client_id: str | None = None) -> Receipt:
+    def set_title(self, title: str, *, client_id: str | None = None) -> Receipt:
         """Give the session another title."""
-        return self._note(Rename(title, client_id))
+        return self._note(SetTitle(title, client_id))
 
-    def describe(self, metadata: Mapping[str, Any], *, client_id: str | None = None) -> Receipt:
+    def set_metadata(self, metadata: Mapping[str, Any], *, client_id: str | None = None) -> Receipt:
         """Give the session other metadata."""
-        return self._note(Describe(metadata, client_id))
+        return self._note(SetMetadata(metadata, client_id))
 
     def note(
         self,
@@ -263,6 +533,41 @@ class Session(SessionLoop):
     ) -> Receipt:
         """Log something that no model sees. With a `client_id` repeating the call is safe."""
         return self._note(NewNote(note, content, target, ts, client_id))
+
+    def notes(
+        self, note: str, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> list[Note]:
+        """All notes of a kind, oldest first; the newest of each target counts."""
+        check_id("note", note)
+        return self._read_at(
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: read_notes(tx, self.id, note, seq),
+        )
+
+    def newest_note(
+        self,
+        note: str,
+        *,
+        target: int | None = None,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+    ) -> Note | None:
+        """The note of a kind and target that counts; None if there is none. Reads one row."""
+        check_id("note", note)
+        check_maybe("target", target, least=1)
+        return self._read_at(
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: newest_note(tx, self.id, note, target, seq),
+        )
+
+    def pins(
+        self, *, as_of: int | datetime | None = None, recorded: bool = False
+    ) -> frozenset[int]:
+        """The messages that are pinned."""
+        return self._read_at(
+            to_point("as_of", as_of, recorded=recorded),
+            lambda tx, seq: frozenset(pinned(tx, self.id, seq)),
+        )
 
     def fork(
         self,
@@ -314,25 +619,103 @@ class Session(SessionLoop):
             return done
         return dataclasses.replace(done, erased=self._database.erase_free_space())
 
-    def keep_counts(self, counted: Counted) -> bool:
-        """Store what was counted for a snapshot, and return whether any of it is new.
+    def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
+        """Every entry ever written, in order, with why each is or is not visible now."""
+        for page in self.internals.audit_pages(AUDIT_PAGE, after=after):
+            yield from page
 
-        The counts are a cache: if nothing can be written, the call does nothing.
+    def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
+        """Every entry up to `last` exactly as it is stored, for `Store.restore` of another store.
+
+        Raises VersionConflict at the end if one of them was redacted in the meantime.
         """
-        return kept_counts.keep_if_possible(self._database, self.id, counted)
+        check_maybe("last", last)
+        seq, end = 0, self.head().seq if last is None else last
+        while seq < end:
+            with self._database.read() as tx:
+                page = restore.read_stored(tx, self.id, seq, end)
+                restore.check_not_redacted_since(tx, self.id, end)
+            if not page:
+                return
+            yield from page
+            seq = page[-1].seq
 
-    def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
-        """Keep what the request that message `seq` answers was estimated at; whether it is new.
+    def diff(
+        self,
+        old: int | datetime,
+        new: int | datetime | None = None,
+        *,
+        recorded: bool = False,
+    ) -> Diff:
+        """What left the view and what came into it between two points; the second is now."""
+        points = [
+            to_point(name, point, recorded=recorded) for name, point in (("old", old), ("new", new))
+        ]
+        with self._database.read() as tx:
+            seqs = (seq_at(tx, self.id, point) for point in points)
+            return audit.diff(tx, self.id, *seqs)
 
-        A cache, no entry.
+    def stats(self) -> Stats:
+        """How many messages and bytes are visible, hidden and taken back."""
+        return self._database.snapshot(sessions.stats, self.id)
+
+    def tokens(
+        self,
+        counter: Counter | str,
+        *,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        after: int = 0,
+    ) -> int:
+        """What the view costs by a counter, or the part of it that follows entry `after`.
+
+        The counter is given itself or by its name, such as `o200k_base`. Each message is counted
+        once and remembered.
         """
-        check_whole("seq", seq, least=1)
-        check_whole("estimate", estimate)
-        return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
+        point = to_point("as_of", as_of, recorded=recorded)
+        check_whole("after", after)
+        chosen = counter_named(counter)
+        return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
+
+    def calls(self, *, last: int | None = None) -> list[Call]:
+        """The calls of models whose usage was given, oldest first, among the `last` entries."""
+        check_maybe("last", last)
+        return self._database.snapshot(usage.model_calls, self.id, last=last)
+
+    def usage(self, *, family: bool = False) -> list[ReportedUsage]:
+        """What was reported for each reply and each summary; `tokens.spending` sums it up.
+
+        With `family`, also of the sessions whose parent this is, and theirs. The entries that a
+        fork has copied are left out. No content is read.
+        """
+        return self._database.snapshot(usage.reported, self.id, family=family)
+
+    def head(self) -> Head:
+        """The last entry and its hash. Kept elsewhere, it reveals a log that was cut off."""
+        return self._database.lookup(verify.head_of, self.id)
+
+    def verify(
+        self, saved: Head | None = None, *, progress: Progress | None = None
+    ) -> Verification:
+        """Check every hash, place, total and cache, and that the log continues a saved head."""
+        if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
+            raise InvalidOption("It is no saved head of this session.", name="saved")
+        return verify.verify(self._database, self.id, saved, progress)
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log; how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
+
+    def _composed(self, form: str, model: str | None, as_of: Point) -> Outgoing:
+        if model is not None:
+            check_model(model)
+        read = request.sendable(self._database, self.id, model=model, as_of=as_of)
+        return read.compose(form)
+
+    def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
+        """Read something at the seq that a point names."""
+        with self._database.read() as tx:
+            return read(tx, seq_at(tx, self.id, as_of))
 
     def _note(self, new: AnyNote) -> Receipt:
         note = drafted(new, now=self._clock(), salts=self._ids.salt)

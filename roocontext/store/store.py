@@ -29,7 +29,7 @@ from roocontext.store.sessions.overview import SessionOverview
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.writing import erase
 from roocontext.store.writing.erase import Purged
-from roocontext.store.writing.items import Describe, Rename
+from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.store.writing.new_session import create_session
 from roocontext.store.writing.notes import drafted
 
@@ -111,11 +111,11 @@ class Store:
         if parent is not None:
             check_id("parent", parent)
         now = self._clock()
-        begins: list[Rename | Describe] = []
+        begins: list[SetTitle | SetMetadata] = []
         if title is not None:
-            begins.append(Rename(title))
+            begins.append(SetTitle(title))
         if metadata is not None:
-            begins.append(Describe(metadata))
+            begins.append(SetMetadata(metadata))
         drafts = [drafted(note, now=now, salts=self._ids.salt) for note in begins]
         self._database.write(create_session, name, drafts, now, parent=parent)
         return self._session(name, parent)

@@ -84,7 +84,7 @@ def test_a_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLi
     chat.append("user", "Why?")
     chat.append("assistant", "So.", model=MODEL)
     tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
-    chat.keep_frame(system=SYSTEM, tools=tools)
+    chat.internals.keep_frame(system=SYSTEM, tools=tools)
     manager = ContextManager(MODEL)
     found = gauge(run)
     assert found["has_frame"]

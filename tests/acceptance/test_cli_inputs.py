@@ -332,8 +332,8 @@ def test_the_receipt_of_a_pin_that_stands(database: str) -> None:
         again = chat.pin(said)
         assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
         assert again.head_seq == chat.head_seq()
-        chat.describe({"n": 1})
-        assert [chat.describe(one).new for one in ({"n": 1}, {"n": True}, {"n": 1.0})] == [
+        chat.set_metadata({"n": 1})
+        assert [chat.set_metadata(one).new for one in ({"n": 1}, {"n": True}, {"n": 1.0})] == [
             False,
             True,
             True,

@@ -36,7 +36,7 @@ def test_the_bundled_program_resumes_from_the_store(tmp_path):
         assert len(chat.calls()) == 4
         assert {hit.session_id for hit in store.search("drops").hits} == {chat.id}
         assert chat.verify().ok
-        assert chat.validate() == ()
+        assert chat.repairs() == ()
         messages, loaded = asyncio.run(read_back(url, info.metadata))
         assert len(loaded) == sum(map(is_record, chat.audit()))
     assert [message.uuid for message in messages] == [message.message_id for message in view]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext import NothingToUndo
+from roocontext.errors import NothingToUndo
 from support.claude_desk import Desk, lines, seen
 from support.examples import examples
 from support.transcripts import Transcript

@@ -17,8 +17,9 @@ from claude_agent_sdk import (
 )
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from roocontext import AsyncStore, FrameworkMissing, InvalidMessage
+from roocontext import AsyncStore, InvalidMessage
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from roocontext.errors import FrameworkMissing
 from support.claude_desk import ID, KEY, Desk, kinds, lines, seen
 from support.transcripts import Transcript, use
 
@@ -88,7 +89,7 @@ def test_a_session_with_metadata_of_yours_is_deleted_too(quick, file):
     for key in keys:
         quick.append(*lines(file), key=key)
     for name in (ID, f"{ID}/subagents%2Fa"):
-        quick.chat(name).describe({"mine": 1})
+        quick.chat(name).set_metadata({"mine": 1})
     own = quick.store.create(parent=ID)
     own.append("user", "stays")
     for _ in range(2):
@@ -191,10 +192,10 @@ def test_metadata_of_others_keeps_nothing_from_being_listed_or_written(desk, fil
     desk.append(*lines(file), key=sub)
     desk.chat(f"{ID}/subagents%2Fagent-1").fork(session_id="a-fork", parent=ID)
     other = desk.store.open_session("yours", parent=ID)
-    other.describe({"framework": "claude-agent-sdk", "subpath": 5})
+    other.set_metadata({"framework": "claude-agent-sdk", "subpath": 5})
     assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
     chat = desk.chat()
-    chat.describe({**chat.info().metadata, "summary": None})
+    chat.set_metadata({**chat.info().metadata, "summary": None})
     (found,) = desk.run(desk.sdk.list_session_summaries("-work"))
     assert found["data"] == {}
     file.user("b")

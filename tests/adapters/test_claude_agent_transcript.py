@@ -170,7 +170,7 @@ def test_others_entries_in_the_session_stay(desk, file):
     desk.append(*lines(file))
     desk.chat().append("user", "of somebody else")
     desk.chat().note("other", {})
-    desk.chat().describe({"team": "blue"})
+    desk.chat().set_metadata({"team": "blue"})
     file.reply("m1", "two", stop="end_turn")
     desk.append(*lines(file))
     assert [text for _, text in seen(desk.chat())] == ["one", "of somebody else", "two"]

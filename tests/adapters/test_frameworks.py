@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import pytest
 
-from roocontext import FrameworkMissing
 from roocontext.adapters.serializing import framework
+from roocontext.errors import FrameworkMissing
 from support.defaults import live_objects, printed_defaults
 
 

@@ -9,12 +9,13 @@ import pytest
 from google.adk.events import Event
 from langgraph.checkpoint.base import empty_checkpoint
 
-from roocontext import AsyncStore, InvalidOption, Store, StoreClosed
+from roocontext import AsyncStore, InvalidOption, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.google_adk import RooContextSessionService
 from roocontext.adapters.langgraph import RooContextSaver
 from roocontext.adapters.openai_agents import RooContextSession
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
+from roocontext.errors import StoreClosed
 from support.langgraph_thread import at
 
 AT = at("t")

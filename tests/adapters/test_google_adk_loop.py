@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 from google.adk.events import Event
 
-from roocontext import AsyncStore, FrameworkMissing
+from roocontext import AsyncStore
+from roocontext.errors import FrameworkMissing
 from support.adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
 
 ROOT = Path(__file__).parents[2]

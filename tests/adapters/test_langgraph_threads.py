@@ -16,8 +16,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.base import CipherProtocol
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
-from roocontext import FrameworkMissing, InvalidOption, SessionExists
+from roocontext import InvalidOption, SessionExists
 from roocontext.adapters.langgraph import RooContextSaver
+from roocontext.errors import FrameworkMissing
 from support.langgraph_thread import Thread, at, said
 
 
@@ -78,14 +79,14 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
 def test_the_key_of_a_stored_call_is_made_of_json(thread):
     config = thread.put(messages=said("a", "é\ud800"), n=1.0)
     thread.saver.put_writes(config, [("n", 2)], "task")
-    task, note = thread.session.newest_notes("langgraph/", limit=9)
+    task, note = thread.session.internals.newest_notes("langgraph/", limit=9)
     for found, parts in (
         (task, [0, config["configurable"]["checkpoint_id"], task.content]),
         (note, [0, without_key(note.content), {"messages": digests(thread.session)}]),
     ):
         text = json.dumps(parts, separators=(",", ":"))
         key = "langgraph:" + hashlib.sha256(text.encode()).hexdigest()[:40]
-        assert thread.session.noted([key])[key].seq == found.seq
+        assert thread.session.internals.noted([key])[key].seq == found.seq
 
 
 def without_key(content):

@@ -17,15 +17,9 @@ from agents.memory import (
 )
 from agents.run_internal.items import digest_input_item
 
-from roocontext import (
-    AsyncContextManager,
-    AsyncStore,
-    ContextManager,
-    FrameworkMissing,
-    InvalidMessage,
-    Plan,
-)
+from roocontext import AsyncContextManager, AsyncStore, ContextManager, InvalidMessage, Plan
 from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
+from roocontext.errors import FrameworkMissing
 from support.agents_desk import ANSWER, CALLS, LONG, OUTPUTS, REASONING, TURN, UNUSUAL, USER, Desk
 
 

@@ -33,8 +33,9 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RequestUsage, RunUsage
 
-from roocontext import FrameworkMissing, InvalidMessage, SessionPurged
+from roocontext import InvalidMessage, SessionPurged
 from roocontext.adapters.pydantic_ai import session_id
+from roocontext.errors import FrameworkMissing
 from support.examples import examples
 from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
 

@@ -64,8 +64,8 @@ def everything(store: Store) -> Session:
     many = [NewMessage("user" if n % 2 else "assistant", f"word {n} " * 90) for n in range(40)]
     chat.append_many(many)
     chat.note("remark", {"text": "seen"})
-    chat.rename("Fixed")
-    chat.describe({"branch": "other"})
+    chat.set_title("Fixed")
+    chat.set_metadata({"branch": "other"})
     chat.pin(first)
     chat.unpin(first)
     view = chat.view()

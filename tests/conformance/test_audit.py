@@ -73,7 +73,7 @@ def test_cleared_blocks_are_told_and_content_is_as_written(chat):
 
 def test_the_audit_is_streamed_in_pages_of_one_moment(chat):
     fill(chat, 25)
-    pages = iter(chat.audit_pages(10))
+    pages = iter(chat.internals.audit_pages(10))
     first = next(pages)
     chat.rewind(to=3)
     fill(chat, 5)
@@ -151,7 +151,7 @@ def recount(chat):
 
 def counted(chat):
     stats = chat.stats()
-    assert chat.visible_bytes() == stats.visible_bytes
+    assert chat.internals.visible_bytes() == stats.visible_bytes
     return [
         *(stats.messages, stats.bytes, stats.visible_messages, stats.visible_bytes),
         *(stats.hidden_messages, stats.hidden_bytes),
@@ -165,7 +165,7 @@ def test_the_counts_are_those_of_the_audit(chat):
     assert counted(chat) == recount(chat)
     chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
     assert counted(chat) == recount(chat)
-    chat.rename("t")
+    chat.set_title("t")
     chat.commit(Plan.truncate(chat.view(), said[4:6], "M"))
     chat.rewind(to=10)
     assert counted(chat) == recount(chat)
@@ -257,7 +257,7 @@ def test_pins_are_the_newest_note_of_each_message(chat):
 
 def test_only_messages_are_pinned(chat):
     said = fill(chat, 3)
-    chat.rename("t")
+    chat.set_title("t")
     summary = chat.commit(Plan.condense(chat.view(), said[:2], "S")).seq
     chat.rewind(to=2)
     before = state(chat)

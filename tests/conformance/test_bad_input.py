@@ -119,7 +119,7 @@ def test_usage_and_metadata_come_back_as_they_were(store):
     assert same(chat.info().metadata, odd)
     assert same(entries[1].entry.usage, odd)
     assert same(chat.notes("remark")[0].content, odd)
-    chat.describe({"now": odd})
+    chat.set_metadata({"now": odd})
     assert same(chat.info().metadata, {"now": odd})
 
 
@@ -172,7 +172,7 @@ def test_usage_that_would_be_lost_is_refused(chat, name):
         return
     refused(chat, InvalidMessage, lambda: chat.append("user", "x", usage=content))
     refused(chat, InvalidMessage, lambda: chat.note("remark", {"v": content}))
-    refused(chat, InvalidMessage, lambda: chat.describe({"v": content}))
+    refused(chat, InvalidMessage, lambda: chat.set_metadata({"v": content}))
 
 
 def test_content_that_holds_itself_is_refused(chat):
@@ -257,7 +257,7 @@ def test_what_is_no_id_is_refused(store, chat, name):
         lambda: store.create(bad),
         lambda: chat.fork(session_id=bad),
         lambda: store.create(title=bad),
-        lambda: chat.rename(bad),
+        lambda: chat.set_title(bad),
         lambda: chat.append("user", CANARY, message_id=bad),
         lambda: chat.append("user", CANARY, client_id=bad),
         lambda: chat.append("user", CANARY, model=bad),
@@ -355,7 +355,7 @@ def test_a_datetime_without_a_zone(chat):
     for ask in (
         lambda: chat.rewind(to=naive),
         lambda: chat.view(as_of=naive),
-        lambda: chat.validate(as_of=naive),
+        lambda: chat.repairs(as_of=naive),
         lambda: chat.diff(0, naive),
     ):
         refused(chat, (InvalidMessage, InvalidOption), ask)

@@ -2,18 +2,7 @@
 
 import pytest
 
-from roocontext import (
-    Counts,
-    Describe,
-    NewMessage,
-    NewNote,
-    Pin,
-    Plan,
-    Rename,
-    Rewind,
-    Unpin,
-    Written,
-)
+from roocontext import Counts, NewMessage, NewNote, Pin, Plan, Rewind, SetMetadata, SetTitle, Unpin
 from roocontext.errors import (
     DuplicateMessage,
     InvalidIdentifier,
@@ -25,6 +14,7 @@ from roocontext.errors import (
 )
 from roocontext.log.counting import Size
 from roocontext.log.plan import Action
+from roocontext.store.writing.batch import Written
 
 
 def said(count, start=1):
@@ -48,8 +38,8 @@ def imported():
     result = [{"type": "tool_result", "tool_use_id": "t1", "content": "much output " * 9}]
     companion = NewMessage("assistant", "Understood.")
     return [
-        Rename("imported", client_id="title"),  # 1
-        Describe({"from": "elsewhere"}, client_id="metadata"),  # 2
+        SetTitle("imported", client_id="title"),  # 1
+        SetMetadata({"from": "elsewhere"}, client_id="metadata"),  # 2
         *said(4),  # 3-6
         NewNote("foreign", {"row": 1}, target=3, ts=77, client_id="foreign"),  # 7
         condensed(
@@ -107,7 +97,7 @@ def test_everything_at_once(chat):
 def test_a_repeated_batch_gives_its_first_receipts(chat):
     first = chat.write_batch(imported(), expected_seq=0)
     chat.append("user", "and on")
-    chat.rename("since")
+    chat.set_title("since")
     head = chat.head()
     again = chat.write_batch(imported(), expected_seq=0)
     assert chat.head() == head
@@ -130,7 +120,7 @@ def test_items_stored_before_are_skipped_if_asked(chat):
         NewNote("fact", {"n": 2}),
         NewNote("fact", {"n": 1}, client_id="n1"),
         NewMessage("user", "hello", client_id="m"),
-        Rename("a title", client_id="t"),
+        SetTitle("a title", client_id="t"),
     ]
     written = chat.write_batch(items, skip_stored=True)
     assert [(one.seq, one.new) for one in written] == [
@@ -171,7 +161,7 @@ def test_the_hashes_are_those_of_the_log(chat):
         lambda items: [*items, NewMessage("user", "one more", client_id="more")],
         lambda items: [*items, NewMessage("user", "one more")],
         lambda items: [*items[:2], NewMessage("user", "other", client_id="m1"), *items[3:]],
-        lambda items: [Rename("other", client_id="title"), *items[1:]],
+        lambda items: [SetTitle("other", client_id="title"), *items[1:]],
         lambda items: [NewNote("title2", {"title": "imported"}, client_id="title"), *items[1:]],
         lambda items: [Rewind(12, client_id="title")],
         lambda items: [Rewind(11, client_id="rewind")],
@@ -205,8 +195,8 @@ def test_other_content_or_a_part_is_refused(chat, changed):
         (Rewind(7), MessageNotFound),
         (Rewind(2, head_seq=4), VersionConflict),
         (NewMessage("user", float("nan")), InvalidMessage),
-        (Rename("\0"), InvalidIdentifier),
-        (Describe("text"), InvalidOption),
+        (SetTitle("\0"), InvalidIdentifier),
+        (SetMetadata("text"), InvalidOption),
         (NewNote("pin", {}), InvalidOption),
         (Rewind("1"), InvalidOption),
         (Rewind(1, client_id=""), InvalidIdentifier),
@@ -218,7 +208,7 @@ def test_one_bad_item_refuses_all(chat, bad, error):
     chat.append("user", "before")
     chat.note("remark", {})
     head, info = chat.head(), chat.info()
-    items = [*said(3), Rename("never"), bad, NewMessage("user", "behind")]
+    items = [*said(3), SetTitle("never"), bad, NewMessage("user", "behind")]
     with pytest.raises(error) as caught:
         chat.write_batch(items, expected_seq=1)
     assert type(caught.value) is error
@@ -242,7 +232,7 @@ def test_a_version_is_needed_where_seqs_are_named(chat):
 def test_a_note_that_came_between_moves_the_seqs_and_refuses_the_plan(chat):
     """It moves no head, so that the version alone would not show it."""
     items = [*said(3), condensed(3, ((1, 2),))]
-    chat.rename("meanwhile")
+    chat.set_title("meanwhile")
     with pytest.raises(VersionConflict) as caught:
         chat.write_batch(items, expected_seq=0)
     assert (caught.value.expected, caught.value.actual) == (3, 4)
@@ -254,7 +244,7 @@ def test_client_ids_within_a_batch_differ(chat):
     plan = condensed(2, ((1, 2),), rows=(NewMessage("user", "S"), companion))
     for items in (
         [*said(2), *said(1)],
-        [*said(2), Rename("t", client_id="m1")],
+        [*said(2), SetTitle("t", client_id="m1")],
         [*said(2), plan, *said(1, start=9)],
     ):
         with pytest.raises(DuplicateMessage):

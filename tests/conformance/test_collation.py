@@ -54,7 +54,7 @@ def test_estimates_and_drift_are_found_again(url: str) -> None:
         fill(chat, 1)
         usage = {"input_tokens": 900, "output_tokens": 7}
         seq = chat.append("assistant", "hi", usage=usage, model="m").seq
-        assert chat.keep_estimate(seq, BYTES, 41)
+        assert chat.internals.keep_estimate(seq, BYTES, 41)
         assert chat.calls()[0].estimates == {"bytes": 41}
         context = ContextManager(limit=100_000, counter=BYTES)
         drift = context.drift(chat)["m"]

@@ -39,13 +39,13 @@ def test_content_of_the_greatest_depth_goes_through_everything(chat, name):
     chat.append("user", "go")
     seq = chat.append(role, content, format=form, usage=deep(MAX_DEPTH)).seq
     chat.note("remark", {"of": deep(MAX_DEPTH - 1)})
-    chat.describe({"of": deep(MAX_DEPTH - 2)})
+    chat.set_metadata({"of": deep(MAX_DEPTH - 2)})
     assert chat.message(seq).content == content
     assert chat.view().messages[-1].content == content
     assert [found.content for found in chat.audit() if found.seq == seq] == [content]
     assert chat.verify().ok
     assert violations(chat.messages()) == []
-    chat.validate()
+    chat.repairs()
     fork = chat.fork()
     assert fork.message(seq).content == content
     assert fork.verify().ok
@@ -85,7 +85,7 @@ def test_content_that_is_one_level_deeper_is_refused(chat, name):
         lambda: chat.append(role, content, format=form),
         lambda: chat.append("user", "x", usage=deep(MAX_DEPTH + 1)),
         lambda: chat.note("remark", {"of": deep(MAX_DEPTH)}),
-        lambda: chat.describe({"of": deep(MAX_DEPTH)}),
+        lambda: chat.set_metadata({"of": deep(MAX_DEPTH)}),
     ):
         with pytest.raises(InvalidMessage, match="nested deeper than 500 levels"):
             ask()
@@ -191,7 +191,7 @@ def test_the_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
         ],
     }
     assert chat.messages() == SENT
-    assert [(repair.seq, repair.rule) for repair in chat.validate()] == [(seq, Rule.UNTHINKING)]
+    assert [(repair.seq, repair.rule) for repair in chat.repairs()] == [(seq, Rule.UNTHINKING)]
 
 
 def test_what_an_sdk_dumped_without_its_aliases_is_stored_and_read(chat):

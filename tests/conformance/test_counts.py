@@ -14,13 +14,16 @@ USED = {"input_tokens": 40, "output_tokens": 2}
 
 
 def tags(chat):
-    return {row.message.seq: (row.condense_parent, row.truncation_parent) for row in chat.live()}
+    return {
+        row.message.seq: (row.condense_parent, row.truncation_parent)
+        for row in chat.internals.live()
+    }
 
 
 def test_live_rows_are_those_of_the_view_while_nothing_hides(chat):
     fill(chat, 4)
-    chat.rename("titled")
-    assert [row.message for row in chat.live()] == list(chat.view().messages)
+    chat.set_title("titled")
+    assert [row.message for row in chat.internals.live()] == list(chat.view().messages)
     assert set(tags(chat).values()) == {(None, None)}
 
 
@@ -38,7 +41,7 @@ def test_live_rows_stand_in_view_order_with_the_ids_of_what_hides_them(chat):
         (None, cut),
     ]
     assert [seq for seq, tag in found.items() if tag == (None, None)] == shown(chat)
-    order = seqs(row.message for row in chat.live())
+    order = seqs(row.message for row in chat.internals.live())
     assert order == [said[0], *said[1:4], 9, said[4], 10, *said[5:]]
 
 
@@ -46,21 +49,21 @@ def test_live_rows_are_shown_cleared(chat):
     fill(chat, 2)
     _, told = work(chat)
     chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
-    assert chat.live()[-1].message == chat.view().messages[-1]
-    assert chat.live()[-1].message.cleared == (0,)
+    assert chat.internals.live()[-1].message == chat.view().messages[-1]
+    assert chat.internals.live()[-1].message.cleared == (0,)
 
 
 def test_each_message_is_counted_as_it_is_shown(chat):
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 60)
-    whole = chat.counts(BYTES)
+    whole = chat.internals.counts(BYTES)
     chat.commit(Plan.clear(chat.view(), [(told, 0)]))
     chat.commit(Plan.condense(chat.view(), said[:3], "S"))
-    found = chat.counts(BYTES)
+    found = chat.internals.counts(BYTES)
     assert found == {m.seq: BYTES.count(m.role, m.content, m.format) for m in chat.view().messages}
     assert sum(found.values()) == chat.tokens(BYTES)
     assert found[told] < whole[told]
-    live = chat.counts(BYTES, hidden=True)
+    live = chat.internals.counts(BYTES, hidden=True)
     assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
 
 
@@ -85,7 +88,7 @@ def test_what_is_cleared_is_counted_once_in_each_state(chat):
     chat.commit(Plan.clear(chat.view(), [(first, 1)], "gone"))
     for times in (6, 6):
         assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
-        assert sum(chat.counts(counter).values()) == chat.tokens(counter)
+        assert sum(chat.internals.counts(counter).values()) == chat.tokens(counter)
         assert counter.times == times
     chat.rewind(to=second + 1)
     assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
@@ -107,7 +110,7 @@ def test_what_is_left_of_a_redacted_message_is_counted_once(chat):
     assert chat.tokens(counter) == expected
     times = counter.times
     for _ in range(2):
-        assert chat.tokens(counter) == sum(chat.counts(counter).values()) == expected
+        assert chat.tokens(counter) == sum(chat.internals.counts(counter).values()) == expected
     assert counter.times == times
 
 
@@ -154,8 +157,8 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     chat.append("user", "hello")
     seq = chat.append("assistant", "hi", usage=USED).seq
     before = state(chat)
-    assert chat.keep_estimate(seq, BYTES, 41)
-    assert not chat.keep_estimate(seq, BYTES, 99)
+    assert chat.internals.keep_estimate(seq, BYTES, 41)
+    assert not chat.internals.keep_estimate(seq, BYTES, 99)
     assert chat.calls()[0].estimates == {"bytes": 41}
     assert state(chat) == before
     assert chat.tokens(BYTES) == 11
@@ -167,9 +170,9 @@ def test_what_cannot_be_counted_is_refused(chat):
         with pytest.raises(InvalidOption):
             chat.calls(last=last)
     with pytest.raises(InvalidOption):
-        chat.keep_estimate(0, BYTES, 1)
+        chat.internals.keep_estimate(0, BYTES, 1)
     with pytest.raises(InvalidOption):
-        chat.keep_estimate(1, BYTES, -1)
+        chat.internals.keep_estimate(1, BYTES, -1)
 
 
 def test_counting_works_where_nothing_can_be_written(opened):
@@ -178,8 +181,8 @@ def test_counting_works_where_nothing_can_be_written(opened):
         seq = chat.append("assistant", "hi", usage=USED).seq
         with Store.open(lab.url, read_only=True) as store:
             same = store.session(chat.id)
-            assert same.counts(BYTES) == {seq: 4}
-            assert not same.keep_estimate(seq, BYTES, 5)
+            assert same.internals.counts(BYTES) == {seq: 4}
+            assert not same.internals.keep_estimate(seq, BYTES, 5)
             assert same.calls()[0].estimates == {}
             with pytest.raises(StoreReadOnly):
                 same.append("user", "no")
@@ -188,7 +191,7 @@ def test_counting_works_where_nothing_can_be_written(opened):
 def test_a_counter_may_be_named(chat):
     fill(chat, 3)
     assert chat.tokens("bytes") == chat.tokens(BYTES)
-    assert chat.counts("bytes") == chat.counts(BYTES)
+    assert chat.internals.counts("bytes") == chat.internals.counts(BYTES)
     assert chat.tokens("o200k_base") > 0
     with pytest.raises(UnknownPlugin, match="o200k_base"):
         chat.tokens("o300k_base")

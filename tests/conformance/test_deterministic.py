@@ -35,7 +35,7 @@ def script(store: Store) -> None:
     fork = chat.fork(12, session_id="Fork")
     chat.redact(seqs[0])
     fork.append("user", "elsewhere")
-    chat.rename("done")
+    chat.set_title("done")
     store.purge(store.create("gone").id)
 
 

@@ -121,7 +121,7 @@ def test_a_summary_does_not_stand_for_what_was_rewound(chat):
 
 def test_what_is_no_message_is_not_redacted(chat):
     fill(chat, 2)
-    chat.rename("t")
+    chat.set_title("t")
     chat.rewind(to=1)
     before = state(chat)
     for seq in (3, 4, 5):
@@ -137,7 +137,7 @@ def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest
     fill(chat, 2)
     fork = chat.fork(session_id="fork")
     if not is_newest:
-        chat.describe({"user": "ann"})
+        chat.set_metadata({"user": "ann"})
     assert chat.redact(1, dry_run=True).changed
     redacted = chat.redact(1)
     assert redacted.copies == (("fork", 1), ("s", 1))
@@ -151,7 +151,7 @@ def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest
         assert one.verify().ok
         assert one.rebuild() == 0
     assert not chat.redact(1).changed
-    chat.describe({"user": "bob"})
+    chat.set_metadata({"user": "bob"})
     assert [info.session_id for info in lab.store.sessions(where={"user": "bob"})] == ["s"]
 
 
@@ -190,7 +190,7 @@ def test_a_purge_leaves_its_receipt(store, clock):
         lambda: chat.append("user", "x", client_id="c", expected_seq=5),
         lambda: chat.append_many([]),
         lambda: chat.rewind(to=0),
-        lambda: chat.rename("x"),
+        lambda: chat.set_title("x"),
         lambda: chat.redact(2),
         lambda: chat.message(2),
         lambda: chat.notes("pin"),

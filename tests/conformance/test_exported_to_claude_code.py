@@ -152,7 +152,7 @@ def test_any_session(shared, fresh, first, history):
 
 def test_a_plain_session(store, fresh, tmp_path):
     chat = store.create(title="The parser")
-    chat.describe({"folder": "/work", "branch": "main", "version": "2.1.81"})
+    chat.set_metadata({"folder": "/work", "branch": "main", "version": "2.1.81"})
     chat.append("user", "Fix it", ts=1_772_359_201_123)
     chat.append("assistant", [text("so")], model="claude-x", ts=5)
     usage = {"input_tokens": 3, "output_tokens": 4}

@@ -104,7 +104,7 @@ HOSTILE = [
 def test_hostile_content_is_text(store, words):
     safe = words.replace("\0", "").encode("utf-8", "ignore").decode()
     chat = store.create(title=f"a {safe}")
-    chat.describe({"folder": words, words: "x"})
+    chat.set_metadata({"folder": words, words: "x"})
     source = {"type": "base64", "media_type": words, "data": words}
     call = {"type": "tool_use", "id": words, "name": words, "input": {words: words}}
     chat.append("user", words, ts=-1)

@@ -124,7 +124,7 @@ def test_a_summary_behind_kept_messages_is_a_marker(store, fresh, tmp_path):
 
 def test_a_family(store, fresh, tmp_path):
     chat = store.create(title="The parser")
-    chat.describe({"folder": "/work"})
+    chat.set_metadata({"folder": "/work"})
     fill(chat, 2)
     child = store.create(parent=chat.id)
     fill(child, 1)

@@ -190,7 +190,7 @@ def test_sessions_are_found_by_the_strings_of_their_metadata(lab):
 
 def test_only_the_newest_metadata_counts(lab):
     chat = lab.store.create("s", metadata={"user": "ann", "project": "x"})
-    chat.describe({"user": "bob"})
+    chat.set_metadata({"user": "bob"})
     assert listed(lab, user="ann") == listed(lab, project="x") == []
     assert listed(lab, user="bob") == ["s"]
     chat.rewind(to=0)
@@ -212,8 +212,8 @@ def test_a_list_by_parent_and_metadata_has_pages(lab):
 def test_a_fork_keeps_title_and_metadata_as_of_its_entry(lab):
     chat = lab.store.create("s", title="one", metadata={"user": "ann"})
     fill(chat, 2)
-    chat.rename("two")
-    chat.describe({"user": "bob"})
+    chat.set_title("two")
+    chat.set_metadata({"user": "bob"})
     early, late = chat.fork(4, session_id="early"), chat.fork(session_id="late")
     assert (early.info().title, early.info().metadata) == ("one", {"user": "ann"})
     assert (late.info().title, late.info().metadata) == ("two", {"user": "bob"})
@@ -262,7 +262,7 @@ def test_later_metadata_and_a_redaction_change_what_is_found(lab):
     """In the session itself; a fork from before has its own, and goes with the redaction."""
     chat = lab.store.create("s", metadata={"user": "ann"})
     early = chat.fork(session_id="early")
-    seq = chat.describe({"user": "bob"}).seq
+    seq = chat.set_metadata({"user": "bob"}).seq
     late = chat.fork(session_id="late")
     assert listed(lab, user="ann") == ["early"]
     assert sorted(listed(lab, user="bob")) == ["late", "s"]

@@ -10,12 +10,12 @@ def test_notes_are_found_by_their_client_ids(chat):
     chat.note("remark", {"n": 1}, client_id="one")
     chat.note("other", {"n": 2}, target=1, client_id="two")
     chat.rewind(0)
-    found = chat.noted(["two", "none", "message", "one"])
+    found = chat.internals.noted(["two", "none", "message", "one"])
     assert {name: (note.seq, note.content["n"]) for name, note in found.items()} == {
         "two": (3, 2),
         "one": (2, 1),
     }
-    assert chat.noted([]) == {}
+    assert chat.internals.noted([]) == {}
 
 
 def test_the_newest_note_of_each_kind_by_its_beginning(chat):
@@ -27,7 +27,9 @@ def test_the_newest_note_of_each_kind_by_its_beginning(chat):
     chat.note("step/d", {}, target=1)
 
     def found(**page):
-        return [(note.note, note.content["n"]) for note in chat.newest_notes("step/", **page)]
+        return [
+            (note.note, note.content["n"]) for note in chat.internals.newest_notes("step/", **page)
+        ]
 
     assert found() == [("step/c", 5), ("step/b", 2), ("step/a", 1)]
     assert found(limit=2) == [("step/c", 5), ("step/b", 2)]
@@ -38,14 +40,14 @@ def test_the_newest_note_of_each_kind_by_its_beginning(chat):
 
 def test_a_page_is_full_whatever_was_written_again(chat):
     chat.write_batch(NewNote(f"kind {number % 3}", {"n": number}) for number in range(30))
-    notes = chat.newest_notes("kind", limit=3)
+    notes = chat.internals.newest_notes("kind", limit=3)
     assert [note.content["n"] for note in notes] == [29, 28, 27]
 
 
 def test_kinds_are_compared_by_code_point(chat):
     for kind in ("k\u00e9", "kZ", "ka", "k\U0010fffe", "k"):
         chat.note(kind, {})
-    assert [note.note for note in chat.newest_notes("k")] == [
+    assert [note.note for note in chat.internals.newest_notes("k")] == [
         "k\U0010fffe",
         "k\u00e9",
         "ka",
@@ -56,10 +58,10 @@ def test_kinds_are_compared_by_code_point(chat):
 
 def test_bad_arguments(chat):
     for call, error in (
-        (lambda: chat.noted([""]), InvalidIdentifier),
-        (lambda: chat.newest_notes(""), InvalidIdentifier),
-        (lambda: chat.newest_notes("a", before=""), InvalidIdentifier),
-        (lambda: chat.newest_notes("a", limit=0), InvalidOption),
+        (lambda: chat.internals.noted([""]), InvalidIdentifier),
+        (lambda: chat.internals.newest_notes(""), InvalidIdentifier),
+        (lambda: chat.internals.newest_notes("a", before=""), InvalidIdentifier),
+        (lambda: chat.internals.newest_notes("a", limit=0), InvalidOption),
     ):
         with pytest.raises(error):
             call()

@@ -116,7 +116,7 @@ def test_no_operation_takes_a_row_outside_the_log_by_its_seq(opened, engine):
             for seq in (-1, 9999):
                 with pytest.raises(RooContextError):
                     operation(chat, seq)
-        assert not chat.keep_estimate(9999, BYTES, 7)
+        assert not chat.internals.keep_estimate(9999, BYTES, 7)
         assert state(chat) == before
 
 

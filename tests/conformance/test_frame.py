@@ -19,25 +19,25 @@ def recorded(chat):
 
 def test_a_frame_is_recorded_once_until_it_changes(chat):
     assert chat.frame() is None
-    assert chat.keep_frame(system="Be brief.", tools=TOOLS)
+    assert chat.internals.keep_frame(system="Be brief.", tools=TOOLS)
     for _ in range(2):
-        assert not chat.keep_frame(system="Be brief.", tools=TOOLS)
-    assert not chat.keep_frame()
+        assert not chat.internals.keep_frame(system="Be brief.", tools=TOOLS)
+    assert not chat.internals.keep_frame()
     assert chat.frame() == Frame("Be brief.", tuple(TOOLS))
-    assert chat.keep_frame(system="Be long.", tools=TOOLS)
-    assert chat.keep_frame(system="Be brief.", tools=TOOLS)
+    assert chat.internals.keep_frame(system="Be long.", tools=TOOLS)
+    assert chat.internals.keep_frame(system="Be brief.", tools=TOOLS)
     said = [content["system"] for content in recorded(chat)]
     assert said == ["Be brief.", "Be long.", "Be brief."]
     assert chat.verify().ok
 
 
 def test_what_is_left_out_stays_as_it_is_recorded(chat):
-    chat.keep_frame(tools=TOOLS)
+    chat.internals.keep_frame(tools=TOOLS)
     assert chat.frame() == Frame(None, tuple(TOOLS))
-    assert chat.keep_frame(system=({"type": "text", "text": "Be brief."},))
-    assert not chat.keep_frame(tools=tuple(TOOLS))
+    assert chat.internals.keep_frame(system=({"type": "text", "text": "Be brief."},))
+    assert not chat.internals.keep_frame(tools=tuple(TOOLS))
     assert chat.frame() == Frame([{"type": "text", "text": "Be brief."}], tuple(TOOLS))
-    assert chat.keep_frame(tools=[])
+    assert chat.internals.keep_frame(tools=[])
     assert chat.frame().tools == ()
 
 
@@ -68,15 +68,15 @@ def test_no_tools_are_another_frame_than_tools_left_out(chat):
 
 def test_a_rewind_never_brings_an_old_frame_back(chat):
     fill(chat, 2)
-    chat.keep_frame(system="first")
+    chat.internals.keep_frame(system="first")
     fill(chat, 2)
-    chat.keep_frame(system="second")
+    chat.internals.keep_frame(system="second")
     chat.rewind(1)
     assert chat.frame().system == "second"
     assert chat.frame(as_of=3).system == "first"
     assert chat.frame(as_of=2) is None
     chat.undo()
-    assert not chat.keep_frame(system="second")
+    assert not chat.internals.keep_frame(system="second")
 
 
 def test_agents_who_take_turns_in_one_session_are_recorded_at_each_hand_over(chat):
@@ -102,18 +102,18 @@ def test_a_frame_is_recorded_as_it_was_given(chat):
 
 
 def test_a_fork_has_the_frame_of_its_beginning(chat):
-    chat.keep_frame(system="first")
+    chat.internals.keep_frame(system="first")
     fill(chat, 1)
-    chat.keep_frame(system="second")
+    chat.internals.keep_frame(system="second")
     fork = chat.fork(2)
     assert fork.frame().system == "first"
-    assert not fork.keep_frame(system="first")
+    assert not fork.internals.keep_frame(system="first")
     assert chat.fork().frame().system == "second"
 
 
 def test_a_redacted_frame_is_gone_from_every_fork(lab):
     chat = lab.store.create()
-    chat.keep_frame(system=SECRET, tools=TOOLS)
+    chat.internals.keep_frame(system=SECRET, tools=TOOLS)
     fill(chat, 1)
     fork = chat.fork()
     done = chat.redact(1)
@@ -124,15 +124,15 @@ def test_a_redacted_frame_is_gone_from_every_fork(lab):
         assert SECRET not in str(list(one.audit()))
         assert one.verify().ok
     assert not chat.redact(1).changed
-    assert chat.keep_frame(system="another", tools=TOOLS)
+    assert chat.internals.keep_frame(system="another", tools=TOOLS)
 
 
 def test_what_is_no_frame_is_refused(chat):
     for wrong in ({"system": 7}, {"tools": "run"}, {"tools": {}}):
         with pytest.raises(InvalidOption):
-            chat.keep_frame(**wrong)
+            chat.internals.keep_frame(**wrong)
     with pytest.raises(InvalidMessage):
-        chat.keep_frame(tools=[{"n": float("nan")}])
+        chat.internals.keep_frame(tools=[{"n": float("nan")}])
     with pytest.raises(InvalidOption):
         chat.note("frame", {"tools": []})
     with pytest.raises(MessageNotFound):
@@ -144,7 +144,7 @@ def test_a_store_that_records_no_frames(leg, opened):
     with opened(*leg, record_frames=False) as lab:
         chat = lab.store.create()
         fill(chat, 1)
-        assert not chat.keep_frame(system=SECRET)
+        assert not chat.internals.keep_frame(system=SECRET)
         manager(chat, limit=100_000).manage(chat, system=SECRET)
-        assert not chat.fork().keep_frame(system=SECRET)
+        assert not chat.fork().internals.keep_frame(system=SECRET)
         assert recorded(chat) == []

@@ -134,7 +134,7 @@ def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:
         assert chat.view(**asked).seq == seq
         assert [page.seq for page in chat.pages(**asked)] == [seq]
         assert len(chat.messages(**asked)) == len(chat.messages(as_of=seq))
-        assert chat.validate(**asked) == chat.validate(as_of=seq)
+        assert chat.repairs(**asked) == chat.repairs(as_of=seq)
         assert chat.tokens("bytes", **asked) == chat.tokens("bytes", as_of=seq)
         assert len(chat.notes("remark", **asked)) == (seq == 3)
         assert (chat.newest_note("remark", **asked) is None) == (seq == 1)

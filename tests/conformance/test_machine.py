@@ -23,7 +23,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from roocontext import Counts, NewMessage, Pin, Plan, Rename, ReportedUsage, Rewind
+from roocontext import Counts, NewMessage, Pin, Plan, Rewind, SetTitle
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
@@ -34,7 +34,7 @@ from roocontext.errors import (
     UndoRefused,
 )
 from roocontext.log import fold
-from roocontext.log.counting import Size
+from roocontext.log.counting import ReportedUsage, Size
 from roocontext.log.entries import Kept, Kind
 from roocontext.log.fold import Tags
 from roocontext.log.moments import EPOCH
@@ -300,14 +300,14 @@ class SessionMachine(RuleBasedStateMachine):
     def tell(self, title: bool) -> None:
         text = self._text(1)
         if title:
-            assert self.chat.rename(text).seq == self.model.rename(text)
+            assert self.chat.set_title(text).seq == self.model.set_title(text)
         else:
             assert self.chat.note("remark", {"text": text}).seq == self.model.add(Kind.NOTE)
 
     @rule(owner=few)
     def describe(self, owner: int) -> None:
         metadata = {"machine": self.family[0][0].id, "owner": str(owner), "n": self._text(0)}
-        assert self.chat.describe(metadata).seq == self.model.describe(metadata)
+        assert self.chat.set_metadata(metadata).seq == self.model.set_metadata(metadata)
 
     @rule(pick=picks, about=flags)
     def note_with_a_client_id(self, pick: int, about: bool) -> None:
@@ -354,8 +354,8 @@ class SessionMachine(RuleBasedStateMachine):
         for _ in range(before):
             items.append(self._batched_message(shadow))
         title = self._text(1)
-        items.append(Rename(title, client_id=f"title-{self.said}"))
-        shadow.rename(title)
+        items.append(SetTitle(title, client_id=f"title-{self.said}"))
+        shadow.set_title(title)
         items += self._batched_plan(shadow, hidden)
         if pinned:
             target = sorted(shadow.said)[hidden % len(shadow.said)]

@@ -96,7 +96,7 @@ def test_the_first_check_that_condenses(chat, taken):
     assert taken.both == (3, 1)
     assert all(call.estimates for call in chat.calls())
     taken.reset()
-    chat.counts(context.settings.counter)
+    chat.internals.counts(context.settings.counter)
     assert taken.both == (1, 0)
 
 

@@ -24,7 +24,7 @@ def test_a_long_name_is_refused_by_every_call_of_a_session(chat):
         lambda: chat.commit(Plan.condense(view, [1, 2], NewMessage("user", "S", model=LONG))),
         lambda: chat.request(model=LONG),
         lambda: chat.messages(model=LONG),
-        lambda: chat.validate(model=LONG),
+        lambda: chat.repairs(model=LONG),
     ):
         with pytest.raises(InvalidIdentifier, match="201 characters: at most 200") as caught:
             ask()

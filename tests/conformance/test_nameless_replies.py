@@ -42,7 +42,7 @@ def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
         part = {"functionResponse": response}
         chat.append("user", {"role": "user", "parts": [part]}, format="gemini")
     assert chat.waits_for() == "model"
-    rules = {repair.rule for repair in chat.validate(form)}
+    rules = {repair.rule for repair in chat.repairs(form)}
     assert not rules & {"duplicate", "orphan", "unanswered"}
     sent = str(chat.messages(form))
     assert 0 < sent.index("'one'") < sent.index("'two'")

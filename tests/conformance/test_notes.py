@@ -12,8 +12,8 @@ from roocontext.errors import (
 
 CALLS = {
     "note": lambda chat, **given: chat.note("remark", {"a": 1}, target=1, **given),
-    "rename": lambda chat, **given: chat.rename("a title", **given),
-    "describe": lambda chat, **given: chat.describe({"a": 1}, **given),
+    "rename": lambda chat, **given: chat.set_title("a title", **given),
+    "describe": lambda chat, **given: chat.set_metadata({"a": 1}, **given),
     "pin": lambda chat, **given: chat.pin(1, **given),
     "unpin": lambda chat, **given: chat.unpin(1, **given),
 }
@@ -29,8 +29,8 @@ def test_a_repeated_note_is_one_entry(chat, name):
     )
     assert first.new
     chat.append("user", "since")
-    chat.rename("another")
-    chat.describe({"b": 2})
+    chat.set_title("another")
+    chat.set_metadata({"b": 2})
     (chat.unpin if name == "pin" else chat.pin)(1)
     head = chat.head()
     again = call(chat, client_id="c")
@@ -53,7 +53,7 @@ def test_a_note_is_compared_by_kind_target_and_content(chat):
         lambda: chat.note("remark", {"a": 1}, target=2, client_id="c"),
         lambda: chat.note("remark", {"a": 1}, client_id="c"),
         lambda: chat.note("other", {"a": 1}, target=1, client_id="c"),
-        lambda: chat.rename("c", client_id="c"),
+        lambda: chat.set_title("c", client_id="c"),
         lambda: chat.append("user", {"a": 1}, client_id="c"),
         lambda: chat.append("user", "x", client_id="c"),
     ):
@@ -67,10 +67,10 @@ def test_a_note_is_compared_by_kind_target_and_content(chat):
 def test_messages_and_notes_share_their_client_ids(chat):
     chat.append("user", "hello", client_id="c")
     chat.redact(1)
-    for taken in (lambda: chat.pin(1, client_id="c"), lambda: chat.rename("x", client_id="c")):
+    for taken in (lambda: chat.pin(1, client_id="c"), lambda: chat.set_title("x", client_id="c")):
         with pytest.raises(DuplicateMessage):
             taken()
-    chat.rename("x", client_id="t")
+    chat.set_title("x", client_id="t")
     with pytest.raises(DuplicateMessage):
         chat.append_many([{"role": "user", "content": "x", "client_id": "t"}])
 
@@ -104,7 +104,7 @@ def test_bad_arguments_write_nothing(chat):
     for call, error in (
         (lambda: chat.note("remark", {}, client_id=""), InvalidIdentifier),
         (lambda: chat.note("remark", {}, ts="now"), InvalidMessage),
-        (lambda: chat.rename("x", client_id=5), InvalidIdentifier),
+        (lambda: chat.set_title("x", client_id=5), InvalidIdentifier),
         (lambda: chat.pin(None), InvalidOption),
         (lambda: chat.newest_note("remark", target=0), InvalidOption),
         (lambda: chat.newest_note(""), InvalidIdentifier),

@@ -35,6 +35,6 @@ def test_null_where_none_may_be_is_an_error(room: Any) -> None:
                 f"ALTER TABLE {table} ALTER {column} DROP NOT NULL",
                 f"UPDATE {table} SET {column} = NULL WHERE session_id = '{chat.id}'",
             )
-            for read in (chat.view, chat.messages, chat.validate):
+            for read in (chat.view, chat.messages, chat.repairs):
                 with pytest.raises(HistoryCorrupt, match=rf"^{table}\.{column} holds NULL"):
                     read()

@@ -15,7 +15,7 @@ from support.histories import HISTORIES, play
 
 def check_outline(chat: Session) -> None:
     """Compare an outline with the audit, entry by entry."""
-    found = chat.outline()
+    found = chat.internals.outline()
     audit = {entry.seq: entry for entry in chat.audit()}
     rewinds = {seq for seq, entry in audit.items() if entry.kind is Kind.REWIND}
     covered = [seq for one in found.parts for seq in range(one.span.lo, one.span.hi + 1)]
@@ -126,5 +126,5 @@ def test_no_number_of_sessions_or_entries_makes_it_more_statements(
         assert len(shown.overview()) == 6
         assert len(asked) == 1
     else:
-        shown.session("parser").outline()
+        shown.session("parser").internals.outline()
     assert not [text for text in asked if "entries.content" in text]

@@ -242,7 +242,7 @@ def test_only_appends_since_the_planning(chat):
     said = fill(chat, 6)
     plan = Plan.condense(chat.view(), said[1:], "S")
     fill(chat, 2)
-    chat.rename("noted")
+    chat.set_title("noted")
     done = chat.commit(plan)
     assert done.hidden == 5
     assert shown(chat) == [1, done.seq, 7, 8]
@@ -357,7 +357,7 @@ def test_a_range_stands_for_the_live_rows_in_it(chat):
 
 def test_what_is_not_a_message(chat):
     fill(chat, 2)
-    chat.rename("note")
+    chat.set_title("note")
     fill(chat, 2)
     for stretch in ((3, 4), (2, 3), (3, 3), (0, 1)):
         refused(chat, raw(chat, stretch))
@@ -366,7 +366,7 @@ def test_what_is_not_a_message(chat):
 
 def test_a_range_may_hold_notes(chat):
     fill(chat, 2)
-    chat.rename("note")
+    chat.set_title("note")
     fill(chat, 2)
     done = chat.commit(raw(chat, (1, 4)))
     assert (done.hidden, shown(chat)) == (3, [done.seq, 5])

@@ -50,7 +50,10 @@ class Told:
         elif step == "rewind":
             chat.rewind(number % (chat.head_seq() + 1))
         elif step == "undo":
-            if chat.outline().controls and chat.outline().controls[-1].kind == "rewind":
+            if (
+                chat.internals.outline().controls
+                and chat.internals.outline().controls[-1].kind == "rewind"
+            ):
                 chat.undo(force=True)
         else:
             seq = sorted(self.words)[number % len(self.words)]

@@ -59,7 +59,7 @@ def test_a_request_is_what_the_provider_accepts(chat, form):
     items = made[key][1:] if form == "openai" else made[key]
     assert violations(items, complete=True) == []
     assert dict(**made) == dict(made)
-    assert (made.form, made.model, made.repairs) == (form, None, chat.validate(form))
+    assert (made.form, made.model, made.repairs) == (form, None, chat.repairs(form))
     assert made.seq == chat.head().seq
     assert "Be brief." in str(dict(made))
     assert "Run it." in str(dict(made))
@@ -322,7 +322,7 @@ def thinking(chat, **options):
 
 def prepared(chat, model=BOUND):
     chat.append("user", "Look.")
-    chat.keep_frame(system="Be brief.", tools=TOOLS)
+    chat.internals.keep_frame(system="Be brief.", tools=TOOLS)
     return [thoughtful(chat, number, model) for number in (1, 2, 3)]
 
 
@@ -369,10 +369,10 @@ def test_messages_and_their_report_leave_out_the_same_thinking(chat):
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
     made = chat.request()
     assert chat.messages() == made["messages"]
-    assert chat.validate() == made.repairs
+    assert chat.repairs() == made.repairs
     assert THOUGHT not in chat.messages()[-2]["content"]
     assert chat.messages(model="claude-fable-5-1") == chat.messages()
-    chat.keep_frame(system="Be long.")
+    chat.internals.keep_frame(system="Be long.")
     assert not any(THOUGHT in message["content"] for message in chat.messages()[1::2])
     chat.uncover(second + 4)
     assert all(THOUGHT in message["content"] for message in chat.messages(as_of=8)[1::2])

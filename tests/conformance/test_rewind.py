@@ -172,7 +172,7 @@ def test_a_datetime_before_everything(chat, clock):
 
 def test_a_datetime_after_everything_changes_nothing(chat):
     fill(chat, 2)
-    chat.rename("note")
+    chat.set_title("note")
     before = state(chat)
     done = chat.rewind(to=datetime.max.replace(tzinfo=UTC))
     assert not done.changed
@@ -190,7 +190,7 @@ def test_what_changes_nothing_writes_nothing(chat):
     done = chat.rewind(to=4)
     assert (done.seq, done.hash, done.head_seq, done.changed) == (None, None, 4, False)
     assert (done.left, done.returned, done.to) == (0, 0, 4)
-    chat.rename("a note is no change")
+    chat.set_title("a note is no change")
     after = state(chat)
     assert not chat.rewind(to=4).changed
     assert not chat.rewind(to=5).changed
@@ -289,7 +289,7 @@ def test_nothing_to_undo(chat):
 def test_an_undo_that_would_hide_something_is_refused(chat):
     fill(chat, 5)
     rewind = chat.rewind(to=2)
-    chat.rename("notes do not count")
+    chat.set_title("notes do not count")
     fill(chat, 3)
     before = state(chat)
     with pytest.raises(UndoRefused) as caught:

@@ -414,7 +414,7 @@ def test_what_is_not_indexed_is_known_by_its_session(lab):
     changes = {
         "append": lambda chat: chat.append("user", "more"),
         "append_many": lambda chat: chat.append_many([NewMessage("user", "more")] * 2),
-        "note": lambda chat: chat.rename("a"),
+        "note": lambda chat: chat.set_title("a"),
         "rewind": lambda chat: chat.rewind(to=1),
         "condense": lambda chat: chat.commit(Plan.condense(chat.view(), [1], ".")),
         "redact": lambda chat: chat.redact(1),

@@ -37,8 +37,8 @@ def test_the_newest_title_and_metadata_count(store):
     chat = store.create(title="one", metadata={"a": 1})
     fill(chat, 2)
     head_seq = chat.head_seq()
-    chat.rename("two")
-    chat.describe({"b": [2]})
+    chat.set_title("two")
+    chat.set_metadata({"b": [2]})
     assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
     assert [note.content for note in chat.notes("title")] == [{"title": "one"}, {"title": "two"}]
     assert chat.head_seq() == head_seq
@@ -178,7 +178,7 @@ def test_a_fork_of_nothing_and_an_unknown_place(store):
 def test_a_forks_title_is_that_of_its_place(store):
     chat = store.create(title="one")
     at = chat.append("user", "hello").seq
-    chat.rename("two")
+    chat.set_title("two")
     assert chat.fork(at).info().title == "one"
 
 

@@ -81,7 +81,7 @@ def test_the_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) 
     assert chat.messages("anthropic") == chat.messages("anthropic", as_of=chat.head_seq())
     (message,) = [m for m in chat.view(last=1).messages if m.seq == seq]
     assert (message.cleared, message.shortened[0].size) == ((0,), len(LONG))
-    assert chat.originals(seq, seq)[0].content == chat.message(seq).content
+    assert chat.internals.originals(seq, seq)[0].content == chat.message(seq).content
 
 
 def test_the_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: Any) -> None:

@@ -48,4 +48,4 @@ def test_a_list_of_typed_objects_reaches_the_model(chat, stored):
         chat.answer(call, output)
         for form in forms.known():
             assert "parser.py" in json.dumps(chat.messages(form)[-1]), (form, output)
-            assert not [it for it in chat.validate(form) if it.rule == "output"]
+            assert not [it for it in chat.repairs(form) if it.rule == "output"]

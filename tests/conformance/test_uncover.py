@@ -232,10 +232,10 @@ def test_it_is_no_target_of_a_rewind_by_id_or_time(chat):
 def test_what_compat_policies_and_counts_see(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
-    assert [row.message.seq for row in chat.live()] == [1, 2, seq, 3, 4]
+    assert [row.message.seq for row in chat.internals.live()] == [1, 2, seq, 3, 4]
     chat.uncover(seq)
-    assert [row.message.seq for row in chat.live()] == [1, 2, 3, 4]
-    assert {row.condense_parent for row in chat.live()} == {None}
+    assert [row.message.seq for row in chat.internals.live()] == [1, 2, 3, 4]
+    assert {row.condense_parent for row in chat.internals.live()} == {None}
 
 
 def test_stats_and_the_audit(chat):

@@ -2,8 +2,9 @@
 
 import pytest
 
-from roocontext import Plan, ReportedUsage, Store
+from roocontext import Plan, Store
 from roocontext.errors import SessionNotFound, SummaryFailed
+from roocontext.log.counting import ReportedUsage
 from roocontext.log.summary import Summary
 from roocontext.reports import usage
 from roocontext.summarisers import with_fallback

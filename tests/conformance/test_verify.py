@@ -456,7 +456,7 @@ def test_a_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row
             state(damaged),
             list(damaged.audit()),
             damaged.view(as_of=12),
-            damaged.live(),
+            damaged.internals.live(),
             damaged.notes("title"),
             damaged.calls(),
             damaged.diff(5),
@@ -495,7 +495,7 @@ COUNTS = {
 @pytest.mark.parametrize("values", COUNTS.values(), ids=COUNTS)
 def test_a_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     damaged.tokens(BYTES)
-    kept = damaged.counts(BYTES)
+    kept = damaged.internals.counts(BYTES)
     forger.sql(
         "DELETE FROM counts WHERE session_id = 's' AND seq = 3",
         "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
@@ -504,7 +504,7 @@ def test_a_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     assert not damaged.verify().ok
     assert damaged.rebuild() == 1
     assert damaged.verify().ok
-    assert damaged.counts(BYTES) == kept
+    assert damaged.internals.counts(BYTES) == kept
 
 
 CONTRADICTIONS = {
@@ -550,7 +550,7 @@ def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
         damaged.live,
         damaged.fork,
         damaged.rebuild,
-        lambda: damaged.counts(BYTES, hidden=True),
+        lambda: damaged.internals.counts(BYTES, hidden=True),
         lambda: damaged.redact(3),
     ):
         with pytest.raises(HistoryCorrupt) as caught:

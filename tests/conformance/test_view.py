@@ -27,7 +27,7 @@ def test_a_summary_stands_where_the_hidden_rows_were(chat):
 
 def test_a_note_before_an_insertion_leaves_the_order(chat):
     fill(chat, 2)
-    chat.rename("between")
+    chat.set_title("between")
     fill(chat, 3)
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
     assert shown(chat) == [summary, 4, 5, 6]
@@ -52,7 +52,7 @@ def test_the_view_of_a_past_seq_does_not_change(chat):
 
 def test_the_head_of_a_past_seq_passes_over_notes(chat):
     fill(chat, 2)
-    chat.rename("t")
+    chat.set_title("t")
     view = chat.view(as_of=3)
     assert (view.seq, view.head_seq) == (3, 2)
 
@@ -182,7 +182,7 @@ def test_companions_follow_the_summary(chat):
 
 def test_the_message_of_a_seq(chat):
     fill(chat, 2)
-    chat.rename("t")
+    chat.set_title("t")
     chat.rewind(to=1)
     assert chat.message(2).seq == 2
     for seq in (3, 4, 5):
@@ -203,7 +203,7 @@ def test_a_view_is_read_from_its_newest_end(chat):
         chat.commit(Plan.condense(chat.view(), order[start : start + 4], f"summary {start}"))
     results = [m.seq for m in chat.view().messages if isinstance(m.content, list)][-9::2]
     chat.commit(Plan.clear(chat.view(), [(seq, 0) for seq in results if is_result(chat, seq)]))
-    chat.rename("and notes at the end")
+    chat.set_title("and notes at the end")
     for as_of in (None, chat.info().last_seq - 3, 90, 0):
         whole = chat.view(as_of=as_of)
         for size in (1, 3, 7, 1_000):

@@ -33,7 +33,7 @@ def rewind(chat: Any) -> None:
 
 def note(chat: Any) -> None:
     """Two notes of different kinds."""
-    chat.rename(f"at {chat.head_seq()}")
+    chat.set_title(f"at {chat.head_seq()}")
     chat.note("remark", {"text": "a note"})
 
 

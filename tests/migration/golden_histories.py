@@ -100,11 +100,11 @@ def uncovered(chat: Session) -> None:
 def noted(chat: Session) -> None:
     """Notes between the messages, one message pinned and one redacted."""
     say(chat, 3)
-    chat.rename("a title")
+    chat.set_title("a title")
     chat.pin(2)
     say(chat, 2)
     condense(chat, slice(2, 5))
-    chat.describe({"project": "parser"})
+    chat.set_metadata({"project": "parser"})
     chat.redact(3)
     say(chat, 1)
 

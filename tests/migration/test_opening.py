@@ -276,7 +276,7 @@ WRITES: dict[str, Callable[[Store, Session], Any]] = {
     "rewind": lambda _, chat: chat.rewind(1),
     "undo": lambda _, chat: chat.undo(),
     "pin": lambda _, chat: chat.pin(1),
-    "rename": lambda _, chat: chat.rename("no"),
+    "rename": lambda _, chat: chat.set_title("no"),
     "fork": lambda _, chat: chat.fork(2, session_id="new"),
     "redact": lambda _, chat: chat.redact(1),
     "purge": lambda store, chat: store.purge(chat.id),
@@ -397,7 +397,7 @@ TOO_BIG: dict[str, Callable[[Session], Any]] = {
         )
     ),
     "fork": lambda chat: chat.fork(),
-    "note": lambda chat: chat.describe({"much": BIG}),
+    "note": lambda chat: chat.set_metadata({"much": BIG}),
 }
 
 
@@ -430,12 +430,12 @@ def test_without_room_tokens_are_counted_all_the_same(
         chat = store.create("full")
         chat.append_many([NewMessage("user", f"{i}") for i in range(400)])
         disk.leave(1)
-        counts = chat.counts(BYTES)
+        counts = chat.internals.counts(BYTES)
         assert chat.tokens(BYTES) == sum(counts.values()) > 0
         with pytest.raises(StoreFull):
             chat.append("user", BIG)
         disk.leave(1 << 30)
-        assert chat.counts(BYTES) == counts
+        assert chat.internals.counts(BYTES) == counts
 
 
 def test_no_room_for_a_new_store(disk: _Disk, tmp_path: Path) -> None:

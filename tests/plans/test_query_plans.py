@@ -100,8 +100,8 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
             Plan.condense(chat.view(), [m.seq for m in chat.view().messages[2:-4]], "short")
         ).seq
     ),
-    "restorable": lambda _, chat: chat.restorable([BYTES]),
-    "uncovered since": lambda _, chat: chat.uncovered_since(LONG - 30),
+    "restorable": lambda _, chat: chat.internals.restorable([BYTES]),
+    "uncovered since": lambda _, chat: chat.internals.uncovered_since(LONG - 30),
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
     "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
@@ -126,35 +126,37 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "find": lambda store, chat: store.session(chat.id),
     "info": lambda _, chat: chat.info(),
     "head": lambda _, chat: chat.head(),
-    "outline": lambda _, chat: chat.outline(),
+    "outline": lambda _, chat: chat.internals.outline(),
     "stats": lambda _, chat: chat.stats(),
     "message": lambda _, chat: chat.message(LONG // 2),
     "message by its id": lambda _, chat: chat.find_message("m5"),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
-    "tokens of each": lambda _, chat: chat.counts(BYTES),
+    "tokens of each": lambda _, chat: chat.internals.counts(BYTES),
     "calls": lambda _, chat: chat.calls(last=64),
     "usage": lambda _, chat: chat.usage(),
     "usage of all": lambda store, _: store.usage(since=MOMENT),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
-    "snapshot": lambda _, chat: chat.snapshot(
+    "snapshot": lambda _, chat: chat.internals.snapshot(
         Wanted(counter=BYTES, rows=SnapshotRows.LIVE, calls=64, estimates=bool, notes=["remark"])
     ),
-    "estimate": lambda _, chat: chat.keep_estimate(LONG - 1, BYTES, 7),
+    "estimate": lambda _, chat: chat.internals.keep_estimate(LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),
-    "rename": lambda _, chat: chat.rename("long"),
+    "rename": lambda _, chat: chat.set_title("long"),
     "note": lambda _, chat: [chat.note("remark", {"n": n}) for n in range(20)],
     "note about a message": lambda _, chat: chat.note("remark", {}, target=LONG - 40),
     "newest note": lambda _, chat: chat.newest_note("remark"),
     "newest note about a message": lambda _, chat: chat.newest_note("remark", target=LONG - 40),
-    "notes by client id": lambda _, chat: chat.noted(["one", "two"]),
-    "notes by the beginning of their kind": lambda _, chat: chat.newest_notes("re", limit=3),
+    "notes by client id": lambda _, chat: chat.internals.noted(["one", "two"]),
+    "notes by the beginning of their kind": lambda _, chat: chat.internals.newest_notes(
+        "re", limit=3
+    ),
     "batch": lambda _, chat: chat.write_batch(batch_of(chat), expected_seq=chat.head_seq()),
     "batch again": lambda _, chat: chat.write_batch(
         [NewMessage("user", "one", client_id="batch-1")]
     ),
-    "frame": lambda _, chat: chat.keep_frame(system="Be brief.", tools=[]),
+    "frame": lambda _, chat: chat.internals.keep_frame(system="Be brief.", tools=[]),
     "request": lambda _, chat: chat.request(system="Be long."),
     "request of the past": lambda _, chat: chat.request(as_of=LONG - 10),
     "record": lambda _, chat: chat.record(REPLY, extra={}),
@@ -163,7 +165,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "diff": lambda _, chat: chat.diff(LONG - 30, LONG - 10),
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),
-    "audit": lambda _, chat: next(chat.audit_pages(10)),
+    "audit": lambda _, chat: next(chat.internals.audit_pages(10)),
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }
@@ -550,7 +552,7 @@ def test_an_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
         chat = store.create()
         for number in range(240):
             chat.append("user", f"message {number}")
-            chat.rename(f"title {number}")
+            chat.set_title(f"title {number}")
     with psycopg.connect(url, autocommit=True) as admin:
         admin.execute("SELECT pg_stat_force_next_flush()")
         updates, hot = admin.execute(

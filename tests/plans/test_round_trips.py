@@ -93,7 +93,7 @@ def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
 
 def test_what_is_sent_waits_for_the_view(chat: Session, waits: Waits) -> None:
     assert waits.of(chat.messages) == 1
-    assert waits.of(chat.validate) == 1
+    assert waits.of(chat.repairs) == 1
     # a model that binds its thinking: then the head, the recorded frames, the control rows and the
     # end of the snapshot
     assert waits.of(lambda: chat.messages(model="claude-fable-5-1")) == 5
@@ -116,7 +116,7 @@ def test_a_view_of_the_past(chat: Session, waits: Waits) -> None:
 def test_what_one_request_reads_needs_no_end_of_a_snapshot(chat: Session, waits: Waits) -> None:
     for read in (Session.head_seq, Session.head, Session.info, Session.children):
         assert waits.of(partial(read, chat)) == 1
-    assert waits.of(lambda: chat.uncovered_since(1)) == 1
+    assert waits.of(lambda: chat.internals.uncovered_since(1)) == 1
 
 
 def test_looking_for_sessions(store: Store, waits: Waits) -> None:

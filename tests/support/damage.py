@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
 
-from roocontext import NewMessage, Pin, Plan, Wanted
+from roocontext import NewMessage, Pin, Plan
 from roocontext.log.counting import BYTES
-from roocontext.store.counting.snapshot import SnapshotRows
+from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import entries, metadata
 from roocontext.tokens import counter_for
 from support.dialogue import fill, work
@@ -141,7 +141,7 @@ def build(store: Any) -> Any:
     answer = chat.append("assistant", SECRET, usage=usage, model="m", **facts).seq
     chat.pin(said[0])
     chat.tokens(BYTES)
-    chat.keep_estimate(answer, BYTES, 5)
+    chat.internals.keep_estimate(answer, BYTES, 5)
     chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
     chat.commit(Plan.condense(chat.view(), said[1:3], "S"))
     chat.commit(Plan.truncate(chat.view(), said[4:5], "M"))
@@ -162,43 +162,43 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
     "head_seq": lambda _, chat: chat.head_seq(),
-    "uncovered_since": lambda _, chat: chat.uncovered_since(0),
+    "uncovered_since": lambda _, chat: chat.internals.uncovered_since(0),
     "view": lambda _, chat: chat.view(),
     "view of the past": lambda _, chat: [chat.view(as_of=seq) for seq in range(0, 24, 5)],
     "view from the end": lambda _, chat: chat.view(last=3),
     "view of a time": lambda _, chat: chat.view(as_of=NOW),
     "pages": lambda _, chat: list(chat.pages(2)),
     "messages": lambda _, chat: chat.messages(),
-    "validate": lambda _, chat: chat.validate(),
+    "validate": lambda _, chat: chat.repairs(),
     "audit": lambda _, chat: list(chat.audit()),
-    "audit_pages": lambda _, chat: list(chat.audit_pages(3)),
+    "audit_pages": lambda _, chat: list(chat.internals.audit_pages(3)),
     "stored": lambda _, chat: list(chat.stored()),
     "diff": lambda _, chat: chat.diff(3),
     "message": lambda _, chat: [chat.message(seq) for seq in (3, 4, 8, 11)],
     "find_message": lambda _, chat: chat.find_message("named"),
-    "originals": lambda _, chat: chat.originals(),
+    "originals": lambda _, chat: chat.internals.originals(),
     "notes": lambda _, chat: [chat.notes(kind) for kind in ("mine", "title", "redaction")],
     "pins": lambda _, chat: chat.pins(),
-    "newest_notes": lambda _, chat: [chat.newest_notes(kind) for kind in ("m", "t")],
-    "noted": lambda _, chat: chat.noted(["once", "other"]),
+    "newest_notes": lambda _, chat: [chat.internals.newest_notes(kind) for kind in ("m", "t")],
+    "noted": lambda _, chat: chat.internals.noted(["once", "other"]),
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],
     "stats": lambda _, chat: chat.stats(),
-    "outline": lambda _, chat: chat.outline(),
+    "outline": lambda _, chat: chat.internals.outline(),
     "overview": lambda store, _: store.overview(),
     "search": lambda store, _: [store.search(SECRET), store.search("room", among="visible")],
-    "visible_bytes": lambda _, chat: chat.visible_bytes(),
-    "live": lambda _, chat: chat.live(),
+    "visible_bytes": lambda _, chat: chat.internals.visible_bytes(),
+    "live": lambda _, chat: chat.internals.live(),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
-    "counts": lambda _, chat: chat.counts(BYTES, hidden=True),
+    "counts": lambda _, chat: chat.internals.counts(BYTES, hidden=True),
     "calls": lambda _, chat: chat.calls(),
     "usage": lambda _, chat: chat.usage(family=True),
     "usage of all": lambda store, _: store.usage(since=NOW, until=NOW),
     "frame": lambda _, chat: chat.frame(),
-    "restorable": lambda _, chat: chat.restorable([BYTES]),
+    "restorable": lambda _, chat: chat.internals.restorable([BYTES]),
     "request of the past": lambda _, chat: chat.request(as_of=9, unanswered=True, prefill=True),
-    "snapshot": lambda _, chat: chat.snapshot(WANTED),
-    "snapshot of what is live": lambda _, chat: chat.snapshot(
+    "snapshot": lambda _, chat: chat.internals.snapshot(WANTED),
+    "snapshot of what is live": lambda _, chat: chat.internals.snapshot(
         replace(WANTED, rows=SnapshotRows.LIVE)
     ),
     "head": lambda _, chat: chat.head(),
@@ -215,8 +215,10 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "commit in a dry run": lambda _, chat: chat.commit(_plan(chat), dry_run=True),
 }
 WRITING: dict[str, Callable[[Any, Any], Any]] = {
-    "keep_counts": lambda _, chat: chat.keep_counts(chat.snapshot(WANTED).counted),
-    "keep_estimate": lambda _, chat: chat.keep_estimate(3, BYTES, 7),
+    "keep_counts": lambda _, chat: chat.internals.keep_counts(
+        chat.internals.snapshot(WANTED).counted
+    ),
+    "keep_estimate": lambda _, chat: chat.internals.keep_estimate(3, BYTES, 7),
     "restore": lambda store, chat: store.restore(chat.id, list(chat.stored())),
     "restore elsewhere": lambda store, chat: store.restore("copy", list(chat.stored())),
     "index": lambda store, _: [store.index(), store.search(SECRET)],
@@ -226,7 +228,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "append an answer": lambda _, chat: chat.append(
         "user", "more", extra=[SECRET], asked_at=9, answers=(3, 0)
     ),
-    "keep_frame": lambda _, chat: chat.keep_frame(system="Be brief."),
+    "keep_frame": lambda _, chat: chat.internals.keep_frame(system="Be brief."),
     "request": lambda _, chat: chat.request(unanswered=True, prefill=True),
     "record": lambda _, chat: chat.record(REPLY),
     "waits_for": lambda _, chat: chat.waits_for(),
@@ -240,8 +242,8 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "pin": lambda _, chat: chat.pin(4),
     "unpin": lambda _, chat: chat.unpin(3),
-    "rename": lambda _, chat: chat.rename("u"),
-    "describe": lambda _, chat: chat.describe({"b": 2}),
+    "rename": lambda _, chat: chat.set_title("u"),
+    "describe": lambda _, chat: chat.set_metadata({"b": 2}),
     "note": lambda _, chat: chat.note("mine", {}),
     "commit": lambda _, chat: chat.commit(_plan(chat)),
     "clear": lambda _, chat: chat.commit(Plan.clear(chat.view(), [(10, 0)])),

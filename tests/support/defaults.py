@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 import roocontext
-from roocontext import FrameworkMissing
+from roocontext.errors import FrameworkMissing
 
 _FUNCTION = re.compile(r"<(?:function|built-in method) [^<>]*(?:<[^<>]*>[^<>]*)*>")
 

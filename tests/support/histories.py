@@ -184,7 +184,7 @@ def _rewind(chat: Any, back: int) -> None:
 
 def _uncover(chat: Any, pick: int) -> None:
     kinds = ("summary", "marker", "clearing")
-    controls = [one.seq for one in chat.outline().controls if one.kind in kinds]
+    controls = [one.seq for one in chat.internals.outline().controls if one.kind in kinds]
     if controls:
         with suppress(UncoverRefused):
             chat.uncover(controls[pick % len(controls)])

@@ -16,7 +16,7 @@ def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
     """Commit a plan and hold what it does against the laws; the rows that left the view."""
     assert not plan.compat
     was = dict(zip(shown(chat), chat.view().messages, strict=True))
-    tags = {row.message.seq: row[1:] for row in chat.live()}
+    tags = {row.message.seq: row[1:] for row in chat.internals.live()}
     dry = chat.commit(plan, dry_run=True)
     done = chat.commit(plan)
     gone = {seq for seq in was if seq not in shown(chat)}
@@ -25,7 +25,7 @@ def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
     assert not gone & whole_groups(groups(before), before.pins | waiting(before))
     readings = [reader(m.format).blocks(m.role, m.content) for m in was.values()]
     assert not split(readings, {index for index, seq in enumerate(was) if seq in gone})
-    for row in chat.live():
+    for row in chat.internals.live():
         seq = row.message.seq
         if seq in tags and seq not in gone:
             assert row[1:] == tags[seq]

@@ -84,7 +84,7 @@ class Verdict:
 def judge(chat: Any, make: Callable[[], Trial], aim: str = "manage", **frame: Any) -> Verdict:
     """Foresee a run of a new manager, run another one, and hold it against every law."""
     if aim == "manage" and frame:  # else the run writes a note of them, which a preview does not
-        chat.keep_frame(system=frame.get("system"), tools=frame.get("tools") or None)
+        chat.internals.keep_frame(system=frame.get("system"), tools=frame.get("tools") or None)
     before, notes = state(chat), chat.notes("compaction")
     seen = chat if isinstance(chat, Driven) else Watched(chat)
     foreseen = _end(lambda: make().context.preview(seen, aim, **frame))

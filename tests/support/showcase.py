@@ -69,7 +69,7 @@ def _parser(chat: Session) -> None:
         told = spent(*usage, cost=0.01) if usage else None
         receipt = chat.append(role, content, message_id=f"m{number}", model=model, usage=told)
         if usage:
-            chat.keep_estimate(receipt.seq, counter_for(MODEL), usage[0] - 40)
+            chat.internals.keep_estimate(receipt.seq, counter_for(MODEL), usage[0] - 40)
     counter = counter_for(MODEL)
     chat.commit(Plan.clear(chat.view(), [(5, 0), (7, 0)], counter=counter))
     summary = "The parser dropped the last token; the loop was fixed and all 42 tests pass."

@@ -21,7 +21,7 @@ def situated(
 ) -> Situation:
     """The situation of a session as it is now; with `hidden`, as a compat policy is told it."""
     measure = partial(size_of, counter)
-    live = chat.live()
+    live = chat.internals.live()
     rows = tuple(
         Row(
             row.message,

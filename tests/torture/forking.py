@@ -199,7 +199,7 @@ def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
     with Store.open(url) as store:
         chat = store.session(session)
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(9)])
-        pages = chat.audit_pages(2)
+        pages = chat.internals.audit_pages(2)
         read = [next(pages)]
 
         def read_on() -> None:

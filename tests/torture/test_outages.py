@@ -92,7 +92,7 @@ OPERATIONS: dict[str, Callable[[Session], Any]] = {
     "append": lambda chat: chat.append("user", "late", client_id="late"),
     "append_many": lambda chat: chat.append_many([{"role": "user", "content": "late"}] * 3),
     "rewind": lambda chat: chat.rewind(2),
-    "rename": lambda chat: chat.rename("late"),
+    "rename": lambda chat: chat.set_title("late"),
     "redact": lambda chat: chat.redact(1),
     "fork": lambda chat: chat.fork(3, session_id="late"),
 }

@@ -9,27 +9,27 @@ from roocontext import (
     AsyncStore,
     ContextManager,
     Head,
-    LiveMessage,
     Message,
     NewMessage,
     Note,
     Outcome,
     PendingCall,
     Plan,
-    Rename,
     Rewind,
     SearchPage,
     Session,
     SessionInfo,
+    SetTitle,
     Store,
     View,
-    Written,
 )
 from roocontext.context import Status
 from roocontext.log.counting import BYTES
 from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
+from roocontext.store.reading.live import LiveMessage
 from roocontext.store.writing.append import Receipt
+from roocontext.store.writing.batch import Written
 from roocontext.store.writing.rewind import Rewound
 from roocontext.testing import Report, SessionStore, examine
 from roocontext.testing.reference import Reference
@@ -48,7 +48,7 @@ def sync() -> None:
         assert_type(chat.commit(Plan.condense(chat.view(), [1], "summary")), Committed)
         assert_type(chat.rewind(to=1), Rewound)
         assert_type(chat.head(), Head)
-        assert_type(chat.write_batch([Rename("typed"), Rewind(1)], expected_seq=1), list[Written])
+        assert_type(chat.write_batch([SetTitle("typed"), Rewind(1)], expected_seq=1), list[Written])
         assert_type(chat.newest_note("remark"), Note | None)
         assert_type(store.open_session("typed", parent=chat.id), Session)
         assert_type(chat.parent, str | None)
@@ -72,7 +72,7 @@ async def with_asyncio() -> None:
         assert_type(await chat.begin((await chat.pending())[0]), Receipt)
         assert_type(await chat.view(as_of=1), View)
         assert_type(await chat.rewind(to=1), Rewound)
-        assert_type(await chat.counts(BYTES, hidden=True), dict[int, int])
+        assert_type(await chat.internals.counts(BYTES, hidden=True), dict[int, int])
         assert_type(await chat.rebuild(), int)
         async for page in chat.pages():
             assert_type(page, View)
@@ -112,8 +112,8 @@ def managed() -> None:
         assert_type(context.manage(chat, system="Be brief."), Outcome)
         assert_type(context.will_manage(chat), bool)
         assert_type(context.preview(chat, "condense").status, Status)
-        assert_type(chat.live(), list[LiveMessage])
-        assert_type(chat.counts(context.settings.counter), dict[int, int])
+        assert_type(chat.internals.live(), list[LiveMessage])
+        assert_type(chat.internals.counts(context.settings.counter), dict[int, int])
 
 
 async def managed_with_asyncio() -> None:

@@ -99,7 +99,7 @@ def test_an_sdks_objects_go_out_as_they_are_stored(form, reply, model):
         chat.append(ANSWERS[form][0], ANSWERS[form][1], format=form)
         stored = chat.view().messages[1].content
         sent = chat.messages(form)
-        assert chat.validate(form) == ()
+        assert chat.repairs(form) == ()
         assert (
             sent[1 : 1 + len(stored)] == stored if isinstance(stored, list) else sent[1] == stored
         )

@@ -78,7 +78,7 @@ def test_a_plain_session(store, file):
     ]
     assert chat.view().messages[0].ts == 1772359201123
     assert chat.verify().ok
-    assert {repair.rule for repair in chat.validate()} == {Rule.MERGED}
+    assert {repair.rule for repair in chat.repairs()} == {Rule.MERGED}
 
 
 def test_importing_again_changes_nothing(store, file):
@@ -118,7 +118,7 @@ def test_parallel_calls_are_no_branches(store, file):
         ("a", "done"),
     ]
     assert not [entry for entry in chat.audit() if entry.kind == "rewind"]
-    assert {repair.rule for repair in chat.validate()} == {Rule.MERGED}
+    assert {repair.rule for repair in chat.repairs()} == {Rule.MERGED}
     assert len(records(chat)) == 7 + 1  # with the metadata
 
 

@@ -111,7 +111,9 @@ def test_the_first_and_the_last_three_stay(chat):
     fill(chat, 8)
     plan = condense(chat, Roo())
     assert shown(chat) == [1, 9, 6, 7, 8]
-    assert [row.condense_parent is None for row in chat.live()] == [True] + [False] * 4 + [True] * 4
+    assert [row.condense_parent is None for row in chat.internals.live()] == [True] + [
+        False
+    ] * 4 + [True] * 4
     assert (plan.policy, plan.compat, plan.action) == ("roo", True, Action.CONDENSE)
     assert plan.rows[0].content == [{"type": "reasoning", "text": REASONING}, text("in short")]
     assert plan.record["new_context_tokens"] < plan.record["prev_context_tokens"]
@@ -127,7 +129,7 @@ def test_the_calls_of_kept_results_are_copied_into_the_summary(chat):
     sent = chat.messages()
     assert [block["type"] for block in sent[1]["content"]] == ["text", "tool_use", "tool_use"]
     # The program's block of reasoning, which no provider knows, stays in the log.
-    assert [(it.rule, it.block) for it in chat.validate()] == [(Rule.UNKNOWN, 0)]
+    assert [(it.rule, it.block) for it in chat.repairs()] == [(Rule.UNKNOWN, 0)]
 
 
 def test_what_is_asked_of_the_summariser(chat):

@@ -208,7 +208,7 @@ def title(
 ) -> None:
     """Show or change the title of a session."""
     with context.session(session, write=title is not None) as chat:
-        changed = None if title is None else chat.rename(title).new
+        changed = None if title is None else chat.set_title(title).new
         known = chat.info().title
     answer = reports.results.Titled(session_id=chat.id, title=known, changed=changed)
     context.show(answer, results.draw_title)

@@ -25,7 +25,9 @@ from roocontext.log.readings.blocks import (
     tool_use,
     words,
 )
-from roocontext.log.readings.blocks import image as image_block
+from roocontext.log.readings.blocks import (
+    image as image_block,
+)
 from roocontext.log.readings.openai import DATA_URL, parse_arguments
 
 Name: TypeAlias = Callable[[Block], tuple[str, Block]]

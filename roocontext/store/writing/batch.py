@@ -107,7 +107,7 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
     if isinstance(item, Plan):
         return to_plan(item)
     if not isinstance(item, Rewind):
-        known = "NewMessage, NewNote, Rename, Describe, Pin, Unpin, Plan and Rewind"
+        known = "NewMessage, NewNote, SetTitle, SetMetadata, Pin, Unpin, Plan and Rewind"
         raise InvalidOption(f"A batch holds {known}, not {type(item).__name__}.", name="items")
     check_whole("to", item.to)
     check_maybe("head_seq", item.head_seq)

@@ -23,7 +23,7 @@ class NewNote:
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
+class SetTitle:
     """Another title of the session."""
 
     title: str
@@ -31,7 +31,7 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
+class SetMetadata:
     """Other metadata of the session."""
 
     metadata: Mapping[str, Any]
@@ -69,5 +69,5 @@ class Rewind:
     ts: int | None = None
 
 
-AnyNote: TypeAlias = NewNote | Rename | Describe | Pin | Unpin
+AnyNote: TypeAlias = NewNote | SetTitle | SetMetadata | Pin | Unpin
 Item: TypeAlias = NewMessage | AnyNote | Plan | Rewind

@@ -31,7 +31,7 @@ from roocontext.store.reading.head import SessionHead, lock
 from roocontext.store.reading.notes import METADATA, OWN, PIN, TITLE, _newest_row, newest_note
 from roocontext.store.reading.points_in_time import head_at
 from roocontext.store.writing.append import Receipt, Stored, first_receipt, stored_by, write
-from roocontext.store.writing.items import AnyNote, Describe, NewNote, Pin, Rename, Unpin
+from roocontext.store.writing.items import AnyNote, NewNote, Pin, SetMetadata, SetTitle, Unpin
 
 LONGEST_INDEXED = 256
 """Longer texts are indexed by their digest: PostgreSQL refuses index rows of about 2,700 bytes."""
@@ -93,10 +93,10 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
                 )
             check_mapping("content", content)
             check_maybe("target", target, least=1)
-        case Rename(title):
+        case SetTitle(title):
             check_id("title", title)
             kind, content, shown = TITLE, {"title": title}, title
-        case Describe(metadata):
+        case SetMetadata(metadata):
             check_mapping("metadata", metadata)
             shown = plain(dict(metadata))
             kind, content = METADATA, {METADATA: shown}

@@ -105,7 +105,7 @@ class Told:
 
     def cleared(self) -> set[str]:
         """The parts whose outputs are cleared, hidden ones too."""
-        rows = (row.message for row in self.chat.live())
+        rows = (row.message for row in self.chat.internals.live())
         return {self.parts[row.seq, block] for row in rows for block in row.cleared}
 
     def _append(self, message: Any) -> None:

@@ -104,7 +104,7 @@ def own_tag(message: Any) -> Any:
 
 def history(chat: Any) -> list[Any]:
     """The live rows as the program would keep them."""
-    return [roo_message(Row(row.message, FREE, *row[1:])) for row in chat.live()]
+    return [roo_message(Row(row.message, FREE, *row[1:])) for row in chat.internals.live()]
 
 
 def is_hidden(message: Any) -> bool:
