@@ -267,18 +267,16 @@ class Session:
         receipt is that result's. A rewound one does not count. An `output` that is not text goes in
         as it is where the format has a place for its shape, else as its JSON.
         """
-        asking = self._database.snapshot(turns.asking, self.id, call)
-        place = turns.place_of(call)
+        asked = self._database.snapshot(turns.asked_call, self.id, call)
         draft = turns.answer_draft(
-            asking,
-            place[1],
+            asked,
             output,
             is_error=is_error,
             extra=extra,
             now=self._clock(),
             salts=self._ids.salt,
         )
-        return self._database.write(turns.answer, self.id, place, draft)
+        return self._database.write(turns.answer, self.id, asked.place, draft)
 
     def view(
         self,

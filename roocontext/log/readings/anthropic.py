@@ -8,13 +8,13 @@ from roocontext.log.readings.blocks import (
     Block,
     Reader,
     as_dict,
+    calls,
     check_list,
     check_types,
     dicts,
     expect,
     expect_role,
     in_parts,
-    nth_call,
     refuse_item,
     results,
     strings,
@@ -27,6 +27,7 @@ class _Anthropic:
     # The stored objects themselves are shown, so that they can be sent as they are.
 
     roles = ("user", "assistant")
+    answers_by_id = True
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -64,7 +65,7 @@ class _Anthropic:
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        tool_id = nth_call(dicts(content), number)
+        _, tool_id = calls(dicts(content))[number]
         result = tool_result(tool_id, in_parts(output))
         return "user", [{**result, "is_error": True} if is_error else result]
 

@@ -8,7 +8,6 @@ The protocol of a format's reader.
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final, Protocol, TypeAlias
 
 from roocontext.errors import InvalidMessage
@@ -30,6 +29,10 @@ class Reader(Protocol):
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles that a message of the format may have."""
+
+    @property
+    def answers_by_id(self) -> bool:
+        """Whether the id of a call is all that `answer` needs of the message that holds it."""
 
     def check(self, role: str, content: object) -> None:
         """Raise InvalidMessage if this cannot be a message of the format."""
@@ -74,11 +77,6 @@ _HOLDERS: Final = {
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
     """List the index and id of each tool call that waits for a result in the next message."""
     return list(_tools(blocks, "tool_use", "id"))
-
-
-def nth_call(blocks: Sequence[Block], number: int) -> str:
-    """Return the id of one of these calls, without looking at those behind it."""
-    return next(islice(_tools(blocks, "tool_use", "id"), number, None))[1]
 
 
 def results(blocks: Sequence[Block]) -> list[tuple[int, str]]:

@@ -43,6 +43,7 @@ class _Gemini:
     # Both are stored as given, and read as camelCase.
 
     roles = ("user", "model", "function", "system")
+    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)

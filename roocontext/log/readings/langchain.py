@@ -47,6 +47,7 @@ def role_of(content: object) -> str:
 
 class _LangChain:
     roles = ("user", "assistant", "tool", "system")
+    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)

@@ -34,6 +34,7 @@ DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
 class _OpenAI:
     roles = ("user", "assistant", "tool", "system", "developer", "function")
+    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)

@@ -99,6 +99,7 @@ def is_hosted(item: Block, hosted: Hosted) -> bool:
 
 class _Responses:
     roles = ("user", "assistant", "system", "developer")
+    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)

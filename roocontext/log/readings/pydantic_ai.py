@@ -30,6 +30,7 @@ _OWN: Final = ("part_kind", "tool_name", "tool_call_id")
 
 class _PydanticAI:
     roles = tuple(_KINDS)
+    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)

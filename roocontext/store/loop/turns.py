@@ -6,14 +6,14 @@ definition; this reads the few last messages for it, from the end.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import and_, bindparam, or_, select, text
 
 from roocontext.errors import InvalidOption, NoSuchCall
 from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
-from roocontext.log.entries import BlockRef, Message, NewMessage, Range, block_ref
+from roocontext.log.entries import BlockRef, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
@@ -50,7 +50,7 @@ _STANDING_BACK = (
     .limit(SPANS_PAGE)
 )
 _EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
-_CALLS_OF = select(entries.c.tools).where(
+_CALLS_OF = select(entries.c.tools, entries.c.format).where(
     _in_session,
     entries.c.seq == bindparam("seq"),
     entries.c.tools.is_not(None),
@@ -132,20 +132,34 @@ def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
     ]
 
 
-def asking(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> Message:
-    """The message that holds a call, or the error that there is no such call."""
-    seq, _ = check_call(tx, session_id, call)
-    (found,) = read_messages(tx, session_id, [(seq, seq)], {})
-    return found
+class AskedCall(NamedTuple):
+    """A call that is to be answered: its place, and call `number` of a content in its format."""
+
+    place: BlockRef
+    format: str
+    content: Any
+    number: int
 
 
-def check_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> BlockRef:
-    """The entry of a call and its number there, or the error that there is no such call."""
+def asked_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> AskedCall:
+    """Read a call, or raise the error that there is no such call."""
+    place, tool_id, format_ = _named_call(tx, session_id, call)
+    if reader(format_).answers_by_id:
+        # Decoding a message of 600 calls for each of its answers would take most of their time.
+        return AskedCall(place, format_, [{"type": "tool_use", "id": tool_id}], 0)
+    (found,) = read_messages(tx, session_id, [(place[0], place[0])], {})
+    return AskedCall(place, format_, found.content, place[1])
+
+
+def _named_call(
+    tx: Transaction, session_id: str, call: PendingCall | BlockRef
+) -> tuple[BlockRef, str, str]:
+    """The place, the id and the format of a call, or the error that there is no such call."""
     seq, block = place_of(call)
     # By the ids beside the content: reading all calls for each of them would take time with the
     # square of their number.
     row = tx.row(_CALLS_OF, session_id=session_id, seq=seq)
-    tools = tools_from(row[0]) if row else None
+    tools, format_ = (tools_from(row[0]), row[1]) if row else (None, "")
     held = tools.ids if tools and tools.are_calls else ()
     if block >= len(held):
         holds = f"holds {len(held)} tool calls" if held else "holds no tool call"
@@ -156,12 +170,11 @@ def check_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -
         raise NoSuchCall(
             f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
         )
-    return seq, block
+    return (seq, block), held[block][1], format_
 
 
 def answer_draft(
-    asking: Message,
-    block: int,
+    asked: AskedCall,
     output: Any,
     *,
     is_error: bool,
@@ -170,14 +183,14 @@ def answer_draft(
     salts: Salts,
 ) -> Draft:
     """The message that answers a call, in the format of the message that holds it."""
-    reading = reader(asking.format)
+    reading = reader(asked.format)
     given, _ = encode_plain(output, "output")
-    role, content = reading.answer(asking.content, block, given, is_error=is_error)
+    role, content = reading.answer(asked.content, asked.number, given, is_error=is_error)
     _, shown = reading.blocks(role, content)
     # Formats that have no place for it keep it beside the content.
     # Chat Completions and the Responses API have no field for it.
     unsaid = is_error and not any(part.get("is_error") for part in shown)
-    message = NewMessage(role, content, asking.format, extra=extra, answers=(asking.seq, block))
+    message = NewMessage(role, content, asked.format, extra=extra, answers=asked.place)
     kept = {"is_error": True} if unsaid else None
     return message_draft(message, now=now, salts=salts, kept=kept)
 
@@ -198,7 +211,8 @@ def begin(
 ) -> Receipt:
     """Write that the tool is about to run, once for each call."""
     head = lock(tx, session_id)
-    seq, block = place = check_call(tx, session_id, call)
+    place, _, _ = _named_call(tx, session_id, call)
+    seq, block = place
     _standing_from(tx, session_id, place, head.head_seq)
     # A client id of the store's own makes a second `begin` harmless.
     once = f"roocontext:{BEGUN}:{seq}:{block}"
