@@ -30,12 +30,13 @@ def viewing(site: Site, sizes: Sizes) -> Iterator[Line]:
     )
     whole = grow(store.create(), 20)
     shown = grow(store.create("shown"), sizes.shown)
+    long = grow(store.create(), sizes.aged_visible)
     points = Random(SEED).sample(range(1, sizes.long), sizes.points)
     peers = [grow(store.create(), len(aged.view(as_of=point).messages)) for point in points]
     past = _controls(site, aged)
     site.settle("aged")
     yield from _few_visible(site, aged, whole, sizes)
-    yield from _decoded(site, shown, sizes)
+    yield from _decoded(site, shown, long, sizes)
 
     def present(_: int) -> None:
         for point, peer in zip(points, peers, strict=True):
@@ -54,7 +55,7 @@ def viewing(site: Site, sizes: Sizes) -> Iterator[Line]:
         "current views of as many rows, and spans_of",
         times["past"],
         times["now"],
-        1.5,
+        2.0,
         note=f"{len(past)} control rows",
     )
 
@@ -77,7 +78,7 @@ def _few_visible(site: Site, aged: Session, whole: Session, sizes: Sizes) -> Ite
     )
 
 
-def _decoded(site: Site, shown: Session, sizes: Sizes) -> Iterator[Line]:
+def _decoded(site: Site, shown: Session, long: Session, sizes: Sizes) -> Iterator[Line]:
     floor = site.floor("aged")
     columns = (
         "seq, kind, role, content, format, ts, recorded_at, message_id, compaction_id, model,"
@@ -100,10 +101,14 @@ def _decoded(site: Site, shown: Session, sizes: Sizes) -> Iterator[Line]:
     )
     what = f"{sizes.shown} visible rows, decoded"
     fetched = "raw fetch of the same columns, json.loads"
-    yield line_of(site, "view.decoded", what, fetched, times["view"], times["raw"], 1.2)
+    yield line_of(site, "view.decoded", what, fetched, times["view"], times["raw"], 1.5)
     outgoing = f"messages() of {sizes.shown} visible rows"
     view = times["view"]
-    yield line_of(site, "view.messages", outgoing, "their view", times["messages"], view, 1.3)
+    yield line_of(site, "view.messages", outgoing, "their view", times["messages"], view, 5.0)
+    many = alternate([Step("messages", lambda _: long.messages())], rounds=sizes.reads)
+    outgoing = f"messages() of {sizes.aged_visible:,} visible rows"
+    limit = Samples([0.040])
+    yield line_of(site, "view.messages.many", outgoing, "40 ms", many["messages"], limit, 1.0)
 
 
 def _controls(site: Site, chat: Session) -> list:
