@@ -29,18 +29,18 @@ from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import live_ranges_now
-from roocontext.store.reading.points_in_time import seq_at
-from roocontext.store.reading.totals import totals_of
-from roocontext.store.reading.usage import newest_control
-from roocontext.store.reading.view import (
+from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
     bounds,
     cleared_at,
     read_controls,
     read_messages,
-    visible_now,
 )
+from roocontext.store.reading.points_in_time import seq_at
+from roocontext.store.reading.totals import totals_of
+from roocontext.store.reading.usage import newest_control
+from roocontext.store.reading.view import visible_now
 from roocontext.store.writing.kept_counts import Counted, Key, keep_if_possible
 from roocontext.store.writing.uncover import companions
 

@@ -15,10 +15,11 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_to_record
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
+from roocontext.store.reading.messages import cleared_at, read_controls, read_messages
 from roocontext.store.reading.notes import Note, newest_note, pinned
 from roocontext.store.reading.totals import visible_total
 from roocontext.store.reading.usage import Call, model_calls
-from roocontext.store.reading.view import cleared_at, read_controls, read_messages, visible_now
+from roocontext.store.reading.view import visible_now
 from roocontext.store.writing.kept_counts import Counted, lasts
 
 

@@ -14,9 +14,9 @@ from roocontext.log.times import Times
 from roocontext.store.engine.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, lock
+from roocontext.store.reading.messages import IS_MESSAGE, read_controls
 from roocontext.store.reading.points_in_time import renew_times
 from roocontext.store.reading.totals import is_rewound_wrong, keep_rewound
-from roocontext.store.reading.view import IS_MESSAGE, read_controls
 from roocontext.store.sessions.sessions import is_misplaced, put_in_place
 from roocontext.store.writing.append import prompt_is_fresh, refresh_prompt
 from roocontext.store.writing.caches import NONE, caches_of, read_present, renew

@@ -18,8 +18,8 @@ from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import clearings, entries, spans
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, to_head
+from roocontext.store.reading.messages import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, add_rewound, to_totals, totals_of, totals_queries
-from roocontext.store.reading.view import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.writing.append import Receipt, beyond, write
 
 ClearedBlock = tuple[int, int, int, str, int | None, int | None]

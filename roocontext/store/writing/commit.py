@@ -25,9 +25,9 @@ from roocontext.log.spans import clearings_of, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, head_query, lock_query
+from roocontext.store.reading.messages import IS_MESSAGE, bounds
 from roocontext.store.reading.notes import to_redacted
 from roocontext.store.reading.totals import totals_of
-from roocontext.store.reading.view import IS_MESSAGE, bounds
 from roocontext.store.writing.append import Receipt, refuse_taken
 from roocontext.store.writing.caches import write_controls
 from roocontext.store.writing.commit_state import CommitState, bound_by_pins, check_no_split

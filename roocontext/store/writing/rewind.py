@@ -28,8 +28,8 @@ from roocontext.store.reading.head import (
     to_head,
 )
 from roocontext.store.reading.live import by_id, join_names, unknown
+from roocontext.store.reading.messages import ALL_CONTROLS, bounds, to_controls
 from roocontext.store.reading.points_in_time import IS_FOLDED, no_entry
-from roocontext.store.reading.view import ALL_CONTROLS, bounds, to_controls
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.caches import (
     Caches,
