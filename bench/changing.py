@@ -244,7 +244,7 @@ def rewinding_by_time(site: Site, sizes: Sizes) -> Iterator[Line]:
             "to its seq",
             times[name],
             times[other],
-            1.5,
+            3.0,
         )
     middle = sizes.long // 2
     moment = EPOCH + timedelta(milliseconds=recorded.message(middle).recorded_at)
@@ -262,5 +262,5 @@ def rewinding_by_time(site: Site, sizes: Sizes) -> Iterator[Line]:
         "as of its seq",
         times["datetime"],
         times["seq"],
-        1.5,
+        3.0,
     )

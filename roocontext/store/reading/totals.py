@@ -1,6 +1,6 @@
 """How many messages and bytes the spans hold: running totals subtracted, and no content read."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple
 
@@ -94,11 +94,9 @@ def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]
     return to_totals(sides, tx.all(totals_queries(session_id, sides)))
 
 
-def totals_queries(
-    session_id: str, sides: Sequence[Sequence[Range]], known: Collection[int] = ()
-) -> list[Query]:
-    """The queries for what `to_totals` subtracts, except of entries whose totals are known."""
-    ends = sorted(_ends(sides).difference(known))
+def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
+    """The queries for what `to_totals` subtracts."""
+    ends = sorted(_ends(sides))
     parts = (ends[first : first + len(_SEQS)] for first in range(0, len(ends), len(_SEQS)))
     return [(_TOTALS, {"session_id": session_id, **_seqs(part)}) for part in parts]
 

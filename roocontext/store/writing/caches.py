@@ -185,17 +185,15 @@ def moved(
     present: Caches,
     *,
     others: Sequence[Query] = (),
-    known: Sequence[SqlRow] = (),
 ) -> tuple[Moved, list[list[SqlRow]]]:
     """What a session's caches say of its messages when they are renewed.
 
-    The rows of other queries that are asked for with it come with it. Rows of `totals_queries` that
-    are known are not read again.
+    The rows of other queries that are asked for with it come with it.
     """
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    totals = totals_queries(session_id, sides, {row[0] for row in known})
+    totals = totals_queries(session_id, sides)
     found = tx.all([*totals, *others])
-    left, returned, back, gone = to_totals(sides, [known, *found[: len(totals)]])
+    left, returned, back, gone = to_totals(sides, found[: len(totals)])
     return Moved(left.messages, returned.messages, gone - back), found[len(totals) :]
 
 

@@ -6,7 +6,6 @@ entry `to`. So an undo is a rewind to just before a rewind, and an undo can be u
 Finds the entry that a rewind names: by its seq, a message's id, or a time.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -48,7 +47,7 @@ from roocontext.store.writing.caches import (
 class Place:
     """What a rewind names: the entry to go to with the target, and the one without it.
 
-    An end of the session may have been read on the way, and the running totals of some entries.
+    The end of the session that the rewind changes may have been read on the way.
     """
 
     with_target: int
@@ -56,7 +55,6 @@ class Place:
     target: int | None = None
     target_time: int | None = None
     tail: Tail | None = None
-    totals: Sequence[SqlRow] = ()
 
 
 class Targets:
@@ -132,36 +130,10 @@ class Targets:
 
     def _until(self, moment: Moment) -> Place:
         """Just before the first live entry that is later; the target is the last message there."""
-        ((found,),) = self._locked(points_in_time.none_later(self._session_id, moment))
-        if moment.recorded and self.head.times.recorded_back:
-            return self._searched(moment, 1)
-        return self._beside(moment, found[0]) or self._searched(moment, found[0] + 1)
-
-    def _beside(self, moment: Moment, reached: int) -> Place | None:
-        """The same if all depends on the entries beside the last one that is not later.
-
-        That is so unless one of them is not live.
-        """
-        last, start = self.head.last_seq, reached + 1
-        beside = points_in_time.neighbours_query(self._session_id, moment, start, last)
-        first, before, cached, controls = self._tx.all(
-            [*beside, *tail_queries(self._session_id, start)]
-        )
-        tail = to_tail(start, last, cached, controls)
-        live = tail.live()
-        # Nothing before the end that was read is known to be live.
-        if not before or not all(within(live, row[0]) for row in (*first, *before)):
-            return None
-        end = first[0][0] if first else last + 1
-        seq, time, messages, size = before[0]
-        totals = [(seq, messages, size), (last, self.head.messages, self.head.bytes)]
-        return Place(end - 1, seq - 1, seq, time, tail, totals)
-
-    def _searched(self, moment: Moment, start: int) -> Place:
-        """The same, if no entry before `start` is later."""
-        where = (self._tx, self._session_id)
-        controls = self._tx.rows(ALL_CONTROLS, **self._session)
+        (controls,) = self._locked((ALL_CONTROLS, self._session))
         live = standing_ranges(to_controls(controls), self.head.last_seq)
+        where = (self._tx, self._session_id)
+        start = points_in_time.none_later(*where, self.head, moment) + 1
         later = points_in_time.first_later(*where, live, moment, start=start)
         end = self.head.last_seq + 1 if later is None else later[0]
         target = points_in_time.last_message(*where, live, moment, end)
@@ -240,7 +212,7 @@ def rewind(
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     tail = place.tail or read_tail(tx, session_id, targets.head.last_seq, after + 1)
     going = _Rewind(tx, session_id, targets.head, now, trigger)
-    done = (going.foreseen if dry_run else going.to)(after, tail, place.totals)
+    done = (going.foreseen if dry_run else going.to)(after, tail)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -317,12 +289,10 @@ class _Rewind:
     ts: int | None = None
     in_batch: bool = False
 
-    def to(
-        self, to: int, tail: Tail, totals: Sequence[SqlRow] = (), undone: int | None = None
-    ) -> Rewound:
+    def to(self, to: int, tail: Tail, undone: int | None = None) -> Rewound:
         """Return the session to its state right after entry `to`, unless it is in that state."""
         tail = rewound_tail(self.tx, self.session_id, tail, to)
-        change = self.change(tail, to, totals)
+        change = self.change(tail, to)
         # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
         # the next one would find the same rewind.
         if undone is None and change.is_none:
@@ -340,9 +310,9 @@ class _Rewind:
             undone=undone,
         )
 
-    def foreseen(self, to: int, tail: Tail, totals: Sequence[SqlRow] = ()) -> Rewound:
+    def foreseen(self, to: int, tail: Tail) -> Rewound:
         """What a rewind to entry `to` would do. Nothing is written."""
-        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to, totals)
+        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to)
         if change.is_none:
             return self._unchanged(to)
         seq = change.rewind.seq
@@ -353,18 +323,14 @@ class _Rewind:
         head_seq = self.head.head_seq
         return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
 
-    def change(self, tail: Tail, to: int, totals: Sequence[SqlRow] = ()) -> "_Change":
-        """What a rewind to entry `to` would change; some running totals may be read already."""
+    def change(self, tail: Tail, to: int) -> "_Change":
+        """What a rewind to entry `to` would change."""
         rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
         present = tail.followed_by([rewind])
         path, now = Path(tail.controls), self.head.last_seq
         differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
         live = [(_FOLDED, stretch) for stretch in differing]
-        # Asked with the totals. If those are known, it is only asked where no message moves.
-        asked = () if totals else live
-        moving, found = moved(self.tx, self.session_id, tail, present, others=asked, known=totals)
-        if not asked and not (moving.left or moving.returned):
-            found = self.tx.all(live)
+        moving, found = moved(self.tx, self.session_id, tail, present, others=live)
         is_none = not (moving.left or moving.returned or any(found))
         return _Change(rewind, present, moving, is_none)
 
