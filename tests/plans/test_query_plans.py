@@ -249,8 +249,8 @@ def fill(run: Callable[[str], Any], series: str, blob: str, text: str, terms: st
             f" FROM {every_session}"
         )
         run(
-            "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
-            f" SELECT {session}, 'other', {seq}, 7, TRUE"
+            "INSERT INTO counts (session_id, variant, counter, seq, tokens, exact)"
+            f" SELECT {session}, '', 'other', {seq}, 7, TRUE"
             f" FROM {every_entry}"
         )
         words = terms.format("CASE WHEN n % 1000 = 7 THEN 'hello' ELSE 'word' || n END")
