@@ -6,7 +6,7 @@ them in passing.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 
@@ -203,22 +203,32 @@ def _sides(tail: Tail, present: Caches, *, rewound: bool) -> list[tuple[Range, .
     return [subtract(old, new), subtract(new, old)]
 
 
-def write_controls(
-    tx: Transaction,
-    session_id: str,
-    head: SessionHead,
-    drafts: Sequence[Draft],
-    *,
-    tail: Tail,
-    present: Caches,
-    rewound: Total | None = None,
-    is_last: bool = False,
+Done = TypeVar("Done")
+
+
+class Decided(NamedTuple, Generic[Done]):
+    """What an operation does to a session, decided before anything is written.
+
+    A dry run ends here. `done` is its answer, which has no hash yet. `drafts` are the control rows,
+    none if nothing changes. `rewound` is what more is rewound, where that has been counted.
+    """
+
+    done: Done
+    head: SessionHead
+    drafts: Sequence[Draft]
+    tail: Tail
+    present: Caches
+    rewound: Total | None = None
+
+
+def write_decided(
+    tx: Transaction, session_id: str, decision: Decided[Any], *, is_last: bool = False
 ) -> list[Receipt]:
     """Write control rows to a locked session, and what they change in its caches.
 
-    A caller that has counted what more is rewound gives it. If nothing else is written, the
-    changes are committed together.
+    If nothing else is written, the changes are committed together.
     """
+    _, head, drafts, tail, present, rewound = decision
     if rewound is None:
         back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
         rewound = gone - back

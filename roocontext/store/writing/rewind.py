@@ -7,7 +7,6 @@ Finds the entry that a rewind names: by its seq, a message's id, or a time.
 """
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
 
@@ -31,15 +30,14 @@ from roocontext.store.reading.messages import ALL_CONTROLS, bounds, to_controls
 from roocontext.store.reading.points_in_time import IS_FOLDED, no_entry
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.caches import (
-    Caches,
-    Moved,
+    Decided,
     Tail,
     moved,
     read_tail,
     rewound_tail,
     tail_queries,
     to_tail,
-    write_controls,
+    write_decided,
 )
 
 
@@ -176,6 +174,7 @@ class Rewound:
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+# What is ever live: notes and rewinds are not.
 _FOLDED = (
     select(entries.c.seq)
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
@@ -211,8 +210,8 @@ def rewind(
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     tail = place.tail or read_tail(tx, session_id, targets.head.last_seq, after + 1)
-    going = _Rewind(tx, session_id, targets.head, now, trigger)
-    done = (going.foreseen if dry_run else going.to)(after, tail)
+    decision = _decide(tx, session_id, targets.head, after, tail, now=now, trigger=trigger)
+    done = decision.done if dry_run else _written(tx, session_id, decision)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -230,9 +229,16 @@ def rewind_on(
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
-    tail = rewound_tail(tx, session_id, read_tail(tx, session_id, head.last_seq, to + 1), to)
-    going = _Rewind(tx, session_id, head, now, trigger, client_id, ts, in_batch=True)
-    return going.write(tail, going.change(tail, to))
+    tail = read_tail(tx, session_id, head.last_seq, to + 1)
+    decision = _decide(
+        *(tx, session_id, head, to, tail),
+        now=now,
+        trigger=trigger,
+        always=True,
+        client_id=client_id,
+        ts=ts,
+    )
+    return write_decided(tx, session_id, decision)[0]
 
 
 def undo(
@@ -273,96 +279,54 @@ def undo(
     undone = control_of(*newest)
     # What that one took back is what changes.
     tail = read_tail(tx, session_id, head.last_seq, min(last - 1, undone.to or 0) + 1)
-    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, tail, undone=last)
+    # An undo is written in any case: otherwise the next one would find the same rewind.
+    decision = _decide(
+        *(tx, session_id, head, last - 1, tail), now=now, trigger=trigger, undone=last, always=True
+    )
+    return _written(tx, session_id, decision)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rewind:
-    """Writes a rewind to a locked session."""
-
-    tx: Transaction
-    session_id: str
-    head: SessionHead
-    now: int
-    trigger: str
-    client_id: str | None = None
-    ts: int | None = None
-    in_batch: bool = False
-
-    def to(self, to: int, tail: Tail, undone: int | None = None) -> Rewound:
-        """Return the session to its state right after entry `to`, unless it is in that state."""
-        tail = rewound_tail(self.tx, self.session_id, tail, to)
-        change = self.change(tail, to)
-        # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
-        # the next one would find the same rewind.
-        if undone is None and change.is_none:
-            return self._unchanged(to)
-        receipt = self.write(tail, change, undone)
-        return Rewound(
-            self.session_id,
-            to,
-            receipt.seq,
-            receipt.hash,
-            receipt.head_seq,
-            change.moved.left,
-            change.moved.returned,
-            changed=True,
-            undone=undone,
-        )
-
-    def foreseen(self, to: int, tail: Tail) -> Rewound:
-        """What a rewind to entry `to` would do. Nothing is written."""
-        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to)
-        if change.is_none:
-            return self._unchanged(to)
-        seq = change.rewind.seq
-        left, returned, _ = change.moved
-        return Rewound(self.session_id, to, seq, None, seq, left, returned, changed=True)
-
-    def _unchanged(self, to: int) -> Rewound:
-        head_seq = self.head.head_seq
-        return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
-
-    def change(self, tail: Tail, to: int) -> "_Change":
-        """What a rewind to entry `to` would change."""
-        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        present = tail.followed_by([rewind])
-        path, now = Path(tail.controls), self.head.last_seq
-        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
-        live = [(_FOLDED, stretch) for stretch in differing]
-        moving, found = moved(self.tx, self.session_id, tail, present, others=live)
-        is_none = not (moving.left or moving.returned or any(found))
-        return _Change(rewind, present, moving, is_none)
-
-    def write(self, tail: Tail, change: "_Change", undone: int | None = None) -> Receipt:
-        """Write the rewind."""
-        rewind, present, (left, returned, rewound), _ = change
-        record = {"trigger": self.trigger, "left": left, "returned": returned}
-        if undone is not None:
-            record["undone"] = undone
-        draft = control_draft(
-            *(Kind.REWIND, details_of(rewind, record)),
-            now=self.now,
-            client_id=self.client_id,
-            ts=self.ts,
-        )
-        (receipt,) = write_controls(
-            *(self.tx, self.session_id, self.head, [draft]),
-            tail=tail,
-            present=present,
-            rewound=rewound,
-            is_last=not self.in_batch,
-        )
-        return receipt
+def _decide(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    to: int,
+    tail: Tail,
+    *,
+    now: int,
+    trigger: str,
+    undone: int | None = None,
+    always: bool = False,
+    client_id: str | None = None,
+    ts: int | None = None,
+) -> Decided[Rewound]:
+    """A rewind to right after entry `to`. Unless `always`, none if that changes nothing."""
+    tail = rewound_tail(tx, session_id, tail, to)
+    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
+    present = tail.followed_by([rewind])
+    path, last = Path(tail.controls), head.last_seq
+    differing = bounds(session_id, [*path.removed(last, to), *path.removed(to, last)])
+    folded = [(_FOLDED, stretch) for stretch in differing]
+    (left, returned, rewound), found = moved(tx, session_id, tail, present, others=folded)
+    if not (always or left or returned or any(found)):
+        same = Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
+        return Decided(same, head, (), tail, present, rewound)
+    record = {"trigger": trigger, "left": left, "returned": returned}
+    draft = control_draft(
+        Kind.REWIND,
+        details_of(rewind, record if undone is None else {**record, "undone": undone}),
+        now=now,
+        client_id=client_id,
+        ts=ts,
+    )
+    done = Rewound(
+        *(session_id, to, rewind.seq, None, rewind.seq, left, returned), changed=True, undone=undone
+    )
+    return Decided(done, head, (draft,), tail, present, rewound)
 
 
-class _Change(NamedTuple):
-    """What a rewind would change: none if the same entries are live after it.
-
-    Notes and rewinds are never live.
-    """
-
-    rewind: Control
-    present: Caches
-    moved: Moved
-    is_none: bool
+def _written(tx: Transaction, session_id: str, decision: Decided[Rewound]) -> Rewound:
+    if not decision.drafts:
+        return decision.done
+    (receipt,) = write_decided(tx, session_id, decision, is_last=True)
+    return replace(decision.done, hash=receipt.hash)
