@@ -63,16 +63,17 @@ _counts_within = (
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
 )
 # An anti-join reads every entry of its range, which took most of the time of a check when nothing
-# was due. So it is only run where sums show that counts are missing: see `_kept`.
+# was due. So it is only run where sums show how many counts are missing, and ends when it has found
+# as many: from the end, because what was counted last is usually followed by all that was not.
 _MISSING = (
     select(entries.c.seq)
     .where(*_within, ~select(counts.c.seq).where(_counted).exists())
-    .order_by(entries.c.seq)
+    .order_by(entries.c.seq.desc())
+    .limit(bindparam("lacking"))
 )
 # A redaction removes the salt.
 _REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
 _KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(*_counts_within)
-_LAST_KEPT = select(func.coalesce(func.max(counts.c.seq), 0)).where(*_counts_within)
 _EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
 _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
@@ -91,11 +92,13 @@ _Place: TypeAlias = tuple[str, int]
 class CountedPart(NamedTuple):
     """What a part of a view costs, as far as it is known before the missing messages are counted.
 
-    `kept` is the sum of the counts that are kept, of the messages as they were written. `cleared`
-    are the messages with cleared outputs, and the variants that their counts are kept as.
+    `kept` is the sum of the counts that are kept, and `bytes` what the contents take, of the
+    messages as they were written. `cleared` are the messages with cleared outputs, and the
+    variants that their counts are kept as.
     """
 
     kept: int
+    bytes: int
     missing: Sequence[int]
     cleared: Mapping[int, str]
 
@@ -127,7 +130,7 @@ class Counting:
 
     def part(self, ranges: Sequence[Range], cleared: Cleared) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
-        kept, missing = _kept(self._tx, self._session_id, self._counter, ranges)
+        kept, size, missing = _kept(self._tx, self._session_id, self._counter, ranges)
         self._missing.update(missing)
         # As written: the sum of the kept counts is of the messages as written, and what a clearing
         # saves is subtracted from it.
@@ -136,7 +139,7 @@ class Counting:
         shown = [(variant, seq) for seq, variant in variants.items()]
         self._look_up([*(("", seq) for seq in cleared), *shown])
         self._read([place for place in shown if place not in self._counts], cleared)
-        return CountedPart(kept, missing, variants)
+        return CountedPart(kept, size, missing, variants)
 
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
@@ -310,47 +313,19 @@ def _named(session_id: str, counter: Counter, ranges: Sequence[Range]) -> list[d
 
 def _kept(
     tx: Transaction, session_id: str, counter: Counter, ranges: Sequence[Range]
-) -> tuple[int, list[int]]:
-    """The sum of the counts that are kept, and the messages of which none is, ascending."""
-    kept = tx.each(_KEPT, _named(session_id, counter, ranges))
-    held = _messages_in(tx, session_id, ranges)
+) -> tuple[int, int, list[int]]:
+    """The sum of the counts that are kept, the bytes, and the messages of which no count is."""
+    named = _named(session_id, counter, ranges)
+    kept = tx.each(_KEPT, named)
+    held = totals_of(tx, session_id, [[one] for one in ranges])
     lacking = [
-        (stretch, found)
-        for stretch, (_, found), messages in zip(ranges, kept, held, strict=True)
-        # By the running totals, without reading the entries between.
-        if found < messages
+        {**stretch, "lacking": total.messages - found}
+        for stretch, (_, found), total in zip(named, kept, held, strict=True)
+        if found < total.messages
     ]
-    searched = _searched(tx, session_id, counter, lacking) if lacking else []
-    rows = tx.each(_MISSING, _named(session_id, counter, searched))
-    return sum(whole_number(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
-
-
-def _searched(
-    tx: Transaction, session_id: str, counter: Counter, lacking: Sequence[tuple[Range, int]]
-) -> list[Range]:
-    """Where to look for uncounted messages; each range comes with how many counts it has.
-
-    What was counted last is usually followed by all that was not. So the part up to there is only
-    searched if it lacks counts too.
-    """
-    lasts = tx.each(_LAST_KEPT, _named(session_id, counter, [stretch for stretch, _ in lacking]))
-    begun = [
-        ((lo, last), found)
-        for ((lo, _), found), (last,) in zip(lacking, lasts, strict=True)
-        if last
-    ]
-    held = _messages_in(tx, session_id, [stretch for stretch, _ in begun])
-    rest = [
-        (last + 1 if last else lo, hi)
-        for ((lo, hi), _), (last,) in zip(lacking, lasts, strict=True)
-    ]
-    return rest + [
-        stretch for (stretch, found), messages in zip(begun, held, strict=True) if found < messages
-    ]
-
-
-def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> list[int]:
-    return [side.messages for side in totals_of(tx, session_id, [[one] for one in ranges])]
+    missing = sorted(row[0] for row in tx.each(_MISSING, lacking))
+    tokens = sum(whole_number(tokens) for tokens, _ in kept)
+    return tokens, sum(total.bytes for total in held), missing
 
 
 def _variant(blocks: Mapping[int, ShownOutput]) -> str:

@@ -137,6 +137,11 @@ def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     return _ranges_within(spans_, last), _cleared_within(blocks, last)
 
 
+def visible_ranges_now(tx: Transaction, session_id: str, last: int) -> list[Range]:
+    """Only the ranges."""
+    return _ranges_within(tx.rows(VISIBLE_SPANS, session_id=session_id), last)
+
+
 class _Source(NamedTuple):
     """Where a view is read: its moment, its ranges in the direction of the part, what is cleared.
 
