@@ -102,7 +102,7 @@ class SessionReader:
         part = Part(limit, after) if last is None else Part(last, before, newest=True)
         if as_of is None and part == WHOLE:
             return view_now(self._database, self.id)
-        return self._database.snapshot(read_view, self.id, as_of=point, part=part)
+        return self._database.snapshot(read_view, self.id, as_of=point, part=part, is_last=True)
 
     def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False

@@ -116,16 +116,23 @@ def view_now(database: Database, session_id: str) -> View:
     return run(read_view, session_id)
 
 
-def read_view(tx: Transaction, session_id: str, *, as_of: Point = None, part: Part = WHOLE) -> View:
+def read_view(
+    tx: Transaction,
+    session_id: str,
+    *,
+    as_of: Point = None,
+    part: Part = WHOLE,
+    is_last: bool = False,
+) -> View:
     """The view, or a part of it, now or at a point in time."""
     if as_of is None and part == WHOLE and tx.dialect == "postgresql":
         return _at_once(tx, session_id)
     seq, head_seq, ranges, cleared = (
         _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
     )
-    rows, read = _rows(tx, session_id, _trimmed(ranges, part), part)
+    rows, read = _rows(tx, session_id, _trimmed(ranges, part), part, is_last=is_last)
     if cleared is None:
-        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read), is_last=True))
+        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read), is_last=is_last))
     messages = shown_messages(rows[::-1] if part.newest else rows, cleared)
     return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
@@ -214,12 +221,12 @@ def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
 
 
 def _rows(
-    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part
+    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part, *, is_last: bool
 ) -> tuple[list[SqlRow], list[Range]]:
     """The rows in these ranges, as many as the part may have, and the ranges that they fill."""
     if part.limit is None:
         read = list(ranges)
-        return tx.each(SHOWN, bounds(session_id, read), is_last=True), read
+        return tx.each(SHOWN, bounds(session_id, read), is_last=is_last), read
     rows: list[SqlRow] = []
     read = []
     statement = SHOWN_LAST if part.newest else SHOWN_PAGE
