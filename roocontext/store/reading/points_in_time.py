@@ -7,7 +7,6 @@ asks only what is standing; the bisection says where its scan begins.
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import Final, NamedTuple
 
 from sqlalchemy import Select, bindparam, func, select, text, update
@@ -150,7 +149,7 @@ def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Mome
         # Several entries at once, because each statement is a round trip on PostgreSQL.
         step = -(-(high - low) // _PROBES)
         probes = range(high, low, -step)
-        seqs = dict(zip_longest(_SEQS, probes, fillvalue=high))
+        seqs = dict.fromkeys(_SEQS, high) | dict(zip(_SEQS, probes, strict=False))
         times = {
             seq: recorded_at if moment.recorded else happened_at
             for seq, happened_at, recorded_at in tx.rows(_TIMES, session_id=session_id, **seqs)
