@@ -305,7 +305,7 @@ def _at_once(
 
     @wraps(run)
     def call(
-        manager: "ContextManager", chat: Session, *args: Params.args, **options: Params.kwargs
+        manager: "ContextManager", chat: Session, /, *args: Params.args, **options: Params.kwargs
     ) -> Result:
         return drive(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - our own
 
@@ -323,6 +323,7 @@ def _awaited(
     async def call(
         manager: "AsyncContextManager",
         chat: AsyncSession,
+        /,
         *args: Params.args,
         **options: Params.kwargs,
     ) -> Result:

@@ -236,7 +236,7 @@ class DryRun(LiveSession):
         """What is read, or what the last plan left behind."""
         if self.situated is None:
             self.situated = yield from super().situation(totals, aim=aim, trigger=trigger, cap=cap)
-            self._last_seq = self.situated.seen
+            self._last_seq = self.situated.seen or 0
         now, failures = totals.reported, totals.failures
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
 
