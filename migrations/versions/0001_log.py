@@ -177,11 +177,12 @@ def _tables() -> None:
     _table(
         "counts",
         sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("variant", TEXT, nullable=False),
         sa.Column("counter", TEXT, nullable=False),
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.Column("tokens", sa.BigInteger, nullable=False),
         sa.Column("exact", sa.Boolean, nullable=False),
-        sa.PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+        sa.PrimaryKeyConstraint("session_id", "variant", "counter", "seq", name="counts_pkey"),
         # Sums read ranges of this key: a row that lies in it is not looked up.
         sqlite_with_rowid=False,
         rules=COUNTS_RULES,

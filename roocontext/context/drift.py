@@ -1,7 +1,7 @@
 """What calls were estimated at, beside what the provider reported for them."""
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from roocontext.context.session_port import DueCheck
@@ -13,35 +13,30 @@ from roocontext.tokens import Drift, drift, usage_tokens
 _log: Final = logging.getLogger(__name__)
 
 
-def far_off(check: DueCheck, session_id: str, settings: Settings) -> Iterator[Drifted]:
-    """The estimates of this check that are further from the report than the ratio allows."""
-    for call in check.calls:
-        used = usage_tokens(call.usage)
-        estimated = check.estimates.get(call.seq)
-        if used is None or estimated is None:
-            continue
-        if Drift(1, estimated, used.input).exceeds(settings.drift_ratio):
-            yield Drifted(
-                session_id, call.seq, call.model, settings.counter.name, estimated, used.input
-            )
+def far_off(
+    check: DueCheck, session_id: str, settings: Settings
+) -> tuple[list[Drifted], frozenset[int]]:
+    """The new estimates that are further from the report than the ratio allows.
 
-
-def news(check: DueCheck, settings: Settings) -> frozenset[int]:
-    """The calls of this check that are worth a warning: the first far-off one of each cause.
-
-    A cause is a model and a direction. The first call is none: one report shows no pattern yet.
+    Also which of them are worth a warning: the first of each cause, which is a model and a
+    direction. The first call never is: one report shows no pattern yet.
     """
-    counter, causes, found = settings.counter.name, set(), set()
-    for call in check.calls[1:]:
+    counter, causes = settings.counter.name, set()
+    found, news = [], set()
+    for number, call in enumerate(check.calls):
         used = usage_tokens(call.usage)
         estimated = check.estimates.get(call.seq, call.estimates.get(counter))
         if used is None or estimated is None:
             continue
+        if not Drift(1, estimated, used.input).exceeds(settings.drift_ratio):
+            continue
+        if call.seq in check.estimates:
+            found.append(Drifted(session_id, call.seq, call.model, counter, estimated, used.input))
         cause = call.model, estimated < used.input
-        if Drift(1, estimated, used.input).exceeds(settings.drift_ratio) and cause not in causes:
+        if number and cause not in causes:
             causes.add(cause)
-            found.add(call.seq)
-    return frozenset(found & check.estimates.keys())
+            news.add(call.seq)
+    return found, frozenset(news & check.estimates.keys())
 
 
 def drift_of(calls: Iterable[Call], counter: str) -> dict[str, Drift]:

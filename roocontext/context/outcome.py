@@ -5,7 +5,7 @@ What a run writes into the log beside its plans: numbers, names and ids, never c
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from roocontext.context.hooks import Heard
 from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarge, TurnTooLarge
@@ -102,30 +102,17 @@ class Outcome:
 
     def to_dict(self) -> dict[str, Any]:
         """All of it but the plans, as JSON can hold it."""
-        return {
-            "status": self.status.value,
-            "detail": self.detail,
-            "reason": self.reason,
-            "policy": self.policy,
-            "trigger": self.trigger,
-            "counter": self.counter,
-            "exact": self.exact,
-            "window": self.window,
-            "window_source": self.window_source,
-            "tokens_before": self.tokens_before,
-            "tokens_after": self.tokens_after,
-            "excess": dict(self.excess),
-            "bytes_before": self.bytes_before,
-            "bytes_after": self.bytes_after,
-            "hidden": self.hidden,
-            "cleared": self.cleared,
-            "seqs": list(self.seqs),
-            "compaction_ids": list(self.compaction_ids),
-            "summary_model": self.summary_model,
-            "cost": self.cost,
-            "calls": self.calls,
-            "dry_run": self.dry_run,
-        }
+        found = {name: getattr(self, name) for name in _SHOWN}
+        lists = {"seqs": list(self.seqs), "compaction_ids": list(self.compaction_ids)}
+        return {**found, "status": self.status.value, "excess": dict(self.excess), **lists}
+
+
+_SHOWN: Final = (
+    *("status", "detail", "reason", "policy", "trigger", "counter", "exact", "window"),
+    *("window_source", "tokens_before", "tokens_after", "excess", "bytes_before", "bytes_after"),
+    *("hidden", "cleared", "seqs", "compaction_ids", "summary_model", "cost", "calls", "dry_run"),
+)
+"""The fields and properties of an outcome that are data."""
 
 
 def record_of(summary: Summary | None, heard: Heard) -> dict[str, Any]:

@@ -7,13 +7,14 @@ there. Notes of other replies do not count: after a rewind the request is anothe
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from roocontext.context.session_port import LiveSession
-from roocontext.context.steps import Steps
+from roocontext.context.steps import Steps, ask
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader
+from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.writing.items import NewNote
 
 CUT: Final = 0.75
@@ -124,17 +125,13 @@ class Recoveries(NamedTuple):
 
 def recoveries(port: LiveSession) -> Steps[Recoveries]:
     """Read them from the session."""
-    live = yield from port.live()
-    reply = _newest_reply(row.message for row in live.rows)
-    notes = yield from port.notes(NOTE)
+    counter, chat = port.settings.counter, port.chat
+    live = yield from port.read(Wanted(counter=counter, rows=SnapshotRows.LIVE))
+    replies = (message.seq for message, *_ in live.rows if _is_reply(message))
+    reply = max(replies, default=0)
+    notes = yield from ask(lambda: chat.notes(NOTE))
     done = sum(note.content.get("reply") == reply for note in notes)
-    tokens = live.sums[port.settings.counter.name] + port.frame.overhead.tokens
-    return Recoveries(reply, done, tokens)
-
-
-def _newest_reply(messages: Iterable[Message]) -> int:
-    newest_first = sorted(messages, key=lambda message: -message.seq)
-    return next((message.seq for message in newest_first if _is_reply(message)), 0)
+    return Recoveries(reply, done, live.sums[counter.name] + port.frame.overhead.tokens)
 
 
 def _is_reply(message: Message) -> bool:

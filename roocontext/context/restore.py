@@ -1,7 +1,7 @@
 """Restoring: uncover what was condensed, truncated and cleared, as far as the window has room."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from roocontext.context.session_port import AnySession
@@ -65,28 +65,7 @@ class Restored:
 
     def to_dict(self) -> Mapping[str, Any]:
         """All of it, as JSON can hold it."""
-        return {
-            "steps": [
-                {
-                    "seq": step.seq,
-                    "kind": step.kind.value,
-                    "uncovering": step.uncovering,
-                    "tokens_after": step.tokens_after,
-                }
-                for step in self.steps
-            ],
-            "counter": self.counter,
-            "exact": self.exact,
-            "window": self.window,
-            "window_source": self.window_source,
-            "room": self.room,
-            "tokens_before": self.tokens_before,
-            "tokens_after": self.tokens_after,
-            "stopped_at": self.stopped_at,
-            "tokens_needed": self.tokens_needed,
-            "reason": self.reason,
-            "dry_run": self.dry_run,
-        }
+        return {**asdict(self), "steps": [asdict(step) for step in self.steps]}
 
 
 def restored(

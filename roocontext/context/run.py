@@ -24,7 +24,7 @@ from roocontext.context.outcome import (
     record_of,
     refusal_of,
 )
-from roocontext.context.session_port import DueCheck, LiveSession
+from roocontext.context.session_port import LiveSession
 from roocontext.context.settings import Settings
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import (
@@ -42,7 +42,6 @@ from roocontext.log.events import (
     BudgetPassed,
     CompactionFailed,
     Drifted,
-    Event,
     Status,
     Step,
 )
@@ -93,19 +92,20 @@ class Run:
 
     def is_due(self) -> Steps[bool]:
         """Whether a run would look for something to do."""
-        check = yield from self._check()
+        check = yield from self.port.check()
+        self.state = check.state
         yield from self._keep()
         return self._due(check.totals)
 
     def run(self) -> Steps[Outcome]:
         """The whole run: an Outcome, or a BudgetExceeded."""
-        yield from self._fire(BeforeCheck(self.port.id, self.trigger))
-        check = yield from self._check()
+        yield from self.port.fire(BeforeCheck(self.port.id, self.trigger))
+        check = yield from self.port.check()
+        self.state = check.state
         if check.is_new_frame and self.aim is Aim.MANAGE:
             yield from self.port.keep_frame()
         totals = check.totals
-        self.drifted = tuple(drift.far_off(check, self.port.id, self.settings))
-        self.warned = drift.news(check, self.settings)
+        self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
         if too_large is not None:
@@ -115,11 +115,6 @@ class Run:
             reason = "The last run did not help." if self.state.waits(totals) else "Nothing is due."
             return self._outcome(totals, totals.size, Ended(Status.NOOP, reason=reason))
         return (yield from self._compact(totals))
-
-    def _check(self) -> Steps[DueCheck]:
-        check = yield from self.port.check()
-        self.state = check.state
-        return check
 
     def _due(self, totals: Totals) -> bool:
         """Whether to look for something: the policy says so, or the request is too large."""
@@ -174,7 +169,8 @@ class Run:
         match decision:
             case Nothing():
                 return Ended(Status.NOOP, decision.status, decision.reason)
-            case TooLarge() if not self._may_refuse:
+            # A recovery may still be within the window, and nothing was refused that was cut.
+            case TooLarge() if self.cap is not None or (self.steps and not self._choice.must_fit):
                 reason = f"{decision.needed:,} {decision.unit} have to stay."
                 return Ended(Status.NOOP, reason=reason)
             case TooLarge():
@@ -183,14 +179,6 @@ class Run:
                 return (yield from self._cut(situation, decision))
             case Ask():
                 return (yield from self._condense(situation, decision))
-
-    @property
-    def _may_refuse(self) -> bool:
-        """Whether an attempt may end in an error.
-
-        A recovery may still be within the window, and nothing was refused that was cut already.
-        """
-        return self.cap is None and (self._choice.must_fit or not self.steps)
 
     def _cut(self, situation: Situation, ready: Ready) -> Steps[Ended]:
         """Carry out a plan that needs no summary."""
@@ -269,7 +257,7 @@ class Run:
         self.steps.append(step)
         yield from self._fire_drifted()
         policy, now = self.settings.policy.name, self.settings.clock()
-        yield from self._fire(AfterCompact(self.port.id, self.trigger, policy, step, now))
+        yield from self.port.fire(AfterCompact(self.port.id, self.trigger, policy, step, now))
         return Ended(step.status, ready.status, changed=True)
 
     def _fail(
@@ -290,7 +278,7 @@ class Run:
         if not self.port.is_dry_run:
             _log.warning("A condensation of session %s failed: %s", self.port.id, reason)
         failures, now = self.state.failures, self.settings.clock()
-        yield from self._fire(
+        yield from self.port.fire(
             CompactionFailed(self.port.id, self.trigger, policy, reason, failures, now)
         )
         return Ended(Status.FAILED, status, reason)
@@ -322,15 +310,10 @@ class Run:
         if newest is None or newest.content != note.content:
             with suppress(StoreReadOnly):  # the error says the same
                 yield from self.port.note(note)
-        yield from self._fire(BudgetPassed(self.port.id, error))
+        yield from self.port.fire(BudgetPassed(self.port.id, error))
         return error
 
     # Hooks
-
-    def _fire(self, event: Event) -> Steps[Heard]:
-        if self.port.is_dry_run:
-            return Heard()
-        return (yield from self.settings.hooks.fire(event))
 
     def _fire_drifted(self) -> Steps[None]:
         """Only once the estimates are stored: otherwise every check would report them again."""
@@ -338,7 +321,7 @@ class Run:
         for event in drifted:
             if event.seq in self.warned:
                 drift.warn(event)
-            yield from self._fire(event)
+            yield from self.port.fire(event)
 
     def _announce(
         self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
@@ -357,7 +340,7 @@ class Run:
             clears=plan.clears if plan else (),
             plan=plan,
         )
-        return self._fire(event)
+        return self.port.fire(event)
 
     def _outcome(self, totals: Totals, size: Size, ended: Ended) -> Outcome:
         last = self.steps[-1] if self.steps else None

@@ -8,11 +8,13 @@ from typing import Final, NamedTuple, TypeAlias
 from roocontext.context import choice
 from roocontext.context.backoff import CompactionState
 from roocontext.context.choice import Prepared
+from roocontext.context.hooks import Heard
 from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
 from roocontext.log import request as recorded
 from roocontext.log.counting import BYTES, COMPACTION, Size
+from roocontext.log.events import Event
 from roocontext.log.plan import Committed
 from roocontext.log.request import GivenFrame
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
@@ -80,21 +82,19 @@ class LiveSession:
     def check(self) -> Steps[DueCheck]:
         """The totals and the state; only messages that were never counted are read."""
         limits = self.settings.limits
-        snapshot = yield from self._read(
-            Wanted(
-                counter=self.settings.counter,
-                others=[
-                    *([BYTES] if limits.bytes is not None else []),
-                    *([IMAGES] if limits.images is not None else []),
-                ],
-                calls=LOOK_BACK,
-                # A dry run keeps nothing, and so would make the same estimates each time.
-                estimates=None if self.is_dry_run else self._has_no_estimate,
-                notes=[COMPACTION],
-                known=self._counted,
-                frame=None if self.is_dry_run else self._given,
-            )
+        wanted = Wanted(
+            counter=self.settings.counter,
+            others=[
+                *([BYTES] if limits.bytes is not None else []),
+                *([IMAGES] if limits.images is not None else []),
+            ],
+            calls=LOOK_BACK,
+            # A dry run keeps nothing, and so would make the same estimates each time.
+            estimates=None if self.is_dry_run else self._has_no_estimate,
+            notes=[COMPACTION],
+            frame=None if self.is_dry_run else self._given,
         )
+        snapshot = yield from self.read(wanted)
         estimates = {
             seq: view + self._overhead(snapshot.frames.get(seq))
             for seq, view in snapshot.estimated.items()
@@ -108,17 +108,35 @@ class LiveSession:
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
     ) -> Steps[Situation]:
         """All that the policy may know."""
-        situation, _ = yield from self._situation(totals, aim, trigger, cap)
-        return situation
-
-    def live(self) -> Steps[Snapshot]:
-        """Every live message, hidden ones too."""
-        wanted = Wanted(counter=self.settings.counter, rows=SnapshotRows.LIVE, known=self._counted)
-        return (yield from self._read(wanted))
-
-    def notes(self, kind: str) -> Steps[list[Note]]:
-        """All notes of a kind."""
-        return (yield from ask(lambda: self.chat.notes(kind)))
+        settings, frame = self.settings, self.frame
+        rows = SnapshotRows.LIVE if settings.policy.compat else SnapshotRows.VISIBLE
+        snapshot = yield from self.read(Wanted(counter=settings.counter, rows=rows))
+        return Situation(
+            session_id=snapshot.session_id,
+            head_seq=snapshot.head_seq,
+            seen=snapshot.last_seq,
+            rows=tuple(map(_row, snapshot.rows)),
+            window=totals.window,
+            output=totals.output,
+            measure=settings.measure,
+            counter=settings.counter.name,
+            exact=settings.counter.exact,
+            system=frame.system,
+            tools=frame.tools or (),
+            system_size=frame.system_size,
+            overhead=frame.overhead,
+            limits=settings.limits,
+            reported=totals.reported,
+            now=settings.clock(),
+            aim=aim,
+            trigger=trigger,
+            cap=cap,
+            pins=snapshot.pins,
+            protected_tools=settings.protected_tools,
+            failures=totals.failures,
+            model=settings.model,
+            recall=settings.recall,
+        )
 
     def newest_note(self) -> Steps[Note | None]:
         """The newest note of the manager's kind."""
@@ -147,6 +165,10 @@ class LiveSession:
         """Log what no model sees."""
         yield from ask(lambda: self.chat.note(note.note, note.content))
 
+    def fire(self, event: Event) -> Steps[Heard]:
+        """Call the hooks of an event."""
+        return self.settings.hooks.fire(event)
+
     def keep_frame(self) -> Steps[None]:
         """Record the system prompt and the tools."""
         given = self._given
@@ -161,7 +183,9 @@ class LiveSession:
             return False
         return (yield from ask(lambda: self.chat.internals.keep_counts(counted)))
 
-    def _read(self, wanted: Wanted) -> Steps[Snapshot]:
+    def read(self, wanted: Wanted) -> Steps[Snapshot]:
+        """A snapshot. What was counted for an earlier one is known to it."""
+        wanted = replace(wanted, known=self._counted)
         snapshot = yield from ask(lambda: self.chat.internals.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
         return snapshot
@@ -194,42 +218,6 @@ class LiveSession:
             model=settings.model,
         )
 
-    def _situation(
-        self, totals: Totals, aim: Aim, trigger: str, cap: int | None
-    ) -> Steps[tuple[Situation, Snapshot]]:
-        settings, frame = self.settings, self.frame
-        rows = SnapshotRows.LIVE if settings.policy.compat else SnapshotRows.VISIBLE
-        snapshot = yield from self._read(
-            Wanted(counter=settings.counter, rows=rows, known=self._counted)
-        )
-        situation = Situation(
-            session_id=snapshot.session_id,
-            head_seq=snapshot.head_seq,
-            seen=snapshot.last_seq,
-            rows=tuple(map(_row, snapshot.rows)),
-            window=totals.window,
-            output=totals.output,
-            measure=settings.measure,
-            counter=settings.counter.name,
-            exact=settings.counter.exact,
-            system=frame.system,
-            tools=frame.tools or (),
-            system_size=frame.system_size,
-            overhead=frame.overhead,
-            limits=settings.limits,
-            reported=totals.reported,
-            now=settings.clock(),
-            aim=aim,
-            trigger=trigger,
-            cap=cap,
-            pins=snapshot.pins,
-            protected_tools=settings.protected_tools,
-            failures=totals.failures,
-            model=settings.model,
-            recall=settings.recall,
-        )
-        return situation, snapshot
-
 
 class DryRun(LiveSession):
     """Reads a session once, and applies plans to what it read. No entry is written."""
@@ -249,41 +237,34 @@ class DryRun(LiveSession):
     ) -> Steps[Situation]:
         """What is read, or what the last plan left behind."""
         if self.situated is None:
-            situated, snapshot = yield from self._situation(totals, aim, trigger, cap)
-            self.situated, self._last_seq = situated, snapshot.last_seq
+            self.situated = yield from super().situation(totals, aim=aim, trigger=trigger, cap=cap)
+            self._last_seq = self.situated.seen or 0
         now, failures = totals.reported, totals.failures
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
 
     def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
         """What carrying it out would do; the store checks the first plan as it would a real one."""
         assert self.situated is not None
-        plan = prepared.ready.plan
+        plan, before = prepared.ready.plan, self.situated
         if self._untouched:
             yield from ask(lambda: self.chat.commit(plan, dry_run=True))
-        before, first = self.situated, self._last_seq + 1
         self.situated = choice.situation_after(before, plan, last_seq=self._last_seq)
+        hidden = {row.seq for row in before.visible} - {row.seq for row in self.situated.visible}
+        done = Committed.foreseen(plan, self.id, self._last_seq, len(hidden))
         self._untouched = False
-        head_seq = self.situated.head_seq
         # What a next plan inserts comes behind the notes.
-        self._last_seq = head_seq + len(notes)
-        gone = {row.seq for row in before.visible} - {row.seq for row in self.situated.visible}
-        return Committed(
-            before.session_id,
-            plan.action,
-            first + plan.lead,
-            None,
-            head_seq,
-            None,
-            tuple(range(first, first + len(plan.rows))),
-            len(gone),
-            len(plan.clears),
-            dry_run=True,
-        )
+        self._last_seq = done.head_seq + len(notes)
+        return done
 
     def note(self, note: NewNote) -> Steps[None]:  # noqa: ARG002 - nothing is written
         """Leave room for it: what a next plan inserts comes behind it."""
         self._last_seq += 1
         yield from ()
+
+    def fire(self, event: Event) -> Steps[Heard]:  # noqa: ARG002 - no hook is called
+        """Call none."""
+        yield from ()
+        return Heard()
 
 
 def _row(counted: CountedMessage) -> Row:

@@ -299,3 +299,21 @@ class Committed:
     hidden: int
     cleared: int
     dry_run: bool = False
+
+    @classmethod
+    def foreseen(cls, plan: Plan, session_id: str, last_seq: int, hidden: int) -> "Committed":
+        """What a plan will have done if it is committed when the log ends at `last_seq`."""
+        first = last_seq + 1
+        rows = tuple(range(first, first + len(plan.rows)))
+        return cls(
+            session_id,
+            plan.action,
+            first + plan.lead,
+            None,
+            last_seq + (len(rows) or 1),
+            None,
+            rows,
+            hidden,
+            len(plan.clears),
+            dry_run=True,
+        )

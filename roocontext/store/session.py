@@ -35,11 +35,13 @@ from roocontext.store.loop import frame, request, turns
 from roocontext.store.proof import rebuild, restore, verify
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import Head, Progress, Verification
-from roocontext.store.reading import audit, head, live, usage, view, view_current, view_tail
+from roocontext.store.reading import audit, head, live, usage
 from roocontext.store.reading.audit import AuditEntry, Diff
+from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.usage import Call
+from roocontext.store.reading.view import WHOLE, Part, read_view, view_now
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.sessions import SessionInfo, Stats
 from roocontext.store.writing import (
@@ -298,13 +300,10 @@ class Session:
         """
         point = to_point("as_of", as_of, recorded=recorded)
         check_page(after, limit, before, last)
-        read = self._database.snapshot
-        if last is not None:
-            return read(view_tail.read_newest, self.id, as_of=point, before=before, last=last)
-        if as_of is None and after is None and limit is None:
-            return view_current.view_now(self._database, self.id)
-        asked: dict[str, Any] = {"as_of": point, "after": after, "limit": limit}
-        return read(view.read_view, self.id, **asked, is_last=True)
+        part = Part(limit, after) if last is None else Part(last, before, newest=True)
+        if as_of is None and part == WHOLE:
+            return view_now(self._database, self.id)
+        return self._database.snapshot(read_view, self.id, as_of=point, part=part, is_last=True)
 
     def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
@@ -353,7 +352,7 @@ class Session:
     def message(self, seq: int) -> Message:
         """One message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
-        return self._database.snapshot(view.read_message, self.id, seq)
+        return self._database.snapshot(read_message, self.id, seq)
 
     def find_message(self, message_id: str) -> int:
         """The entry of the newest live message with this id of the agent's.

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
-from roocontext.log.forms.anthropic import ANTHROPIC_FORM, settled
+from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from support.provider_rules import displaced, violations
 
 sendable = ANTHROPIC_FORM.compose
@@ -678,10 +678,6 @@ def test_an_append_without_late_results_keeps_the_prefix(rows, row):
         assert after.messages[: len(settled)] == settled
 
 
-def texts_block(said):
-    return [text(said)]
-
-
 def plain_step(tool_id, said, late):
     asked = [THOUGHT, text(said), call(tool_id)]
     return [("assistant", asked), ("user", [result(tool_id, said), *[text("on")] * late])]
@@ -697,24 +693,13 @@ orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
 )
 
 
-@given(st.one_of(orderly, nastier))
-def test_the_short_path_gives_a_request_what_the_general_one_gives(rows):
-    messages = history(*rows)
-    short = ANTHROPIC_FORM.compose(messages, complete=True)
-    assert short == ANTHROPIC_FORM.repaired(messages, model=None, complete=True)
-
-
 @given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
-def test_the_short_path_gives_what_the_general_one_gives(rows):
+def test_a_history_without_repairs_is_sent_as_the_objects_that_are_stored(rows):
     messages = history(*rows)
-    short, general = sendable(messages), ANTHROPIC_FORM.repaired(messages, model=None)
-    assert short == general
-    if settled(messages, None, ()) is not None:
-        stored = [row.content for row in messages]
-        for out in (short, general):
-            assert all(
-                ours["content"] is own for ours, own in zip(out.messages, stored, strict=True)
-            )
+    out = sendable(messages)
+    if not out.repairs and all(row.format == "anthropic" for row in messages):
+        for sent_one, row in zip(out.messages, messages, strict=True):
+            assert sent_one["content"] is row.content
 
 
 def test_white_space_is_stripped_where_the_assistant_speaks_last():

@@ -1,7 +1,7 @@
 """Token counts: a cache of what each message costs by each counter, filled when it is asked for.
 
 What is counted and kept is the message as it was written, and once it is cleared, as it is shown
-then, under a name that says what is cleared. Nothing is counted within a transaction: a counter may
+then, as a variant that says what is cleared. Nothing is counted within a transaction: a counter may
 take its time.
 
 What the view would cost if the newest summary, marker or clearing were uncovered.
@@ -10,9 +10,9 @@ What the view would cost if the newest summary, marker or clearing were uncovere
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import and_, bindparam, func, select
+from sqlalchemy import and_, bindparam, func, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import ShownOutput
@@ -29,24 +29,26 @@ from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import live_ranges_now
-from roocontext.store.reading.points_in_time import seq_at
-from roocontext.store.reading.totals import totals_of
-from roocontext.store.reading.usage import newest_control
-from roocontext.store.reading.view import (
+from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
     bounds,
     cleared_at,
     read_controls,
     read_messages,
-    visible_now,
 )
-from roocontext.store.writing.kept_counts import Counted, Key, keep_if_possible
+from roocontext.store.reading.points_in_time import seq_at
+from roocontext.store.reading.totals import totals_of
+from roocontext.store.reading.usage import newest_control
+from roocontext.store.reading.view import visible_now
+from roocontext.store.writing.kept_counts import Counted, CountKey, keep_if_possible
 from roocontext.store.writing.uncover import companions
 
+_AS_WRITTEN = text("variant = ''")
 _counted = and_(
     counts.c.session_id == entries.c.session_id,
     counts.c.seq == entries.c.seq,
+    _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),
 )
 _within = (
@@ -56,39 +58,47 @@ _within = (
 )
 _counts_within = (
     counts.c.session_id == bindparam("session_id"),
+    _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
 )
 # An anti-join reads every entry of its range, which took most of the time of a check when nothing
-# was due. So it is only run where sums show that counts are missing: see `_kept`.
+# was due. So it is only run where sums show how many counts are missing, and ends when it has found
+# as many: from the end, because what was counted last is usually followed by all that was not.
 _MISSING = (
     select(entries.c.seq)
     .where(*_within, ~select(counts.c.seq).where(_counted).exists())
-    .order_by(entries.c.seq)
+    .order_by(entries.c.seq.desc())
+    .limit(bindparam("lacking"))
 )
 # A redaction removes the salt.
 _REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
 _KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(*_counts_within)
-_LAST_KEPT = select(func.coalesce(func.max(counts.c.seq), 0)).where(*_counts_within)
 _EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
-_AT = select(counts.c.seq, counts.c.tokens).where(
+_AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
+    counts.c.variant == bindparam("variant"),
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
-_CLEARED: Final = "cleared:"
 _AT_ONCE: Final = 2_000
 """How many entries of a long view are counted at once, because their contents are held."""
+
+
+_Place: TypeAlias = tuple[str, int]
+"""The variant of a count, and its message."""
 
 
 class CountedPart(NamedTuple):
     """What a part of a view costs, as far as it is known before the missing messages are counted.
 
-    `kept` is the sum of the counts that are kept, of the messages as they were written. `cleared`
-    are the messages with cleared outputs, and the names that their counts are kept under.
+    `kept` is the sum of the counts that are kept, and `bytes` what the contents take, of the
+    messages as they were written. `cleared` are the messages with cleared outputs, and the
+    variants that their counts are kept as.
     """
 
     kept: int
+    bytes: int
     missing: Sequence[int]
     cleared: Mapping[int, str]
 
@@ -109,30 +119,32 @@ class Counting:
         self._counter = counter
         self.name = counter.name
         self._missing: set[int] = set()
-        self._counts = {key: count for key, (count, _) in known.counts.items()} if known else {}
-        self._uncounted: dict[Key, Message] = {}
+        given = known.counts.items() if known else ()
+        self._counts = {
+            (variant, seq): count
+            for (variant, name, seq), (count, _) in given
+            if name == counter.name
+        }
+        self._uncounted: dict[_Place, Message] = {}
         self._redacted: set[int] = set()
 
     def part(self, ranges: Sequence[Range], cleared: Cleared) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
-        kept, missing = _kept(self._tx, self._session_id, self._counter, ranges)
-        name = self.name
+        kept, size, missing = _kept(self._tx, self._session_id, self._counter, ranges)
         self._missing.update(missing)
         # As written: the sum of the kept counts is of the messages as written, and what a clearing
         # saves is subtracted from it.
-        self._read([(name, seq) for seq in missing], {})
-        self._look_up([(name, seq) for seq in cleared])
-        names = {seq: _name(self._counter, blocks) for seq, blocks in cleared.items()}
-        shown = [(name, seq) for seq, name in names.items()]
-        self._look_up(shown)
-        self._read([key for key in shown if key not in self._counts], cleared)
-        return CountedPart(kept, missing, names)
+        self._read([("", seq) for seq in missing], {})
+        variants = {seq: _variant(blocks) for seq, blocks in cleared.items()}
+        shown = [(variant, seq) for seq, variant in variants.items()]
+        self._look_up([*(("", seq) for seq in cleared), *shown])
+        self._read([place for place in shown if place not in self._counts], cleared)
+        return CountedPart(kept, size, missing, variants)
 
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
-        name = self.name
         rows = self._tx.each(_EACH, _named(self._session_id, self._counter, ranges))
-        self._counts |= {(name, seq): count for seq, count in rows}
+        self._counts |= {("", seq): count for seq, count in rows}
         within_ranges = sorted(ranges)
         missing = [seq for seq in self._missing if within(within_ranges, seq)]
         return [*(seq for seq, _ in rows), *missing]
@@ -140,10 +152,11 @@ class Counting:
     def count(self) -> Counted:
         """Count the messages that were read; what is new."""
         new = {}
-        for key, message in self._uncounted.items():
+        for place, message in self._uncounted.items():
             check_whole("count", count := count_message(self._counter, message))
-            self._counts[key] = count
-            new[key] = count, self._counter.exact
+            self._counts[place] = count
+            variant, seq = place
+            new[CountKey(variant, self.name, seq)] = count, self._counter.exact
         return Counted(new, frozenset(self._redacted))
 
     def sum(self, part: CountedPart) -> int:
@@ -154,41 +167,43 @@ class Counting:
 
     def by_seq(self, part: CountedPart) -> dict[int, int]:
         """What each message costs as it is shown, of those that were looked up one by one."""
-        written = {seq: count for (name, seq), count in self._counts.items() if name == self.name}
+        written = {seq: count for (variant, seq), count in self._counts.items() if not variant}
         return written | self._shown(part)
 
     def of(self, seq: int) -> int:
         """What a message costs as it was written."""
         try:
-            return self._counts[self.name, seq]
+            return self._counts["", seq]
         except KeyError:  # as many counts as messages, by the running totals: these are wrong
             raise uncounted(seq) from None
 
     def _shown(self, part: CountedPart) -> dict[int, int]:
         """What the messages with cleared outputs cost now. A wrong clearing may name no message."""
-        keys = ((name, seq) for seq, name in part.cleared.items())
-        return {seq: self._counts[name, seq] for name, seq in keys if (name, seq) in self._counts}
+        places = ((variant, seq) for seq, variant in part.cleared.items())
+        return {place[1]: self._counts[place] for place in places if place in self._counts}
 
-    def _look_up(self, keys: Sequence[Key]) -> None:
-        unknown = [key for key in keys if key not in self._counts]
+    def _look_up(self, places: Sequence[_Place]) -> None:
         at = [
-            {"session_id": self._session_id, "counter": name, "seq": seq} for name, seq in unknown
+            {"session_id": self._session_id, "variant": variant, "counter": self.name, "seq": seq}
+            for variant, seq in places
+            if (variant, seq) not in self._counts
         ]
-        found: dict[int, int] = dict(self._tx.each(_AT, at))
-        self._counts |= {(name, seq): found[seq] for name, seq in unknown if seq in found}
+        found = self._tx.each(_AT, at)
+        self._counts |= {(variant, seq): count for variant, seq, count in found}
 
-    def _read(self, keys: Sequence[Key], cleared: Cleared) -> None:
+    def _read(self, places: Sequence[_Place], cleared: Cleared) -> None:
         """Read the messages of these counts, unless that was done for another part."""
-        names = {seq: name for name, seq in keys if not self._has((name, seq))}
-        ranges = ranges_of(sorted(names))
+        variants = {
+            seq: variant
+            for variant, seq in places
+            if (variant, seq) not in self._counts and (variant, seq) not in self._uncounted
+        }
+        ranges = ranges_of(sorted(variants))
         self._redacted.update(
             row[0] for row in self._tx.each(_REDACTED, bounds(self._session_id, ranges))
         )
         messages = read_messages(self._tx, self._session_id, ranges, cleared)
-        self._uncounted |= {(names[one.seq], one.seq): one for one in messages}
-
-    def _has(self, key: Key) -> bool:
-        return key in self._counts or key in self._uncounted
+        self._uncounted |= {(variants[one.seq], one.seq): one for one in messages}
 
 
 def uncounted(seq: int) -> HistoryCorrupt:
@@ -298,53 +313,25 @@ def _named(session_id: str, counter: Counter, ranges: Sequence[Range]) -> list[d
 
 def _kept(
     tx: Transaction, session_id: str, counter: Counter, ranges: Sequence[Range]
-) -> tuple[int, list[int]]:
-    """The sum of the counts that are kept, and the messages of which none is, ascending."""
-    kept = tx.each(_KEPT, _named(session_id, counter, ranges))
-    held = _messages_in(tx, session_id, ranges)
+) -> tuple[int, int, list[int]]:
+    """The sum of the counts that are kept, the bytes, and the messages of which no count is."""
+    named = _named(session_id, counter, ranges)
+    kept = tx.each(_KEPT, named)
+    held = totals_of(tx, session_id, [[one] for one in ranges])
     lacking = [
-        (stretch, found)
-        for stretch, (_, found), messages in zip(ranges, kept, held, strict=True)
-        # By the running totals, without reading the entries between.
-        if found < messages
+        {**stretch, "lacking": total.messages - found}
+        for stretch, (_, found), total in zip(named, kept, held, strict=True)
+        if found < total.messages
     ]
-    searched = _searched(tx, session_id, counter, lacking) if lacking else []
-    rows = tx.each(_MISSING, _named(session_id, counter, searched))
-    return sum(whole_number(tokens) for tokens, _ in kept), sorted(row[0] for row in rows)
+    missing = sorted(row[0] for row in tx.each(_MISSING, lacking))
+    tokens = sum(whole_number(tokens) for tokens, _ in kept)
+    return tokens, sum(total.bytes for total in held), missing
 
 
-def _searched(
-    tx: Transaction, session_id: str, counter: Counter, lacking: Sequence[tuple[Range, int]]
-) -> list[Range]:
-    """Where to look for uncounted messages; each range comes with how many counts it has.
-
-    What was counted last is usually followed by all that was not. So the part up to there is only
-    searched if it lacks counts too.
-    """
-    lasts = tx.each(_LAST_KEPT, _named(session_id, counter, [stretch for stretch, _ in lacking]))
-    begun = [
-        ((lo, last), found)
-        for ((lo, _), found), (last,) in zip(lacking, lasts, strict=True)
-        if last
-    ]
-    held = _messages_in(tx, session_id, [stretch for stretch, _ in begun])
-    rest = [
-        (last + 1 if last else lo, hi)
-        for ((lo, hi), _), (last,) in zip(lacking, lasts, strict=True)
-    ]
-    return rest + [
-        stretch for (stretch, found), messages in zip(begun, held, strict=True) if found < messages
-    ]
-
-
-def _messages_in(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> list[int]:
-    return [side.messages for side in totals_of(tx, session_id, [[one] for one in ranges])]
-
-
-def _name(counter: Counter, blocks: Mapping[int, ShownOutput]) -> str:
+def _variant(blocks: Mapping[int, ShownOutput]) -> str:
     # A digest of what is cleared, so that another clearing of the message gets a count of its own.
     state = sha256(encode([[block, *shown] for block, shown in sorted(blocks.items())]).encode())
-    return f"{_CLEARED}{state.hexdigest()[:16]}:{counter.name}"
+    return state.hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

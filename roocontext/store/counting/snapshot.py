@@ -15,10 +15,10 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_to_record
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
+from roocontext.store.reading.messages import cleared_at, read_controls, read_messages
 from roocontext.store.reading.notes import Note, newest_note, pinned
-from roocontext.store.reading.totals import visible_total
 from roocontext.store.reading.usage import Call, model_calls
-from roocontext.store.reading.view import cleared_at, read_controls, read_messages, visible_now
+from roocontext.store.reading.view import visible_now
 from roocontext.store.writing.kept_counts import Counted, lasts
 
 
@@ -127,7 +127,6 @@ class _Reading:
         self._pins = frozenset[int]()
         if wanted.rows is not SnapshotRows.NONE:
             self._pins = frozenset(pinned(tx, session_id, last))
-        self._stored = visible_total(tx, session_id, last).bytes
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
         given = wanted.frame
         self._is_new_frame = (
@@ -162,7 +161,7 @@ class _Reading:
                 counter.name: total,
                 **{other.name: other.sum(part) for other, part in self._others},
             },
-            bytes=self._stored,
+            bytes=self._whole.bytes,
             rows=tuple(
                 CountedMessage(message, costs[message.seq], *tags) for message, *tags in self._rows
             ),

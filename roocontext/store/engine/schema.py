@@ -154,11 +154,13 @@ counts = Table(
     "counts",
     metadata,
     Column("session_id", TEXT, nullable=False),
+    # What was counted: empty for a message as it was written (0016).
+    Column("variant", TEXT, nullable=False),
     Column("counter", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("tokens", BigInteger, nullable=False),
     Column("exact", Boolean, nullable=False),
-    PrimaryKeyConstraint("session_id", "counter", "seq", name="counts_pkey"),
+    PrimaryKeyConstraint("session_id", "variant", "counter", "seq", name="counts_pkey"),
     # A count is small and always found by its key, so the table is its own index. `entries` is not:
     # a row of 1 KiB overflows the pages of such a table, and the file was three times as large.
     sqlite_with_rowid=False,

@@ -21,10 +21,9 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
 from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.messages import read_backwards, read_controls
 from roocontext.store.reading.notes import FRAME, read_notes
-from roocontext.store.reading.view import read_controls
-from roocontext.store.reading.view_current import view_at, view_now
-from roocontext.store.reading.view_tail import read_backwards
+from roocontext.store.reading.view import read_view, view_now
 
 
 def newest_shown(view: View) -> tuple[Message | None, bool]:
@@ -76,7 +75,7 @@ def read_request(
 ) -> Asked:
     """Read it, now or as it was in the past; NotTheModelsTurn if there is nothing to ask now."""
     turn = "model" if as_of is not None else turns.waits_for(tx, session_id)
-    view = view_at(tx, session_id, as_of)
+    view = read_view(tx, session_id, as_of=as_of)
     if turn == "tools" and not unanswered:
         raise _tools_first(tx, session_id)
     if turn == "user" and not (prefill and view.messages):
@@ -107,14 +106,14 @@ def sendable(database: Database, session_id: str, *, model: str | None, as_of: P
 
 
 def _read_past(tx: Transaction, session_id: str, model: str | None, as_of: Point) -> Sendable:
-    view = view_at(tx, session_id, as_of)
+    view = read_view(tx, session_id, as_of=as_of)
     return _sendable(tx, session_id, view, model, is_past=True)
 
 
 def _read_beside(tx: Transaction, session_id: str, view: View, model: str | None) -> Sendable:
     # The view was read before. Whatever changes it, a redaction too, writes an entry.
     if read_head(tx, session_id).last_seq != view.seq:
-        view = view_at(tx, session_id, None)
+        view = read_view(tx, session_id)
     return _sendable(tx, session_id, view, model, is_past=False)
 
 

@@ -29,9 +29,9 @@ from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import IN_LOG, entries, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.messages import bounds, read_backwards, read_messages
 from roocontext.store.reading.notes import BEGUN, notes_on
-from roocontext.store.reading.view import bounds, read_messages
-from roocontext.store.reading.view_tail import SPANS_PAGE, read_backwards
+from roocontext.store.reading.view import SPANS_PAGE
 from roocontext.store.writing.append import Receipt, write
 from roocontext.store.writing.notes import Drafted, write_note
 

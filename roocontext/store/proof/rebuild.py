@@ -6,6 +6,7 @@ numbers that only their counter knows: of these, the messages that they belong t
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from sqlalchemy import and_, bindparam, delete, null, or_, select, true, tuple_, update
 
@@ -14,9 +15,9 @@ from roocontext.log.times import Times
 from roocontext.store.engine.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, lock
+from roocontext.store.reading.messages import IS_MESSAGE, read_controls
 from roocontext.store.reading.points_in_time import renew_times
 from roocontext.store.reading.totals import is_rewound_wrong, keep_rewound
-from roocontext.store.reading.view import IS_MESSAGE, read_controls
 from roocontext.store.sessions.sessions import is_misplaced, put_in_place
 from roocontext.store.writing.append import prompt_is_fresh, refresh_prompt
 from roocontext.store.writing.caches import NONE, caches_of, read_present, renew
@@ -42,9 +43,10 @@ _COUNTS = (
     select(*counts.columns)
     .where(
         counts.c.session_id == bindparam("session_id"),
-        tuple_(counts.c.counter, counts.c.seq) > tuple_(bindparam("counter"), bindparam("seq")),
+        tuple_(counts.c.variant, counts.c.counter, counts.c.seq)
+        > tuple_(bindparam("variant"), bindparam("counter"), bindparam("seq")),
     )
-    .order_by(counts.c.counter, counts.c.seq)
+    .order_by(counts.c.variant, counts.c.counter, counts.c.seq)
     .limit(bindparam("page"))
 )
 _MESSAGES = select(entries.c.seq).where(
@@ -161,14 +163,15 @@ def _stray_count(
     tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
 ) -> str | None:
     """The first count that belongs to no message, or cannot be read."""
-    counter, seq = "", 0
+    place: dict[str, Any] = {"variant": "", "counter": "", "seq": 0}
     while True:
         try:
-            rows = tx.rows(_COUNTS, session_id=session_id, counter=counter, seq=seq, page=_PAGE)
+            rows = tx.rows(_COUNTS, session_id=session_id, **place, page=_PAGE)
         except HistoryCorrupt as damage:
             return damage.fact.rstrip(".")
         for row in rows:
-            counter, seq, tokens = row[1:4]
+            *key, seq, tokens, _ = row[1:]
+            place = dict(zip(place, (*key, seq), strict=True))
             if not 1 <= seq <= last or tokens < 0 or not is_message(seq):
                 return f"counts holds a row of {seq}, which is no message, or one below zero"
         if len(rows) < _PAGE:

@@ -24,7 +24,7 @@ from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.view import (
+from roocontext.store.reading.messages import (
     CONTROLS,
     Cleared,
     cleared_at,

@@ -21,8 +21,7 @@ from roocontext.log.spans import spans_of, standing_ranges, within
 from roocontext.store.engine.schema import IN_LOG, entries
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import head_query, read_head, to_head
-from roocontext.store.reading.points_in_time import IS_FOLDED
-from roocontext.store.reading.view import (
+from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
     Cleared,
@@ -31,6 +30,7 @@ from roocontext.store.reading.view import (
     read_messages,
     to_controls,
 )
+from roocontext.store.reading.points_in_time import IS_FOLDED
 
 
 class LiveMessage(NamedTuple):

@@ -1,16 +1,16 @@
-"""Finds a moment in a log by bisection, by either of two clocks: when it happened, or was recorded.
+"""Points in time: the seq that a seq or a datetime names, and the head of a session at a seq.
 
+A moment is found by one bisection, by either of two clocks: when things happened, or were recorded.
 Each entry has the latest time at which a message or control row happened so far, which never goes
-back. Times of recording may: once one of a session has, they are read in order of `seq`.
-
-Points in time: the seq that a seq or a datetime names, and the head of a session at a seq.
+back. Times of recording may: once one of a session has, they are read in order of `seq`. A rewind
+asks only what is standing; the bisection says where its scan begins.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, Select, and_, bindparam, case, cast, func, select, text, update
-from sqlalchemy.sql import ClauseElement, ColumnElement
+from sqlalchemy import Select, bindparam, func, select, text, update
+from sqlalchemy.sql import ColumnElement
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
@@ -29,76 +29,29 @@ _PAGE = 10_000
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 _is_message = text("role IS NOT NULL")
-# Until there is a time, none is later than the one that is asked about.
-_latest_happened = func.coalesce(entries.c.latest_happened, bindparam("time"))
-
-
-def _halving(
-    time_at: Callable[[ColumnElement[int], ColumnElement[int]], ColumnElement[int]], near: int = 0
-) -> ClauseElement:
-    """The last seq whose time is at most `time`, given how to read the time at a seq.
-
-    With `near`, it is first looked for among so many entries at the end. All steps are one
-    statement: on PostgreSQL each statement is a round trip.
-    """
-    last = cast(sessions.c.last_seq, BigInteger)
-    in_session = sessions.c.session_id == bindparam("session_id")
-    width: ColumnElement[int] = last
-    first: ColumnElement[int] = cast(0, BigInteger)
-    if near:
-        is_near = and_(last > near, time_at(last - near, last) <= bindparam("time"))
-        width = case((is_near, cast(near, BigInteger)), else_=last)
-        first = case((is_near, last - near), else_=first)
-    found = (
-        select(last.label("last"), width.label("step"), first.label("seq"))
-        .where(in_session)
-        .cte("found", recursive=True)
-    )
-    step, probed = found.c.step, found.c.seq + found.c.step
-    at = time_at(probed, found.c.last)
-    nearer = case((at <= bindparam("time"), probed), else_=found.c.seq)
-    shorter = case((step > 1, step - step.op("/")(2)), else_=0)
-    steps = select(found.c.last, shorter, nearer).where(step > 0)
-    return select(func.max(found.union_all(steps).c.seq))
-
-
-def _in_order(time: ColumnElement[int], near: int = 0) -> ClauseElement:
-    """The last seq whose time is at most `time`, of times that never go back."""
-    return _halving(
-        lambda seq, last: (
-            select(time)
-            .where(_in_session, entries.c.seq == seq, entries.c.seq <= last)
-            .scalar_subquery()
-        ),
-        near,
-    )
+_PROBES: Final = 16
+_SEQS = tuple(f"seq_{number}" for number in range(_PROBES))
+_TIMES = select(entries.c.seq, entries.c.latest_happened, entries.c.recorded_at).where(
+    _in_session, entries.c.seq.in_(map(bindparam, _SEQS))
+)
 
 
 class _Clock(NamedTuple):
     """The statements about one of the clocks."""
 
-    last: ClauseElement
-    near: ClauseElement
     first_later: Select[int, int]
     last_message: Select[int, int]
-    last_with_totals: Select[int, int, int, int]
 
 
-def _clock(running: ColumnElement[int], own: ColumnElement[int]) -> _Clock:
-    timed = select(entries.c.seq, own).where(_in_session, _between)
-    later = timed.where(IS_FOLDED, own > bindparam("time")).order_by(entries.c.seq).limit(1)
-    before = timed.where(_is_message).order_by(entries.c.seq.desc()).limit(1)
-    return _Clock(
-        _in_order(running),
-        _in_order(running, near=256),  # most rewinds go back a little
-        later,
-        before,
-        before.add_columns(entries.c.messages_total, entries.c.bytes_total),
-    )
+def _clock(time: ColumnElement[int]) -> _Clock:
+    timed = select(entries.c.seq, time).where(_in_session, _between)
+    later = timed.where(IS_FOLDED, time > bindparam("time")).order_by(entries.c.seq)
+    before = timed.where(_is_message).order_by(entries.c.seq.desc())
+    return _Clock(later.limit(1), before.limit(1))
 
 
-_HAPPENED = _clock(_latest_happened, HAPPENED)
-_RECORDED = _clock(entries.c.recorded_at, entries.c.recorded_at)
+_HAPPENED = _clock(HAPPENED)
+_RECORDED = _clock(entries.c.recorded_at)
 _LAST_RECORDED = (
     select(entries.c.seq)
     .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
@@ -181,32 +134,33 @@ def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment)
     It is the one right before the first message or control row that happened later or, by the
     clock of the store, the last that was recorded by then.
     """
-    asked = {"session_id": session_id, "time": moment.time}
-    if not moment.recorded:
-        row = tx.row(_HAPPENED.last, **asked)
-    elif head.times.recorded_back:
-        row = tx.row(_LAST_RECORDED, **asked)
-    else:
-        row = tx.row(_RECORDED.last, **asked)
-    return row[0] if row else 0
+    if moment.recorded and head.times.recorded_back:
+        row = tx.row(_LAST_RECORDED, session_id=session_id, time=moment.time)
+        return row[0] if row else 0
+    return none_later(tx, session_id, head, moment)
 
 
-def none_later(session_id: str, moment: Moment) -> Query:
-    """What asks for a seq up to which no entry is later, if times of recording never went back."""
-    return _of(moment).near, {"session_id": session_id, "time": moment.time}
-
-
-def neighbours_query(session_id: str, moment: Moment, start: int, last: int) -> list[Query]:
-    """What asks for the entries beside the place where later ones begin, live or not.
-
-    First the first later one from `start` on, then the last message before `start` with its running
-    totals.
-    """
-    clock, own = _of(moment), {"session_id": session_id}
-    return [
-        (clock.first_later, {**own, "lo": start, "hi": last, "time": moment.time}),
-        (clock.last_with_totals, {**own, "lo": 1, "hi": start - 1}),
-    ]
+def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
+    """The last entry such that none up to it is later; 0 if only a scan would find it."""
+    if moment.recorded and head.times.recorded_back:
+        return 0
+    low, high = 0, head.last_seq
+    while low < high:
+        # Several entries at once, because each statement is a round trip on PostgreSQL.
+        step = -(-(high - low) // _PROBES)
+        probes = range(high, low, -step)
+        seqs = dict.fromkeys(_SEQS, high) | dict(zip(_SEQS, probes, strict=False))
+        times = {
+            seq: recorded_at if moment.recorded else happened_at
+            for seq, happened_at, recorded_at in tx.rows(_TIMES, session_id=session_id, **seqs)
+        }
+        for seq in probes:
+            # Until there is a time, none is later than any.
+            if seq in times and (times[seq] is None or times[seq] <= moment.time):
+                low = seq
+                break
+            high = seq - 1
+    return low
 
 
 def first_later(
@@ -215,7 +169,8 @@ def first_later(
     """The first live entry, by seq, that is later; none is before `start`."""
     stretches = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start]
     asked = {"session_id": session_id, "time": moment.time}
-    rows = (tx.row(_of(moment).first_later, **asked, **stretch) for stretch in stretches)
+    clock = _RECORDED if moment.recorded else _HAPPENED
+    rows = (tx.row(clock.first_later, **asked, **stretch) for stretch in stretches)
     found = next((row for row in rows if row), None)
     return found and (found[0], found[1])
 
@@ -224,10 +179,11 @@ def last_message(
     tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, before: int
 ) -> TimedRow | None:
     """The last live message, by seq, before an entry."""
+    clock = _RECORDED if moment.recorded else _HAPPENED
     for lo, hi in reversed(live):
         if lo < before:
             asked = {"session_id": session_id, "lo": lo, "hi": min(hi, before - 1)}
-            row = tx.row(_of(moment).last_message, **asked)
+            row = tx.row(clock.last_message, **asked)
             if row:
                 return row[0], row[1]
     return None
@@ -246,10 +202,6 @@ def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
         for row in tx.rows(statement, session_id=session_id, time=ts)
     ]
     return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
-
-
-def _of(moment: Moment) -> _Clock:
-    return _RECORDED if moment.recorded else _HAPPENED
 
 
 _HEAD_AT = (

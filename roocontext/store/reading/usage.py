@@ -152,8 +152,8 @@ def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsa
     return summary._replace(model=model if isinstance(model, str) else None, usage=facts)
 
 
-ESTIMATE_OF: Final = "request:"
-"""Before a counter's name: the count is of the whole request that the message answers."""
+REQUEST: Final = "request"
+"""The variant of a count that is of the whole request which the message answers."""
 
 _CALLS = (
     select(entries.c.seq, entries.c.model, entries.c.usage)
@@ -172,10 +172,7 @@ _NEWEST_CONTROL = (
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
-    counts.c.counter > ESTIMATE_OF,
-    # `;` follows `:`. A range of names uses the primary key, which a LIKE pattern would not on both
-    # engines; and the column is compared by code point (see `schema.TEXT`).
-    counts.c.counter < ESTIMATE_OF[:-1] + ";",
+    counts.c.variant == text(f"'{REQUEST}'"),
     counts.c.seq > bindparam("seq"),
 )
 
@@ -202,7 +199,7 @@ def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) ->
     rows = tx.rows(_CALLS, session_id=session_id, seq=after)
     estimates: dict[int, dict[str, int]] = defaultdict(dict)
     for seq, counter, estimate in tx.rows(_ESTIMATES, session_id=session_id, seq=after):
-        estimates[seq][counter.removeprefix(ESTIMATE_OF)] = estimate
+        estimates[seq][counter] = estimate
     changed = newest_control(tx, session_id)
     return [
         Call(seq, model, decode(usage), estimates[seq], seq > changed) for seq, model, usage in rows

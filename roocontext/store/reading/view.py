@@ -1,92 +1,119 @@
-"""Reading what the model sees, now and at any past seq.
+"""The view: what the model sees, now and at any past seq, whole or a part from either end.
 
 The view is its visible spans in order, each fetched by a range of seq, in one snapshot. The spans
-of the present are in a table; those of the past are computed from the control rows.
+of the present are in a table; those of the past are computed from the control rows. PostgreSQL
+reads the whole view of the present by one statement: that is a snapshot by itself, and one round
+trip instead of three.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import dropwhile
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import and_, bindparam, select, text
+from sqlalchemy import (
+    Select,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    select,
+    text,
+    true,
+)
 
-from roocontext.errors import HistoryCorrupt, MessageNotFound
-from roocontext.log.clearing import ShownOutput, shown_by, with_cleared
-from roocontext.log.draft import check_uncoverings, control_of
-from roocontext.log.encoding import decode_all
-from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, View, block_ref
+from roocontext.errors import MessageNotFound
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
+from roocontext.log.entries import Range, View
 from roocontext.log.moments import Point
-from roocontext.log.readings import is_known
-from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, VISIBLE, clearings, entries, spans
-from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import SessionHead, head_query, read_head, to_head
+from roocontext.log.spans import spans_of, visible_ranges
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import VISIBLE, clearings, entries, sessions, spans
+from roocontext.store.engine.shapes import checked_rows
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.reading.head import head_query, read_head, to_head
+from roocontext.store.reading.messages import (
+    IS_MESSAGE,
+    SHOWN,
+    SHOWN_LAST,
+    SHOWN_PAGE,
+    Cleared,
+    bounds,
+    cleared_at,
+    placeholders,
+    read_controls,
+    shown_messages,
+)
 from roocontext.store.reading.points_in_time import head_at, seq_at
 
-Cleared = Mapping[int, Mapping[int, ShownOutput]]
-"""By seq and block: what is shown there."""
 
-ShownRanges = tuple[list[Range], Cleared]
+class Part(NamedTuple):
+    """A part of a view: at most `limit` messages from its start, or with `newest` from its end.
+
+    With `beside` they are those that follow this message, or precede it.
+    """
+
+    limit: int | None = None
+    beside: int | None = None
+    newest: bool = False
+
+
+WHOLE: Final = Part()
+
+ShownRanges: TypeAlias = tuple[list[Range], Cleared]
 """The ranges of a view in view order, and what is cleared in them."""
 
+SPANS_PAGE: Final = 32
+"""How many spans are read at once: a view may have many, and a part usually needs few."""
 
-_in_session = entries.c.session_id == bindparam("session_id")
-IS_MESSAGE = text("role IS NOT NULL")
-_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+_of_session = sessions.c.session_id == bindparam("session_id")
+_in_log = entries.c.session_id == bindparam("session_id")
+_is_visible = and_(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
+_is_cleared = clearings.c.session_id == bindparam("session_id")
 
-VISIBLE_SPANS = (
-    select(spans.c.lo, spans.c.hi, spans.c.position)
-    .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
-    .order_by(spans.c.position)
+_spans = select(spans.c.lo, spans.c.hi, spans.c.position).where(_is_visible)
+VISIBLE_SPANS = _spans.order_by(spans.c.position)
+_position_of = (
+    select(spans.c.position)
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+    .correlate(None)
+    .scalar_subquery()
 )
-SHOWN = (
-    select(
-        entries.c.seq,
-        entries.c.kind,
-        entries.c.role,
-        # In the order of a `Message`, not of the table: `rows_to_messages` unpacks by position.
-        entries.c.content,
-        entries.c.format,
-        entries.c.ts,
-        entries.c.recorded_at,
-        entries.c.message_id,
-        entries.c.compaction_id,
-        entries.c.model,
-        entries.c.asked_at,
-        entries.c.answers_seq,
-        entries.c.answers_block,
+
+
+_page = VISIBLE_SPANS.limit(SPANS_PAGE)
+_page_back = _spans.order_by(spans.c.position.desc()).limit(SPANS_PAGE)
+_AFTER = _page.where(spans.c.position > bindparam("position"))
+_FROM = _page.where(spans.c.position >= _position_of)
+_BEFORE = _page_back.where(spans.c.position < bindparam("position"))
+_UP_TO = _page_back.where(spans.c.position <= _position_of)
+
+_blocks = select(
+    *(clearings.c.seq, clearings.c.block),
+    *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
+)
+_CLEARED = _blocks.select_from(
+    spans.join(
+        clearings,
+        and_(
+            clearings.c.session_id == spans.c.session_id,
+            clearings.c.seq.between(spans.c.lo, spans.c.hi),
+        ),
     )
-    .where(_in_session, _between, IS_MESSAGE)
-    .order_by(entries.c.seq)
-)
-_SHOWN_PAGE = SHOWN.limit(bindparam("page"))
-CLEARED = (
-    select(
-        *(clearings.c.seq, clearings.c.block),
-        *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
-    )
-    .select_from(
-        spans.join(
-            clearings,
-            and_(
-                clearings.c.session_id == spans.c.session_id,
-                clearings.c.seq.between(spans.c.lo, spans.c.hi),
-            ),
-        )
-    )
-    .where(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
-)
-_controls = (
-    select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None))
-    .order_by(entries.c.seq)
-)
-CONTROLS = _controls.where(UP_TO_SEQ)
-ALL_CONTROLS = _controls.where(IN_LOG)
-_KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
-_SPEAKER = itemgetter(4, 2)
-"""The format and the role of a row of what is shown."""
+).where(_is_visible)
+# Of a part only what is in its ranges; of the whole view all at once, by the join above.
+_CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))
+
+
+def view_now(database: Database, session_id: str) -> View:
+    """The whole view as it is now."""
+    # What is one statement needs no transaction, whose end would be a round trip.
+    run = database.lookup if database.dialect == "postgresql" else database.snapshot
+    return run(read_view, session_id)
 
 
 def read_view(
@@ -94,184 +121,209 @@ def read_view(
     session_id: str,
     *,
     as_of: Point = None,
-    after: int | None = None,
-    limit: int | None = None,
+    part: Part = WHOLE,
     is_last: bool = False,
 ) -> View:
-    """The view, or the page of it that follows the message `after`."""
-    if as_of is None:
-        head, shown = read_now(tx, session_id)
-        seq, head_seq = head.last_seq, head.head_seq
-        ranges, cleared = shown
-    else:
-        seq = seq_at(tx, session_id, as_of)
-        head_seq = head_at(tx, session_id, seq)
-        controls = read_controls(tx, session_id, seq)
-        ranges = visible_ranges(spans_of(controls, seq), seq)
-        cleared = cleared_at(controls, seq)
-    if after is not None:
-        ranges = _following(ranges, after)
-    messages = read_messages(tx, session_id, ranges, cleared, limit=limit, is_last=is_last)
-    whole = after is None and limit is None
-    return View(session_id, seq, head_seq, tuple(messages), whole)
-
-
-def read_now(tx: Transaction, session_id: str) -> tuple[SessionHead, ShownRanges]:
-    """The head of a session, and what its present view shows."""
-    session = {"session_id": session_id}
-    row, spans_, blocks = tx.all(
-        [head_query(session_id), (VISIBLE_SPANS, session), (CLEARED, session)]
+    """The view, or a part of it, now or at a point in time."""
+    if as_of is None and part == WHOLE and tx.dialect == "postgresql":
+        return _at_once(tx, session_id)
+    seq, head_seq, ranges, cleared = (
+        _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
     )
-    head = to_head(session_id, row)
-    return head, _shown(spans_, blocks, head.last_seq)
+    rows, read = _rows(tx, session_id, _trimmed(ranges, part), part, is_last=is_last)
+    if cleared is None:
+        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read), is_last=is_last))
+    messages = shown_messages(rows[::-1] if part.newest else rows, cleared)
+    return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """The ranges of the present view in view order, and what is cleared in them."""
     session = {"session_id": session_id}
-    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (CLEARED, session)])
-    return _shown(spans_, blocks, last)
+    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
+    return _ranges_within(spans_, last), _cleared_within(blocks, last)
 
 
-def _shown(spans_: Sequence[SqlRow], blocks: Sequence[SqlRow], last: int) -> ShownRanges:
-    # Bounded, as every read of a log is (0020).
-    cleared = placeholders(row for row in blocks if 1 <= row[0] <= last)
-    return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last], cleared
+def visible_ranges_now(tx: Transaction, session_id: str, last: int) -> list[Range]:
+    """Only the ranges."""
+    return _ranges_within(tx.rows(VISIBLE_SPANS, session_id=session_id), last)
 
 
-def placeholders(rows: Iterable[SqlRow]) -> Cleared:
-    """What each row of clearings shows: a seq, a block, the text, and what stays of the output."""
-    cleared: dict[int, dict[int, ShownOutput]] = defaultdict(dict)
-    for seq, block, *shown in rows:
-        cleared[seq][block] = ShownOutput(*shown)
-    return cleared
+class _Source(NamedTuple):
+    """Where a view is read: its moment, its ranges in the direction of the part, what is cleared.
+
+    The cleared blocks are None if they are to be read with the rows.
+    """
+
+    seq: int
+    head_seq: int
+    ranges: Iterator[Range]
+    cleared: Cleared | None
 
 
-def read_messages(
-    tx: Transaction,
-    session_id: str,
-    ranges: Sequence[Range],
-    cleared: Cleared,
-    *,
-    limit: int | None = None,
-    is_last: bool = False,
-) -> list[Message]:
-    """The messages in these ranges, in the ranges' order."""
-    # Sent together on PostgreSQL. With a limit, the ranges behind a full page are not asked for.
-    if limit is None:
-        rows = tx.each(SHOWN, bounds(session_id, ranges), is_last=is_last)
-    else:
-        rows = []
-        for lo, hi in ranges:
-            page = limit - len(rows)
-            if page <= 0:
-                break
-            rows += tx.rows(_SHOWN_PAGE, session_id=session_id, lo=lo, hi=hi, page=page)
-    return shown_messages(rows, cleared)
+def _past(tx: Transaction, session_id: str, as_of: Point, part: Part) -> _Source:
+    seq = seq_at(tx, session_id, as_of)
+    head_seq = head_at(tx, session_id, seq)
+    controls = read_controls(tx, session_id, seq)
+    ranges = visible_ranges(spans_of(controls, seq), seq)
+    ordered = iter(ranges[::-1] if part.newest else ranges)
+    beside = part.beside
+    if beside is not None:
+        ordered = dropwhile(lambda stretch: not stretch[0] <= beside <= stretch[1], ordered)
+    return _Source(seq, head_seq, ordered, cleared_at(controls, seq))
 
 
-def shown_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
-    """The messages that these rows are, with what is cleared in them."""
-    messages = rows_to_messages(rows)
-    return as_shown(messages, cleared) if cleared else messages
+def _present(tx: Transaction, session_id: str, part: Part) -> _Source:
+    """The spans are read a page at a time, as far as they are asked for."""
+    session = {"session_id": session_id}
+    following = _BEFORE if part.newest else _AFTER
+    position = MAX_INTEGER if part.newest else MIN_INTEGER
+    first: Query = following, {**session, "position": position}
+    if part.beside is not None:
+        first = _UP_TO if part.newest else _FROM, {**session, "seq": part.beside}
+    all_blocks: list[Query] = [(_CLEARED, session)] if part.limit is None else []
+    locked, rows, *blocks = tx.all([head_query(session_id), first, *all_blocks])
+    head = to_head(session_id, locked)
+    last = head.last_seq
+
+    def ranges(page: Sequence[SqlRow]) -> Iterator[Range]:
+        while page:
+            yield from _ranges_within(page, last)
+            if len(page) < SPANS_PAGE:
+                return
+            page = tx.rows(following, **session, position=page[-1][2])
+
+    cleared = _cleared_within(blocks[0], last) if blocks else None
+    return _Source(last, head.head_seq, ranges(rows), cleared)
 
 
-def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
-    """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
-    try:
-        # In one call: decoding is a fifth of the cost of a view.
-        contents = decode_all([row[3] for row in rows])
-        # By position and unpacked in one step: anything else takes a quarter longer for the whole.
-        messages = [
-            Message(
-                seq,
-                _KINDS[kind],
-                role,
-                it,
-                form,
-                ts,
-                at,
-                own,
-                by,
-                model,
-                (),
-                asked,
-                None if to is None else block_ref(to, n),
-            )
-            for (seq, kind, role, _, form, ts, at, own, by, model, asked, to, n), it in zip(
-                rows, contents, strict=True
-            )
-        ]
-        # A set, because a view has many rows and few formats and roles.
-        if all(is_known(*speaker) for speaker in set(map(_SPEAKER, rows))):
-            return messages
-    except (HistoryCorrupt, KeyError):
-        pass
-    if len(rows) == 1:
-        seq = rows[0][0]
-        raise HistoryCorrupt(
-            f"Entry {seq} is no message: its kind, format or role is unknown, or its content is"
-            " not JSON.",
-            seq=seq,
+# Bounded, as every read of a log is (0020).
+
+
+def _ranges_within(spans_: Sequence[SqlRow], last: int) -> list[Range]:
+    return [(max(lo, 1), min(hi, last)) for lo, hi, _ in spans_ if lo <= last]
+
+
+def _cleared_within(blocks: Sequence[SqlRow], last: int) -> Cleared:
+    return placeholders(row for row in blocks if 1 <= row[0] <= last)
+
+
+def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
+    """The ranges without the message that the part is beside, which is in the first of them."""
+    if part.beside is not None:
+        lo, hi = next(ranges, (1, 0))
+        if not lo <= part.beside <= hi:
+            raise MessageNotFound(f"Entry {part.beside} is not in this view.", candidates=())
+        rest = (lo, part.beside - 1) if part.newest else (part.beside + 1, hi)
+        if rest[0] <= rest[1]:
+            yield rest
+    yield from ranges
+
+
+def _rows(
+    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part, *, is_last: bool
+) -> tuple[list[SqlRow], list[Range]]:
+    """The rows in these ranges, as many as the part may have, and the ranges that they fill."""
+    if part.limit is None:
+        read = list(ranges)
+        return tx.each(SHOWN, bounds(session_id, read), is_last=is_last), read
+    rows: list[SqlRow] = []
+    read = []
+    statement = SHOWN_LAST if part.newest else SHOWN_PAGE
+    # One range after the other, because how many are needed shows only on the way.
+    for lo, hi in ranges:
+        found = tx.rows(statement, session_id=session_id, lo=lo, hi=hi, page=part.limit - len(rows))
+        rows += found
+        if found:
+            read.append((min(found[0][0], found[-1][0]), max(found[0][0], found[-1][0])))
+        if len(rows) >= part.limit:
+            break
+    return rows, read
+
+
+# PostgreSQL
+
+_COLUMNS = SHOWN.selected_columns
+_SPAN_COLUMNS = VISIBLE_SPANS.selected_columns
+
+
+def _whole_view() -> Select[Any]:
+    """The rows of all visible spans in view order, with their cleared blocks and the head.
+
+    A span without messages is a row of NULLs, so that a session has a row even if its view is
+    empty. The head is NULL if the session was purged.
+    """
+    head_seq = case((sessions.c.purged_at.is_(None), sessions.c.head_seq)).label("head_seq")
+    span = (
+        select(spans.c.lo, spans.c.hi, spans.c.position, sessions.c.last_seq, head_seq)
+        .select_from(sessions.outerjoin(spans, _is_visible))
+        .where(_of_session)
+        .order_by(spans.c.position)
+        .subquery("span")
+    )
+    # LATERAL, and in order: the server keeps the order of the spans and of the rows in each. For a
+    # plain join it would read the whole log, and sort it.
+    shown = (
+        select(*_COLUMNS)
+        .where(
+            _in_log,
+            entries.c.seq.between(span.c.lo, span.c.hi),
+            entries.c.seq.between(literal_column("1"), span.c.last_seq),
+            IS_MESSAGE,
         )
-    return [message for row in rows for message in rows_to_messages([row])]
+        .order_by(entries.c.seq)
+        .lateral("shown")
+    )
+    # Whether there are any is asked once, and not for each row. It is asked for the first one: for
+    # EXISTS the server would read the clearings of all sessions, as it hopes to find one soon.
+    first = select(clearings.c.seq).where(_is_cleared).order_by(clearings.c.seq).limit(1)
+    block = func.json_build_array(
+        *(clearings.c.block, clearings.c.placeholder, clearings.c.head, clearings.c.tail)
+    )
+    # As text: an application may have changed what its psycopg makes of JSON.
+    blocks = select(cast(func.json_agg(block), Text)).where(
+        _is_cleared, clearings.c.seq == shown.c.seq
+    )
+    cleared = case((first.scalar_subquery().is_not(None), blocks.scalar_subquery()))
+    return (
+        select(
+            *(column.label(column.name) for column in shown.c),
+            cleared.label("cleared"),
+            *(span.c[name].label(name) for name in ("last_seq", "head_seq")),
+            func.num_nulls(*(span.c[column.name] for column in _SPAN_COLUMNS)).label("nulls"),
+        )
+        .select_from(span.outerjoin(shown, true()))
+        .order_by(span.c.position)
+    )
 
 
-def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
-    """One message, visible or not, as it was written."""
-    last = read_head(tx, session_id).last_seq
-    if found := read_messages(tx, session_id, [(seq, min(seq, last))], {}):
-        return found[0]
-    raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
+_WHOLE_VIEW = _whole_view()
+_SHOWN = slice(len(_COLUMNS))
+_CLEARED_AT = len(_COLUMNS)
+_HEAD = slice(_CLEARED_AT + 1, _CLEARED_AT + 3)
+_NULLS_AT = _CLEARED_AT + 3
+_NULLS = {0, len(_SPAN_COLUMNS)}
+"""How many columns of a span are NULL: none, or all in the row of a view without spans."""
 
 
-def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
-    """The control rows up to a seq."""
-    return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
-
-
-def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
-    """Control rows from their columns; all from `since` on."""
-    controls = [control_of(*row) for row in rows]
-    check_uncoverings(controls, since)
-    return controls
-
-
-def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
-    """The cleared blocks right after entry `seq`."""
-    cleared: dict[int, dict[int, ShownOutput]] = defaultdict(dict)
-    for (row, block), control in clearings_of(controls, seq).items():
-        cleared[row][block] = shown_by(control, row, block)
-    return cleared
-
-
-def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
-    """The ranges as a statement's parameters."""
-    return [{"session_id": session_id, "lo": lo, "hi": hi} for lo, hi in ranges]
-
-
-def _following(ranges: Sequence[Range], after: int) -> list[Range]:
-    index, (_, hi) = holding(ranges, after)
-    rest = [(after + 1, hi)] if after < hi else []
-    return [*rest, *ranges[index + 1 :]]
-
-
-def holding(ranges: Sequence[Range], seq: int) -> tuple[int, Range]:
-    """The index of the range that holds an entry, and the range."""
-    for index, (lo, hi) in enumerate(ranges):
-        if lo <= seq <= hi:
-            return index, (lo, hi)
-    raise not_in_view(seq)
-
-
-def not_in_view(seq: int) -> MessageNotFound:
-    """The error for a page that begins or ends at an entry outside of the view."""
-    return MessageNotFound(f"Entry {seq} is not in this view.", candidates=())
-
-
-def as_shown(messages: Iterable[Message], cleared: Cleared) -> list[Message]:
-    """The messages with their cleared blocks as the view shows them."""
-    return [
-        with_cleared(message, blocks) if (blocks := cleared.get(message.seq)) else message
-        for message in messages
+def _at_once(tx: Transaction, session_id: str) -> View:
+    while not _is_whole(rows := tx.rows(_WHOLE_VIEW, session_id=session_id)):
+        # These raise the reason, unless the session was created or rebuilt in between.
+        read_head(tx, session_id)
+        tx.rows(VISIBLE_SPANS, session_id=session_id)
+    shown = [row for row in rows if row[0] is not None]
+    blocks = [
+        (row[0], *block)
+        for row in shown
+        if row[_CLEARED_AT] is not None
+        for block in decode(row[_CLEARED_AT])
     ]
+    cleared = placeholders(checked_rows(_CLEARED, blocks))
+    messages = shown_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)
+    last_seq, head_seq = rows[0][_HEAD]
+    return View(session_id, last_seq, head_seq, tuple(messages))
+
+
+def _is_whole(rows: Sequence[SqlRow]) -> bool:
+    """Whether the rows have a head, and none of their spans is damaged."""
+    return bool(rows) and None not in rows[0][_HEAD] and {row[_NULLS_AT] for row in rows} <= _NULLS

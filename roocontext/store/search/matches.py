@@ -26,7 +26,7 @@ from roocontext.search.passages import WantedPassages, call_names, passages
 from roocontext.search.query import composed
 from roocontext.store.engine.schema import IN_LOG, clearings, entries, sessions, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.view import placeholders
+from roocontext.store.reading.messages import placeholders
 from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
 from roocontext.store.search.scope import MatchKey, Search, searchable_content
 

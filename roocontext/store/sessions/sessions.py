@@ -20,8 +20,8 @@ from roocontext.log.times import listed, minute_of
 from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
+from roocontext.store.reading.messages import CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
-from roocontext.store.reading.view import CONTROLS, to_controls
 from roocontext.store.sessions.listing import ListFilter, page_of
 
 

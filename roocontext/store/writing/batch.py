@@ -21,8 +21,8 @@ from roocontext.store.engine.check_arguments import check_maybe, check_whole, to
 from roocontext.store.engine.schema import IN_LOG, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, check_version, head_query, lock, read_head
+from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.totals import totals_of
-from roocontext.store.reading.view import read_controls
 from roocontext.store.writing.append import (
     Receipt,
     Stored,

@@ -6,7 +6,7 @@ them in passing.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, func, insert, literal_column, select
 
@@ -18,8 +18,8 @@ from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import clearings, entries, spans
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, to_head
+from roocontext.store.reading.messages import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, add_rewound, to_totals, totals_of, totals_queries
-from roocontext.store.reading.view import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.writing.append import Receipt, beyond, write
 
 ClearedBlock = tuple[int, int, int, str, int | None, int | None]
@@ -185,17 +185,15 @@ def moved(
     present: Caches,
     *,
     others: Sequence[Query] = (),
-    known: Sequence[SqlRow] = (),
 ) -> tuple[Moved, list[list[SqlRow]]]:
     """What a session's caches say of its messages when they are renewed.
 
-    The rows of other queries that are asked for with it come with it. Rows of `totals_queries` that
-    are known are not read again.
+    The rows of other queries that are asked for with it come with it.
     """
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    totals = totals_queries(session_id, sides, {row[0] for row in known})
+    totals = totals_queries(session_id, sides)
     found = tx.all([*totals, *others])
-    left, returned, back, gone = to_totals(sides, [known, *found[: len(totals)]])
+    left, returned, back, gone = to_totals(sides, found[: len(totals)])
     return Moved(left.messages, returned.messages, gone - back), found[len(totals) :]
 
 
@@ -205,22 +203,32 @@ def _sides(tail: Tail, present: Caches, *, rewound: bool) -> list[tuple[Range, .
     return [subtract(old, new), subtract(new, old)]
 
 
-def write_controls(
-    tx: Transaction,
-    session_id: str,
-    head: SessionHead,
-    drafts: Sequence[Draft],
-    *,
-    tail: Tail,
-    present: Caches,
-    rewound: Total | None = None,
-    is_last: bool = False,
+Done = TypeVar("Done")
+
+
+class Decided(NamedTuple, Generic[Done]):
+    """What an operation does to a session, decided before anything is written.
+
+    A dry run ends here. `done` is its answer, which has no hash yet. `drafts` are the control rows,
+    none if nothing changes. `rewound` is what more is rewound, where that has been counted.
+    """
+
+    done: Done
+    head: SessionHead
+    drafts: Sequence[Draft]
+    tail: Tail
+    present: Caches
+    rewound: Total | None = None
+
+
+def write_decided(
+    tx: Transaction, session_id: str, decision: Decided[Any], *, is_last: bool = False
 ) -> list[Receipt]:
     """Write control rows to a locked session, and what they change in its caches.
 
-    A caller that has counted what more is rewound gives it. If nothing else is written, the
-    changes are committed together.
+    If nothing else is written, the changes are committed together.
     """
+    _, head, drafts, tail, present, rewound = decision
     if rewound is None:
         back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
         rewound = gone - back

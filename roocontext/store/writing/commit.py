@@ -25,11 +25,11 @@ from roocontext.log.spans import clearings_of, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, head_query, lock_query
+from roocontext.store.reading.messages import IS_MESSAGE, bounds
 from roocontext.store.reading.notes import to_redacted
 from roocontext.store.reading.totals import totals_of
-from roocontext.store.reading.view import IS_MESSAGE, bounds
 from roocontext.store.writing.append import Receipt, refuse_taken
-from roocontext.store.writing.caches import write_controls
+from roocontext.store.writing.caches import Decided, write_decided
 from roocontext.store.writing.commit_state import CommitState, bound_by_pins, check_no_split
 from roocontext.store.writing.kept_counts import Counted, keep_counts
 from roocontext.store.writing.notes import Drafted, write_note
@@ -82,14 +82,13 @@ def commit(
     query = (head_query if dry_run else lock_query)(session_id)
     state = CommitState(tx, session_id, plan, query)
     _check_still(tx, session_id, plan, state.head)
+    if dry_run:
+        return _decide(state, plan, now=now, salts=salts, new_id=None).done
     is_last = not new_notes and counted == Counted()
-    done, _ = commit_on(
-        state, plan, now=now, salts=salts, new_id=new_id, dry_run=dry_run, is_last=is_last
-    )
-    if not dry_run:
-        for note in new_notes:
-            write_note(tx, session_id, note)
-        keep_counts(tx, session_id, counted.at(done.rows))
+    done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id, is_last=is_last)
+    for note in new_notes:
+        write_note(tx, session_id, note)
+    keep_counts(tx, session_id, counted.at(done.rows))
     return done
 
 
@@ -100,48 +99,48 @@ def commit_on(
     now: int,
     salts: Salts,
     new_id: Callable[[], str],
-    dry_run: bool = False,
     is_last: bool = False,
 ) -> tuple[Committed, list[Receipt]]:
     """Write what a plan says to a locked session; the receipts of its entries too.
 
     If nothing else is written, it is committed with it.
     """
-    tx, session_id, head = state.tx, state.session_id, state.head
+    decision = _decide(state, plan, now=now, salts=salts, new_id=new_id)
+    receipts = write_decided(state.tx, state.session_id, decision, is_last=is_last)
+    return replace(decision.done, hash=receipts[-1].hash, dry_run=False), receipts
+
+
+def _decide(
+    state: CommitState,
+    plan: Plan,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str] | None,
+) -> Decided[Committed]:
+    """Check a plan, and place its rows; without `new_id` they get no id of a compaction."""
     compaction_id = plan.compaction_id
     if compaction_id is not None:
-        _check_id_is_new(tx, session_id, compaction_id)
-    elif not dry_run and plan.action is not Action.CLEAR:
+        _check_id_is_new(state.tx, state.session_id, compaction_id)
+    elif new_id is not None and plan.action is not Action.CLEAR:
         compaction_id = new_id()
     if plan.action is Action.CLEAR:
         _check_clears(state, plan)
         hidden = 0
-        drafts, placed = [_clearing(plan, head, now)], [_clears(plan, head)]
+        drafts, placed = [_clearing(plan, state.head, now)], [_clears(plan, state.head)]
     else:
         hidden, hides = _check_hiding(state, plan)
         placed = _placed(state, plan, hides)
         drafts = _rows(plan, placed, compaction_id, now, salts)
-    committed = Committed(
-        session_id,
-        plan.action,
-        head.last_seq + 1 + plan.lead,
-        None,
-        head.last_seq + len(drafts),
-        compaction_id,
-        tuple(control.seq for control in placed if control.kind is not Kind.CLEARING),
-        hidden,
-        len(plan.clears),
-        dry_run=dry_run,
+    refuse_taken(state.tx, state.session_id, drafts)
+    done = Committed.foreseen(plan, state.session_id, state.head.last_seq, hidden)
+    return Decided(
+        replace(done, compaction_id=compaction_id),
+        state.head,
+        drafts,
+        state.tail,
+        state.tail.followed_by(placed),
     )
-    refuse_taken(tx, session_id, drafts)
-    if dry_run:
-        return committed, []
-    tail = state.tail
-    present = tail.followed_by(placed)
-    receipts = write_controls(
-        tx, session_id, head, drafts, tail=tail, present=present, is_last=is_last
-    )
-    return replace(committed, hash=receipts[-1].hash), receipts
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead) -> None:

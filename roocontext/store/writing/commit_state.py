@@ -27,8 +27,9 @@ from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.reading.messages import bounds
 from roocontext.store.reading.notes import PIN, REDACTION, notes_query, to_pins
-from roocontext.store.reading.view import VISIBLE_SPANS, bounds
+from roocontext.store.reading.view import VISIBLE_SPANS
 from roocontext.store.writing.caches import reaching, read_with_tail
 
 

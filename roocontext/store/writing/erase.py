@@ -21,8 +21,8 @@ from roocontext.store.engine.schema import ERASURES, IN_LOG, entries, sessions
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.copies import COPIES, FAMILY, locked_holders
 from roocontext.store.reading.head import SessionHead, lock, read_head
+from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import FRAME, METADATA, REDACTION
-from roocontext.store.reading.view import read_controls
 from roocontext.store.writing.append import refresh_prompt, write
 from roocontext.store.writing.notes import refresh_title
 

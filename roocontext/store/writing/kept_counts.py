@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import NamedTuple
 
 from sqlalchemy import bindparam, insert, select
 
@@ -13,7 +13,7 @@ from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import IN_LOG, counts, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock
-from roocontext.store.reading.usage import ESTIMATE_OF
+from roocontext.store.reading.usage import REQUEST
 
 _LASTING = select(entries.c.seq).where(
     entries.c.session_id == bindparam("session_id"),
@@ -21,27 +21,36 @@ _LASTING = select(entries.c.seq).where(
     entries.c.salt.is_not(None),
     IN_LOG,
 )
-_KNOWN = select(counts.c.counter, counts.c.seq).where(
+_KNOWN = select(counts.c.variant, counts.c.counter, counts.c.seq).where(
     counts.c.session_id == bindparam("session_id"),
+    counts.c.variant == bindparam("variant"),
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
 _ADD = insert(counts)
 
 
-Key: TypeAlias = tuple[str, int]
-"""The name that a count is kept under, and the message."""
+class CountKey(NamedTuple):
+    """What a count is kept under.
+
+    The variant is empty for a message as it was written, names what is cleared of it otherwise, and
+    is `REQUEST` for the request that it answers.
+    """
+
+    variant: str
+    counter: str
+    seq: int
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Counts that are not kept yet: by name and message, with whether each is exact.
+    """Counts that are not kept yet, with whether each is exact.
 
     `redacted` are the messages that were redacted already when they were read. `inserted` are what
     the rows of a plan cost, which have no seq before they are committed.
     """
 
-    counts: Mapping[Key, tuple[int, bool]] = field(default_factory=dict)
+    counts: Mapping[CountKey, tuple[int, bool]] = field(default_factory=dict)
     redacted: frozenset[int] = frozenset()
     inserted: tuple[tuple[str, int, bool], ...] = ()
 
@@ -56,15 +65,17 @@ class Counted:
     def at(self, seqs: Sequence[int]) -> "Counted":
         """These, with the plan's rows at the seqs that they have got."""
         new = {
-            (name, seq): (count, exact)
+            CountKey("", name, seq): (count, exact)
             for seq, (name, count, exact) in zip(seqs, self.inserted, strict=False)
         }
         return self.plus(Counted(new))
 
     def with_estimates(self, counter: Counter, estimates: Mapping[int, int]) -> "Counted":
         """These, and what the requests were estimated at that these messages answer."""
-        name, exact = ESTIMATE_OF + counter.name, counter.exact
-        new = {(name, seq): (estimate, exact) for seq, estimate in estimates.items()}
+        new = {
+            CountKey(REQUEST, counter.name, seq): (estimate, counter.exact)
+            for seq, estimate in estimates.items()
+        }
         return self.plus(Counted(new))
 
 
@@ -77,16 +88,14 @@ def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
         return False
     # Two managers may count the same messages at once: the second finds them known.
     lock(tx, session_id)
-    at = [
-        {"session_id": session_id, "counter": name, "seq": seq, "tokens": count, "exact": exact}
-        for (name, seq), (count, exact) in counted.counts.items()
-    ]
-    keys = [{key: row[key] for key in ("session_id", "counter", "seq")} for row in at]
-    known = set(tx.each(_KNOWN, keys))
-    seqs = [{"session_id": session_id, "seq": seq} for seq in {seq for _, seq in counted.counts}]
+    session = {"session_id": session_id}
+    known = set(tx.each(_KNOWN, [{**session, **key._asdict()} for key in counted.counts]))
+    seqs = [{**session, "seq": seq} for seq in {key.seq for key in counted.counts}]
     lasting = counted.redacted.union(row[0] for row in tx.each(_LASTING, seqs))
     added = [
-        row for row in at if row["seq"] in lasting and (row["counter"], row["seq"]) not in known
+        {**session, **key._asdict(), "tokens": count, "exact": exact}
+        for key, (count, exact) in counted.counts.items()
+        if key.seq in lasting and key not in known
     ]
     tx.many(_ADD, added)
     return bool(added)

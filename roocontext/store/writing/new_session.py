@@ -18,10 +18,10 @@ from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import UP_TO_SEQ, entries, sessions
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock, read_head
+from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import REDACTION, read_notes
 from roocontext.store.reading.points_in_time import head_at, no_entry, times_at
 from roocontext.store.reading.totals import keep_rewound
-from roocontext.store.reading.view import read_controls
 from roocontext.store.writing.append import refresh_prompt, write
 from roocontext.store.writing.caches import NONE, caches_of, renew
 from roocontext.store.writing.notes import Drafted, refresh_title, set_title

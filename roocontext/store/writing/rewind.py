@@ -6,9 +6,7 @@ entry `to`. So an undo is a rewind to just before a rewind, and an undo can be u
 Finds the entry that a rewind names: by its seq, a message's id, or a time.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from sqlalchemy import bindparam, func, select, text
 
@@ -28,19 +26,18 @@ from roocontext.store.reading.head import (
     to_head,
 )
 from roocontext.store.reading.live import by_id, join_names, unknown
+from roocontext.store.reading.messages import ALL_CONTROLS, bounds, to_controls
 from roocontext.store.reading.points_in_time import IS_FOLDED, no_entry
-from roocontext.store.reading.view import ALL_CONTROLS, bounds, to_controls
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.caches import (
-    Caches,
-    Moved,
+    Decided,
     Tail,
     moved,
     read_tail,
     rewound_tail,
     tail_queries,
     to_tail,
-    write_controls,
+    write_decided,
 )
 
 
@@ -48,7 +45,7 @@ from roocontext.store.writing.caches import (
 class Place:
     """What a rewind names: the entry to go to with the target, and the one without it.
 
-    An end of the session may have been read on the way, and the running totals of some entries.
+    The end of the session that the rewind changes may have been read on the way.
     """
 
     with_target: int
@@ -56,7 +53,6 @@ class Place:
     target: int | None = None
     target_time: int | None = None
     tail: Tail | None = None
-    totals: Sequence[SqlRow] = ()
 
 
 class Targets:
@@ -132,36 +128,10 @@ class Targets:
 
     def _until(self, moment: Moment) -> Place:
         """Just before the first live entry that is later; the target is the last message there."""
-        ((found,),) = self._locked(points_in_time.none_later(self._session_id, moment))
-        if moment.recorded and self.head.times.recorded_back:
-            return self._searched(moment, 1)
-        return self._beside(moment, found[0]) or self._searched(moment, found[0] + 1)
-
-    def _beside(self, moment: Moment, reached: int) -> Place | None:
-        """The same if all depends on the entries beside the last one that is not later.
-
-        That is so unless one of them is not live.
-        """
-        last, start = self.head.last_seq, reached + 1
-        beside = points_in_time.neighbours_query(self._session_id, moment, start, last)
-        first, before, cached, controls = self._tx.all(
-            [*beside, *tail_queries(self._session_id, start)]
-        )
-        tail = to_tail(start, last, cached, controls)
-        live = tail.live()
-        # Nothing before the end that was read is known to be live.
-        if not before or not all(within(live, row[0]) for row in (*first, *before)):
-            return None
-        end = first[0][0] if first else last + 1
-        seq, time, messages, size = before[0]
-        totals = [(seq, messages, size), (last, self.head.messages, self.head.bytes)]
-        return Place(end - 1, seq - 1, seq, time, tail, totals)
-
-    def _searched(self, moment: Moment, start: int) -> Place:
-        """The same, if no entry before `start` is later."""
-        where = (self._tx, self._session_id)
-        controls = self._tx.rows(ALL_CONTROLS, **self._session)
+        (controls,) = self._locked((ALL_CONTROLS, self._session))
         live = standing_ranges(to_controls(controls), self.head.last_seq)
+        where = (self._tx, self._session_id)
+        start = points_in_time.none_later(*where, self.head, moment) + 1
         later = points_in_time.first_later(*where, live, moment, start=start)
         end = self.head.last_seq + 1 if later is None else later[0]
         target = points_in_time.last_message(*where, live, moment, end)
@@ -204,6 +174,7 @@ class Rewound:
 
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+# What is ever live: notes and rewinds are not.
 _FOLDED = (
     select(entries.c.seq)
     .where(_in_session, _between, text("kind NOT IN ('note', 'rewind')"))
@@ -239,8 +210,8 @@ def rewind(
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     tail = place.tail or read_tail(tx, session_id, targets.head.last_seq, after + 1)
-    going = _Rewind(tx, session_id, targets.head, now, trigger)
-    done = (going.foreseen if dry_run else going.to)(after, tail, place.totals)
+    decision = _decide(tx, session_id, targets.head, after, tail, now=now, trigger=trigger)
+    done = decision.done if dry_run else _written(tx, session_id, decision)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -258,9 +229,16 @@ def rewind_on(
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
-    tail = rewound_tail(tx, session_id, read_tail(tx, session_id, head.last_seq, to + 1), to)
-    going = _Rewind(tx, session_id, head, now, trigger, client_id, ts, in_batch=True)
-    return going.write(tail, going.change(tail, to))
+    tail = read_tail(tx, session_id, head.last_seq, to + 1)
+    decision = _decide(
+        *(tx, session_id, head, to, tail),
+        now=now,
+        trigger=trigger,
+        always=True,
+        client_id=client_id,
+        ts=ts,
+    )
+    return write_decided(tx, session_id, decision)[0]
 
 
 def undo(
@@ -301,102 +279,54 @@ def undo(
     undone = control_of(*newest)
     # What that one took back is what changes.
     tail = read_tail(tx, session_id, head.last_seq, min(last - 1, undone.to or 0) + 1)
-    return _Rewind(tx, session_id, head, now, trigger).to(last - 1, tail, undone=last)
+    # An undo is written in any case: otherwise the next one would find the same rewind.
+    decision = _decide(
+        *(tx, session_id, head, last - 1, tail), now=now, trigger=trigger, undone=last, always=True
+    )
+    return _written(tx, session_id, decision)
 
 
-@dataclass(frozen=True, slots=True)
-class _Rewind:
-    """Writes a rewind to a locked session."""
-
-    tx: Transaction
-    session_id: str
-    head: SessionHead
-    now: int
-    trigger: str
-    client_id: str | None = None
-    ts: int | None = None
-    in_batch: bool = False
-
-    def to(
-        self, to: int, tail: Tail, totals: Sequence[SqlRow] = (), undone: int | None = None
-    ) -> Rewound:
-        """Return the session to its state right after entry `to`, unless it is in that state."""
-        tail = rewound_tail(self.tx, self.session_id, tail, to)
-        change = self.change(tail, to, totals)
-        # Nothing is written for a rewind to the present. An undo is written in any case: otherwise
-        # the next one would find the same rewind.
-        if undone is None and change.is_none:
-            return self._unchanged(to)
-        receipt = self.write(tail, change, undone)
-        return Rewound(
-            self.session_id,
-            to,
-            receipt.seq,
-            receipt.hash,
-            receipt.head_seq,
-            change.moved.left,
-            change.moved.returned,
-            changed=True,
-            undone=undone,
-        )
-
-    def foreseen(self, to: int, tail: Tail, totals: Sequence[SqlRow] = ()) -> Rewound:
-        """What a rewind to entry `to` would do. Nothing is written."""
-        change = self.change(rewound_tail(self.tx, self.session_id, tail, to), to, totals)
-        if change.is_none:
-            return self._unchanged(to)
-        seq = change.rewind.seq
-        left, returned, _ = change.moved
-        return Rewound(self.session_id, to, seq, None, seq, left, returned, changed=True)
-
-    def _unchanged(self, to: int) -> Rewound:
-        head_seq = self.head.head_seq
-        return Rewound(self.session_id, to, None, None, head_seq, 0, 0, changed=False)
-
-    def change(self, tail: Tail, to: int, totals: Sequence[SqlRow] = ()) -> "_Change":
-        """What a rewind to entry `to` would change; some running totals may be read already."""
-        rewind = Control(self.head.last_seq + 1, Kind.REWIND, to=to)
-        present = tail.followed_by([rewind])
-        path, now = Path(tail.controls), self.head.last_seq
-        differing = bounds(self.session_id, [*path.removed(now, to), *path.removed(to, now)])
-        live = [(_FOLDED, stretch) for stretch in differing]
-        # Asked with the totals. If those are known, it is only asked where no message moves.
-        asked = () if totals else live
-        moving, found = moved(self.tx, self.session_id, tail, present, others=asked, known=totals)
-        if not asked and not (moving.left or moving.returned):
-            found = self.tx.all(live)
-        is_none = not (moving.left or moving.returned or any(found))
-        return _Change(rewind, present, moving, is_none)
-
-    def write(self, tail: Tail, change: "_Change", undone: int | None = None) -> Receipt:
-        """Write the rewind."""
-        rewind, present, (left, returned, rewound), _ = change
-        record = {"trigger": self.trigger, "left": left, "returned": returned}
-        if undone is not None:
-            record["undone"] = undone
-        draft = control_draft(
-            *(Kind.REWIND, details_of(rewind, record)),
-            now=self.now,
-            client_id=self.client_id,
-            ts=self.ts,
-        )
-        (receipt,) = write_controls(
-            *(self.tx, self.session_id, self.head, [draft]),
-            tail=tail,
-            present=present,
-            rewound=rewound,
-            is_last=not self.in_batch,
-        )
-        return receipt
+def _decide(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    to: int,
+    tail: Tail,
+    *,
+    now: int,
+    trigger: str,
+    undone: int | None = None,
+    always: bool = False,
+    client_id: str | None = None,
+    ts: int | None = None,
+) -> Decided[Rewound]:
+    """A rewind to right after entry `to`. Unless `always`, none if that changes nothing."""
+    tail = rewound_tail(tx, session_id, tail, to)
+    rewind = Control(head.last_seq + 1, Kind.REWIND, to=to)
+    present = tail.followed_by([rewind])
+    path, last = Path(tail.controls), head.last_seq
+    differing = bounds(session_id, [*path.removed(last, to), *path.removed(to, last)])
+    folded = [(_FOLDED, stretch) for stretch in differing]
+    (left, returned, rewound), found = moved(tx, session_id, tail, present, others=folded)
+    if not (always or left or returned or any(found)):
+        same = Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
+        return Decided(same, head, (), tail, present, rewound)
+    record = {"trigger": trigger, "left": left, "returned": returned}
+    draft = control_draft(
+        Kind.REWIND,
+        details_of(rewind, record if undone is None else {**record, "undone": undone}),
+        now=now,
+        client_id=client_id,
+        ts=ts,
+    )
+    done = Rewound(
+        *(session_id, to, rewind.seq, None, rewind.seq, left, returned), changed=True, undone=undone
+    )
+    return Decided(done, head, (draft,), tail, present, rewound)
 
 
-class _Change(NamedTuple):
-    """What a rewind would change: none if the same entries are live after it.
-
-    Notes and rewinds are never live.
-    """
-
-    rewind: Control
-    present: Caches
-    moved: Moved
-    is_none: bool
+def _written(tx: Transaction, session_id: str, decision: Decided[Rewound]) -> Rewound:
+    if not decision.drafts:
+        return decision.done
+    (receipt,) = write_decided(tx, session_id, decision, is_last=True)
+    return replace(decision.done, hash=receipt.hash)

@@ -23,7 +23,7 @@ from roocontext.store.reading.head import (
     to_head,
 )
 from roocontext.store.reading.points_in_time import no_entry
-from roocontext.store.writing.caches import Tail, moved, reaching, read_tail, write_controls
+from roocontext.store.writing.caches import Decided, moved, reaching, read_tail, write_decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,48 +128,17 @@ def uncover(
     uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
     # Rows that the uncovered one hid may begin before the end that was read.
     tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
-    return _write(
-        *(tx, session_id, head, uncovering, tail), now=now, trigger=trigger, dry_run=dry_run
-    )
-
-
-def _write(
-    tx: Transaction,
-    session_id: str,
-    head: SessionHead,
-    uncovering: Control,
-    tail: Tail,
-    *,
-    now: int,
-    trigger: str,
-    dry_run: bool,
-) -> Uncovered:
     present = tail.followed_by([uncovering])
     (left, returned, rewound), _ = moved(tx, session_id, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
-    done = Uncovered(
-        session_id,
-        uncovering.uncovers[0],
-        uncovering.uncovers,
-        uncovering.seq,
-        None,
-        uncovering.seq,
-        left,
-        returned,
-        restored,
-        dry_run=dry_run,
-    )
-    if dry_run:
-        return done
     record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
     draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
-    (receipt,) = write_controls(
-        *(tx, session_id, head, [draft]),
-        tail=tail,
-        present=present,
-        rewound=rewound,
-        is_last=True,
-    )
+    end = uncovering.seq
+    done = Uncovered(session_id, seq, rows, end, None, end, left, returned, restored)
+    if dry_run:
+        return replace(done, dry_run=True)
+    decision = Decided(done, head, (draft,), tail, present, rewound)
+    (receipt,) = write_decided(tx, session_id, decision, is_last=True)
     return replace(done, hash=receipt.hash)
 
 
