@@ -1,9 +1,11 @@
 """A program that calls commands of the command line in its own process, as the example's agent."""
 
+import _thread
 import io
 import logging
 from contextlib import redirect_stdout
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
@@ -28,3 +30,17 @@ def test_a_command_leaves_the_process_as_it_was(
     assert capsys.readouterr().err.count("roocontext: ") == 2
     logging.getLogger("roocontext.context").warning("It is full.")
     assert caplog.messages == ["It is full."]
+
+
+def test_an_interrupt_is_raised_in_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = empty_file(tmp_path / "store.db")
+    with Store.open(database) as store:
+        chat = store.create()
+        chat.append("user", "Follow me.")
+        Timer(0.5, _thread.interrupt_main).start()
+        with pytest.raises(KeyboardInterrupt):
+            run(["audit", chat.id, "--follow", "--db", database])
+        chat.append("user", "And the next one.")
+    assert "Follow me." in capsys.readouterr().out

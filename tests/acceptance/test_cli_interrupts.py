@@ -187,22 +187,21 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
     assert "mend it" in person.shown
 
 
-BLOCKED = """
-import os, signal, sqlite3, sys, threading
-from roocontext.cli.interrupts import end_on_interrupt
-end_on_interrupt()
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
-"""
-
-
-def test_an_interrupt_is_heard_where_python_hears_none(tmp_path: Path) -> None:
-    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
-    lock.execute("begin immediate")
-    command = [sys.executable, "-c", BLOCKED, str(tmp_path / "store.db")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    lock.close()
-    assert (done.returncode, done.stderr) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
+def test_an_interrupt_of_what_is_followed_in_a_pipe(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        store.create("s").append("user", "Follow me.")
+    with subprocess.Popen(
+        [str(SCRIPT), "audit", "s", "--follow", "--db", str(tmp_path / "store.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert any("Follow me." in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        shown = process.stderr.read()
+    assert (process.returncode, shown) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
 
 
 def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def mcp(
             raise
         line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
         raise Refusal(line, Code.USAGE) from None
-    with context.bars.hidden(), context.store(write=allow_write) as store:
+    with context.obj.bars.hidden(), context.store(write=allow_write) as store:
         server = serving.SessionServer(store, allow_write=allow_write)
         if http is None:
             serving.run_on_stdio(server)

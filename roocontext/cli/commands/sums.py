@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName, Recorded, SessionOrAll
-from roocontext.cli.screens import spending, tables
+from roocontext.cli.screens import tables
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
@@ -71,11 +71,10 @@ def _spending(
     if by not in reports.usage.BY:
         known = ", ".join(reports.usage.BY)
         raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
-    lo = None if since is None else options.parse_moment("--since", since, context.now)
-    hi = None if until is None else options.parse_moment("--until", until, context.now)
+    lo, hi = context.moment("--since", since), context.moment("--until", until)
     with context.store() as store:
         answer = reports.usage.spending_of(store, by, since=lo, until=hi, recorded=recorded)
-    context.show(answer, spending.draw_spending, pager=True)
+    context.show(answer, tables.draw_spending, pager=True)
 
 
 @_read(document="StatsReport")
