@@ -77,8 +77,8 @@ in a pipe too; below 56 columns, tables become lists.
 
 **Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
 end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a
-command, and nothing is half done. A wait for another writer of an SQLite file, or the count of one
-huge message, ends first.
+command, and nothing is half done. A call of the database, or the count of one huge message, may end
+first.
 
 **Completion** of commands, options, values and ids: `roocontext --install-completion`. Ids with
 characters that a shell may interpret are not offered.

@@ -47,29 +47,20 @@ if TYPE_CHECKING:
 
 
 class Warnings(logging.Handler):
-    """Keeps the first warning of the library, and counts them all."""
+    """Keeps the library's warnings."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._first = ""
-        self._count = 0
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a warning."""
-        self._count += 1
-        self._first = self._first or safe(" ".join(record.getMessage().split()))
-
-    def write(self) -> None:
-        """Write the line, if there is anything to warn of."""
-        others = self._count - 1
-        more = f" ({quantity(others, 'more warning')})" if others else ""
-        if self._count:
-            write_error(f"roocontext: warning: {self._first}{more}\n")
+        self.lines.append(safe(" ".join(record.getMessage().split())))
 
 
 @contextmanager
 def keep_warnings() -> Iterator[None]:
-    """Keep the library's warnings until the end."""
+    """Keep the library's warnings until the end; write the first one, and how many others came."""
     log, kept = logging.getLogger("roocontext"), Warnings()
     before = log.handlers, log.propagate
     log.handlers = [kept]
@@ -78,7 +69,10 @@ def keep_warnings() -> Iterator[None]:
         yield
     finally:
         log.handlers, log.propagate = before  # of a program that calls a command
-    kept.write()  # not after an interrupt, which has one line of its own
+    if kept.lines:  # but not after an interrupt, which has one line of its own
+        others = len(kept.lines) - 1
+        more = f" ({quantity(others, 'more warning')})" if others else ""
+        write_error(f"roocontext: warning: {kept.lines[0]}{more}\n")
 
 
 HELP = (

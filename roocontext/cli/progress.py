@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ class Bars:
 
     def __init__(self) -> None:
         self._bars: list[_Bar] = []
+        self._lock = Lock()  # the timer shows a bar in a thread of its own
+        self._timer: Timer | None = None
+        self._shown: RichProgress | None = None
 
     @contextmanager
     def bar(self, label: str) -> Iterator["Progress"]:
@@ -36,54 +40,39 @@ class Bars:
             yield lambda _done, _total: None
             return
         with self.hidden():
-            bar = _Bar(label)
-            self._bars.append(bar)
+            self._bars.append(_Bar(label))
+            self._wait()
             try:
-                bar.wait()
-                yield bar.report
+                yield self._report
             finally:
-                bar.stop()
-                self._bars.remove(bar)
+                self._hide()
+                self._bars.pop()
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Hide the bar while something else is written to the terminal."""
-        outer = self._bars[-1] if self._bars else None
-        if outer:
-            outer.stop()
+        self._hide()
         try:
             yield
         finally:
-            if outer:
-                outer.wait()
+            if self._bars:
+                self._wait()
 
-
-class _Bar:
-    """A bar that appears after a while."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._done, self._total = 0, 0
-        self._lock = Lock()  # the timer shows it in a thread of its own
-        self._timer: Timer | None = None
-        self._shown: RichProgress | None = None
-
-    def report(self, done: int, total: int) -> None:
-        """Redraw the bar with this progress."""
-        self._done, self._total = done, total
+    def _report(self, done: int, total: int) -> None:
+        bar = self._bars[-1]
+        bar.done, bar.total = done, total
         if self._shown:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total or None)
         elif total >= _LONG:
             self._show()
 
-    def wait(self) -> None:
-        """Show it after a while."""
+    def _wait(self) -> None:
+        """Show the innermost bar after a while."""
         self._timer = Timer(PATIENCE, self._show)
         self._timer.daemon = True
         self._timer.start()
 
-    def stop(self) -> None:
-        """Remove it from the terminal."""
+    def _hide(self) -> None:
         if self._timer:
             self._timer.cancel()
         with self._lock:
@@ -92,13 +81,24 @@ class _Bar:
             shown.stop()
 
     def _show(self) -> None:
-        """Show it, unless it is shown or stopped already."""
+        """Show the innermost bar, unless it is shown or hidden already."""
         from rich.progress import Progress  # noqa: PLC0415 - rarely needed
 
         with self._lock:
             if self._timer is None or self._shown is not None:
                 return
-            bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False)
-            bar.add_task(escape(self._label), completed=self._done, total=self._total or None)
-            bar.start()
-            self._shown = bar
+            bar = self._bars[-1]
+            self._shown = Progress(
+                console=Console(stderr=True), transient=True, redirect_stdout=False
+            )
+            self._shown.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
+            self._shown.start()
+
+
+@dataclass
+class _Bar:
+    """What a bar shows."""
+
+    label: str
+    done: int = 0
+    total: int = 0

@@ -5,7 +5,6 @@ import io
 import logging
 from contextlib import redirect_stdout
 from pathlib import Path
-from threading import Timer
 
 import pytest
 
@@ -32,15 +31,21 @@ def test_a_command_leaves_the_process_as_it_was(
     assert caplog.messages == ["It is full."]
 
 
-def test_an_interrupt_is_raised_in_the_program(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+class InterruptedReader(io.StringIO):
+    """Takes output, and interrupts the process once it has read a text."""
+
+    def write(self, text: str) -> int:
+        if "Follow me." in text:
+            _thread.interrupt_main()
+        return super().write(text)
+
+
+def test_an_interrupt_is_raised_in_the_program(tmp_path: Path) -> None:
     database = empty_file(tmp_path / "store.db")
     with Store.open(database) as store:
         chat = store.create()
         chat.append("user", "Follow me.")
-        Timer(0.5, _thread.interrupt_main).start()
-        with pytest.raises(KeyboardInterrupt):
+        with redirect_stdout(InterruptedReader()), pytest.raises(KeyboardInterrupt):
             run(["audit", chat.id, "--follow", "--db", database])
         chat.append("user", "And the next one.")
-    assert "Follow me." in capsys.readouterr().out
+        assert chat.stats().messages == 2
