@@ -4,6 +4,7 @@ Commands run as they do for a person: the console script, in a terminal that sen
 that runs in it.
 """
 
+import json
 import os
 import pty
 import re
@@ -22,6 +23,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
+from support.empty_files import empty_file
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
 CTRL_C = b"\x03"
@@ -202,6 +204,29 @@ def test_an_interrupt_of_what_is_followed_in_a_pipe(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         shown = process.stderr.read()
     assert (process.returncode, shown) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
+
+
+def test_an_interrupt_of_a_server_whose_client_is_silent(tmp_path: Path) -> None:
+    client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = {"protocolVersion": "2025-06-18", **client}
+    with subprocess.Popen(
+        [str(SCRIPT), "mcp", "--db", empty_file(tmp_path / "store.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(json.dumps(hello) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(signal.SIGINT)
+        shown = process.stderr.read()
+        assert process.wait(60) == Code.INTERRUPTED
+    assert shown == "roocontext: Interrupted.\n"
 
 
 def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:

@@ -79,7 +79,6 @@ def rewind(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to",
             metavar="WHERE",
             help="An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
             " message's id. A time is right before the first live entry that happened later.",
@@ -88,7 +87,6 @@ def rewind(
     message_id: Annotated[
         str | None,
         typer.Option(
-            "--message-id",
             metavar="ID",
             help="The agent's id of a message, even if it looks like a number or a time.",
         ),
@@ -96,9 +94,7 @@ def rewind(
     ts: Annotated[
         int | None,
         typer.Option(
-            "--ts",
-            metavar="MS",
-            help="The agent's own time of a message, exactly, in ms since 1970.",
+            metavar="MS", help="The agent's own time of a message, exactly, in ms since 1970."
         ),
     ] = None,
     before: Annotated[
@@ -136,8 +132,7 @@ def undo(
     session: SessionName,
     *,
     of: Annotated[
-        str | None,
-        typer.Option("--of", metavar="SEQ", help="Refuse unless this entry is the last change."),
+        str | None, typer.Option(metavar="SEQ", help="Refuse unless this entry is the last change.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Undo even if that hides newer messages.")
@@ -274,8 +269,7 @@ def fork(
     session: SessionName,
     *,
     at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="SEQ", help="Copy up to this entry. Default: the last."),
+        str | None, typer.Option(metavar="SEQ", help="Copy up to this entry. Default: the last.")
     ] = None,
     session_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")

@@ -62,7 +62,6 @@ def purge(
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than",
             metavar="WHEN",
             help="Purge all sessions of which nothing happened or was recorded since then: `30d` or"
             " `2026-01-31`.",

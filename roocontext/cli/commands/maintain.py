@@ -59,7 +59,6 @@ def verify(
     head: Annotated[
         Path | None,
         typer.Option(
-            "--head",
             metavar="FILE",
             readable=False,
             help="A file with what `head` printed earlier; `-` is standard input.",

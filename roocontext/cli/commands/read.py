@@ -92,10 +92,7 @@ def show(
     session: SessionName,
     seq: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SEQ",
-            help=f"Show this entry whole, visible or not: {WAYS}.",
-        ),
+        typer.Argument(metavar="SEQ", help=f"Show this entry whole, visible or not: {WAYS}."),
     ] = None,
     *,
     as_of: AsOf = None,

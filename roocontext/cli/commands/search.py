@@ -58,14 +58,12 @@ def search(
         ),
     ] = None,
     tool: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only the calls and outputs of this tool."),
+        str | None, typer.Option(metavar="NAME", help="Only the calls and outputs of this tool.")
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN",
-            help="Only messages since then: `yesterday`, `2026-01-31` or `30d`.",
+            metavar="WHEN", help="Only messages since then: `yesterday`, `2026-01-31` or `30d`."
         ),
     ] = None,
     until: Annotated[

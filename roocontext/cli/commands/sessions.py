@@ -47,8 +47,7 @@ def sessions(
         ),
     ] = None,
     older_than: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Only sessions without a message since then."),
+        str | None, typer.Option(metavar="WHEN", help="Only sessions without a message since then.")
     ] = None,
     parent: Annotated[
         str | None,

@@ -27,8 +27,7 @@ def usage(
         typer.Option("--all", help="Count every message ever written, not only the visible ones."),
     ] = False,
     family: Annotated[
-        bool,
-        typer.Option("--family", help="Count the model calls of all its descendants too."),
+        bool, typer.Option("--family", help="Count the model calls of all its descendants too.")
     ] = False,
     by: Annotated[
         str | None,
@@ -43,8 +42,7 @@ def usage(
         typer.Option(metavar="WHEN", help="Of all sessions: only calls since then, such as `7d`."),
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Of all sessions: only calls before then."),
+        str | None, typer.Option(metavar="WHEN", help="Of all sessions: only calls before then.")
     ] = None,
     recorded: Recorded = False,
     model: ModelName = None,
@@ -78,10 +76,7 @@ def _spending(
 
 
 @_read(document="StatsReport")
-def stats(
-    context: CommandContext,
-    session: SessionOrAll = None,
-) -> None:
+def stats(context: CommandContext, session: SessionOrAll = None) -> None:
     """Show how many messages are visible, hidden and taken back, and their sizes."""
     if session is None:
         with context.store() as store:
