@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from roocontext.cli.app import commands
 from roocontext.cli.command_context import described
 from roocontext.cli.command_group import under_headings
-from roocontext.cli.exit_codes import MEANINGS
+from roocontext.cli.exit_codes import Code
 from roocontext.reports.catalogue import DOCUMENTS
 from roocontext.reports.document import Time
 
@@ -77,11 +77,35 @@ in a pipe too; below 56 columns, tables become lists.
 
 **Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
 end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a
-command at once, and nothing is half done.
+command, and nothing is half done. A call of the database, or the count of one huge message, may end
+first.
 
 **Completion** of commands, options, values and ids: `roocontext --install-completion`. Ids with
 characters that a shell may interpret are not offered.
 """
+
+
+_MEANINGS = {
+    Code.DONE: "Success. A closed pipe is not an error.",
+    Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
+    " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
+    " command to run, or `import` could not read a file or a line, or"
+    " refused to continue a session that was changed here.",
+    Code.USAGE: "The command line is wrong, or the input cannot be stored.",
+    Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
+    " begin like that; or the session was purged; or a file or folder that was named cannot be"
+    " used.",
+    Code.REFUSED: "The operation was refused: because of a conflict or a pin, because the"
+    " context would not shrink or the prompt is too large, or because the demo's folder is not"
+    " empty.",
+    Code.DATABASE: "The database cannot be used: it is not a store, permission is missing, its"
+    " schema is newer, it is damaged or full, or it does not answer. Or the operating system"
+    " reported another error.",
+    Code.UNCERTAIN: "The change was made, but the output could not be written; or the connection"
+    " broke, and the change may have been made. The error says which. Check before you repeat it.",
+    Code.BUG: "A bug in roocontext; `--debug` shows the traceback.",
+    Code.INTERRUPTED: "Interrupted.",
+}
 
 
 def page() -> str:
@@ -93,7 +117,7 @@ def page() -> str:
 
 
 def _exit_codes() -> str:
-    rows = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
+    rows = [f"| {code.value} | {meaning} |" for code, meaning in _MEANINGS.items()]
     head = (
         "## Exit codes\n\nAn error is one line on standard error. Nothing is printed on standard"
         " output then, except what a stream had printed before. With exit code 1 the answer is"

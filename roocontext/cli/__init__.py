@@ -1,15 +1,18 @@
 """The command line. `main` is what the console script and `python -m roocontext` run."""
 
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-from roocontext.cli.interrupts import end_on_interrupt
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from roocontext.store.engine.clock_and_ids import Clock, Ids
+
+_INTERRUPTED: Final = 130
+"""The exit code after Ctrl-C, which may come before anything that has a table of them is loaded."""
 
 _OBJECTS = 50_000
 """After how many new objects garbage is looked for: loading modules makes many, and no garbage."""
@@ -22,11 +25,19 @@ def main(
     ids: "Ids | None" = None,
 ) -> None:
     """Run one command and end the process with its exit code."""
-    end_on_interrupt()
     gc.set_threshold(_OBJECTS)
-    from roocontext.cli.app import run  # noqa: PLC0415 - loading takes long enough for a Ctrl-C
+    try:
+        from roocontext.cli.app import run  # noqa: PLC0415 - loading takes long enough for a Ctrl-C
 
-    code = run(sys.argv[1:] if arguments is None else arguments, clock=clock, ids=ids)
+        code = run(sys.argv[1:] if arguments is None else arguments, clock=clock, ids=ids)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is decided
+    if code == _INTERRUPTED:
+        with suppress(OSError):  # stderr may be closed
+            line = b"roocontext: Interrupted.\n"
+            os.write(2, b"\n" + line if os.isatty(2) else line)  # a terminal shows ^C before it
+        # Rows that wait for a reader are not wanted any more, and he may be gone too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     gc.freeze()  # else the interpreter looks for garbage among all objects again before it ends
     sys.exit(code)

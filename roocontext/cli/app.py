@@ -20,30 +20,25 @@ import typer
 from typer.main import get_command
 
 from roocontext.cli import completion, find_database, options
-from roocontext.cli.command_context import ClockAndIds
-from roocontext.cli.command_group import CommandGroup, rearranged
+from roocontext.cli.command_context import Invocation
+from roocontext.cli.command_group import CommandGroup, every_command
 from roocontext.cli.commands import (
     append,
-    backup,
     change,
     demo,
-    entry,
     erase,
     maintain,
     mcp,
     read,
-    rewind,
     search,
     sums,
     transfers,
 )
-from roocontext.cli.commands import (
-    sessions as listing,
-)
-from roocontext.cli.exit_codes import Code, PipeClosed, Refusal, end, write_error
-from roocontext.cli.options import PROGRAM, Debug, Json, Utc
+from roocontext.cli.commands import sessions as listing
+from roocontext.cli.exit_codes import Code, Refusal, end, write_error
+from roocontext.cli.options import PROGRAM, Database, Debug, Json, Utc
 from roocontext.cli.screens.safe_text import safe
-from roocontext.cli.terminal import drop_stdout, take_streams
+from roocontext.cli.terminal import flush_or_drop, open_streams
 from roocontext.reports.naming import quantity
 from roocontext.store.engine.clock_and_ids import system_clock
 
@@ -52,29 +47,20 @@ if TYPE_CHECKING:
 
 
 class Warnings(logging.Handler):
-    """Keeps the first warning of the library, and counts them all."""
+    """Keeps the library's warnings."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._first = ""
-        self._count = 0
+        self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a warning."""
-        self._count += 1
-        self._first = self._first or safe(" ".join(record.getMessage().split()))
-
-    def write(self) -> None:
-        """Write the line, if there is anything to warn of."""
-        others = self._count - 1
-        more = f" ({quantity(others, 'more warning')})" if others else ""
-        if self._count:
-            write_error(f"roocontext: warning: {self._first}{more}\n")
+        self.lines.append(safe(" ".join(record.getMessage().split())))
 
 
 @contextmanager
 def keep_warnings() -> Iterator[None]:
-    """Keep the library's warnings until the end."""
+    """Keep the library's warnings until the end; write the first one, and how many others came."""
     log, kept = logging.getLogger("roocontext"), Warnings()
     before = log.handlers, log.propagate
     log.handlers = [kept]
@@ -83,7 +69,10 @@ def keep_warnings() -> Iterator[None]:
         yield
     finally:
         log.handlers, log.propagate = before  # of a program that calls a command
-        kept.write()
+    if kept.lines:  # but not after an interrupt, which has one line of its own
+        others = len(kept.lines) - 1
+        more = f" ({quantity(others, 'more warning')})" if others else ""
+        write_error(f"roocontext: warning: {kept.lines[0]}{more}\n")
 
 
 HELP = (
@@ -91,6 +80,7 @@ HELP = (
     " `roocontext demo` shows what it does; it needs no key and no network."
     " --db, --json, --utc and --debug may be given before the command or after it."
 )
+_EVERYWHERE = ("db", "as_json", "utc", "debug")
 _LEAST = 20
 """Help is laid out for at least this many columns."""
 
@@ -99,6 +89,19 @@ def _version(*, wanted: bool) -> None:
     if wanted:
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
+
+
+def _root(
+    *,
+    db: Database = None,
+    as_json: Json = False,
+    utc: Utc = False,
+    debug: Debug = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Each option has a callback that keeps its value."""
 
 
 @cache
@@ -112,25 +115,16 @@ def commands() -> Any:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     for family in (
-        *(listing, read, search, entry, sums, append, rewind, change),
-        *(transfers, erase, backup, maintain, mcp, demo),
+        *(listing, read, search, sums, append, change, transfers, erase, maintain, mcp, demo),
     ):
         app.add_typer(family.app)
     app.callback()(_root)
-    return get_command(app)
-
-
-def _root(
-    *,
-    db: Annotated[str | None, typer.Option("--db", metavar="URL", help=options.DB_HELP)] = None,
-    as_json: Json = False,
-    utc: Utc = False,
-    debug: Debug = False,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-) -> None:
-    pass  # a command reads these options from its context
+    group: Any = get_command(app)
+    everywhere = [one for one in group.params if one.name in _EVERYWHERE]
+    for one in every_command(group):
+        has_own = one.name == demo.demo.__name__  # it makes a database of its own
+        one.params += everywhere[1:] if has_own else everywhere
+    return group
 
 
 def _check(arguments: Sequence[str]) -> None:
@@ -149,22 +143,29 @@ def _is_text(argument: str) -> bool:
 
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
     """Run one command and return its exit code."""
-    take_streams()
-    if os.environ.get("_ROOCONTEXT_COMPLETE") == "complete_bash":
-        completion.join_words(os.environ)
+    open_streams()
+    invocation = Invocation(clock or system_clock, ids)
     with keep_warnings():
         try:
             _check(arguments)
-            code = commands().main(
-                rearranged(arguments),
-                prog_name=PROGRAM,
-                standalone_mode=False,
-                obj=ClockAndIds(clock or system_clock, ids),
-                terminal_width=max(_LEAST, get_terminal_size().columns),
-            )
+            code = _run([*arguments], invocation)
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - each becomes one line and an exit code
-            if isinstance(error, PipeClosed | OSError):
-                drop_stdout()
-            return end(error, debug=False)
-    return code if isinstance(code, int) else 0
+            flush_or_drop()
+            return end(error, debug=invocation.debug)
+    return code
+
+
+def _run(arguments: list[str], invocation: Invocation) -> int:
+    group = commands()
+    if completion.is_wanted(os.environ):
+        group.main(prog_name=PROGRAM, obj=invocation)  # ends the process
+    if arguments[:1] == ["help"]:  # `help show` means `show --help`
+        arguments = [*arguments[1:], "--help"]
+    width = max(_LEAST, get_terminal_size().columns)
+    # Not `main` of typer, which takes an interrupt and a closed pipe for an exit code of its own.
+    with (
+        group.make_context(PROGRAM, arguments, obj=invocation, terminal_width=width) as context,
+        invocation.bars.bar("Working"),
+    ):
+        return Code.NO if group.invoke(context) is False else Code.DONE

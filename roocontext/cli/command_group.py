@@ -3,17 +3,13 @@
 What `roocontext` prints without a command: the few that people need, and where the rest is.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from typer.core import TyperGroup
 
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Code, Refusal, similar
 from roocontext.cli.screens.screen import Screen
-from roocontext.cli.similar_names import similar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 _DAILY = (
     ("sessions [TEXT]", "find a session by a word of it"),
@@ -91,7 +87,7 @@ class CommandGroup(TyperGroup):
                 formatter.write_dl(rows)
 
 
-def under_headings(commands: "Mapping[str, Any]") -> dict[str, list[tuple[str, Any]]]:
+def under_headings(commands: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
     """The commands and their names by heading."""
     found: dict[str, list[tuple[str, Any]]] = {heading: [] for heading in HEADINGS}
     for name, one in commands.items():
@@ -99,8 +95,7 @@ def under_headings(commands: "Mapping[str, Any]") -> dict[str, list[tuple[str, A
     return found
 
 
-def rearranged(arguments: "Sequence[str]") -> list[str]:
-    """The arguments of a command line, in which `help show` means `show --help`."""
-    if arguments and arguments[0] == "help":
-        return [*arguments[1:], "--help"]
-    return list(arguments)
+def every_command(group: Any) -> Iterator[Any]:
+    """Each command, those of groups in the group included."""
+    for one in group.commands.values():
+        yield from every_command(one) if hasattr(one, "commands") else [one]

@@ -27,6 +27,7 @@ AIMS = ("manage", "condense", "truncate", "clear")
 _MOST = 10_000
 """The most ids that are offered. If only some were, the shell might complete a wrong one."""
 
+_ASKED = "_ROOCONTEXT_COMPLETE"
 _BEGUN = "_ROOCONTEXT_BEGUN"
 """The variable with the part of the word that bash does not replace."""
 
@@ -37,7 +38,7 @@ _NOTE = frozenset(" .,-_/+")
 
 def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
     """Offer the sessions whose ids begin like this, and `last`."""
-    url = find_database.chosen(ctx)
+    url = find_database.chosen(ctx.obj.db)
     begun = os.environ.get(_BEGUN, "")
     offers = [] if begun else [(reports.naming.LAST, "the one with the newest entry")]
     with suppress(RooContextError), roocontext.Store.open(url, upgrade=False, read_only=True) as s:
@@ -50,6 +51,13 @@ def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
             named += [(name, title) for name, title in tails if _is_word(name)]
         return [*offers, *((name, _note(title or "")) for name, title in named)]
     return []  # a shell that asks for words has no place for an error
+
+
+def is_wanted(environ: MutableMapping[str, str]) -> bool:
+    """Whether a shell asks for completion; the words that bash has split are joined then."""
+    if environ.get(_ASKED) == "complete_bash":
+        join_words(environ)
+    return bool(environ.get(_ASKED))
 
 
 def join_words(environ: MutableMapping[str, str]) -> None:

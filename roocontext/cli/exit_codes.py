@@ -8,16 +8,16 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from difflib import SequenceMatcher, get_close_matches
 from enum import IntEnum
+from typing import Final
 
 from typer import Exit, TyperException
 
 from roocontext import errors
-from roocontext.cli import interrupts
 from roocontext.cli.screens.safe_text import safe
-from roocontext.cli.similar_names import similar
 
 
 class Code(IntEnum):
@@ -31,30 +31,8 @@ class Code(IntEnum):
     DATABASE = 5
     UNCERTAIN = 6
     BUG = 70
-    INTERRUPTED = interrupts.CODE
+    INTERRUPTED = 130
 
-
-MEANINGS = {
-    Code.DONE: "Success. A closed pipe is not an error.",
-    Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
-    " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
-    " command to run, or `import` could not read a file or a line, or"
-    " refused to continue a session that was changed here.",
-    Code.USAGE: "The command line is wrong, or the input cannot be stored.",
-    Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
-    " begin like that; or the session was purged; or a file or folder that was named cannot be"
-    " used.",
-    Code.REFUSED: "The operation was refused: because of a conflict or a pin, because the"
-    " context would not shrink or the prompt is too large, or because the demo's folder is not"
-    " empty.",
-    Code.DATABASE: "The database cannot be used: it is not a store, permission is missing, its"
-    " schema is newer, it is damaged or full, or it does not answer. Or the operating system"
-    " reported another error.",
-    Code.UNCERTAIN: "The change was made, but the output could not be written; or the connection"
-    " broke, and the change may have been made. The error says which. Check before you repeat it.",
-    Code.BUG: "A bug in roocontext; `--debug` shows the traceback.",
-    Code.INTERRUPTED: "Interrupted.",
-}
 
 _CODES: Mapping[errors.Category, Code] = {
     errors.Category.NOT_FOUND: Code.NOT_FOUND,
@@ -100,15 +78,11 @@ class Refusal(Exception):
         self.code = code
 
 
-class PipeClosed(Exception):
-    """The reader of our stdout went away. No OSError, because typer and rich report those."""
-
-
 def end(error: BaseException, *, debug: bool) -> int:
     """Print what went wrong, if anything, and return the exit code."""
     if isinstance(error, Exit):
         return error.exit_code
-    if isinstance(error, PipeClosed):
+    if isinstance(error, BrokenPipeError):  # the reader of our stdout went away
         return Code.DONE
     if debug:
         write_error(safe("".join(traceback.format_exception(error))))
@@ -167,6 +141,21 @@ def advice_of(error: errors.RooContextError) -> str:
             f"{error.advice} {_WRONG}" if isinstance(error, errors.StoreNotFound) else error.advice
         )
     return next((advice for kind, advice in _ADVICE if isinstance(error, kind)), error.advice)
+
+
+_DANGEROUS: Final = frozenset({"redact", "purge", "--yes", "--force"})
+"""What erases content, and what answers a question in advance: offered for a slip only."""
+_SLIP: Final = 0.85
+"""How similar a dangerous name has to be: one letter too many or too few is."""
+
+
+def similar(name: str, known: Collection[str]) -> list[str]:
+    """The known names that a mistyped one may mean, the most similar first."""
+    return [
+        one
+        for one in get_close_matches(name, known)
+        if one not in _DANGEROUS or SequenceMatcher(None, name, one).ratio() >= _SLIP
+    ]
 
 
 def _mistake(error: TyperException) -> str:

@@ -16,8 +16,6 @@ from roocontext.cli.exit_codes import NO_STORE, Code, Refusal
 from roocontext.errors import SchemaMismatch, StoreNotFound
 
 if TYPE_CHECKING:
-    from typer import Context
-
     from roocontext import Store
     from roocontext.store.engine.clock_and_ids import Clock, Ids
 
@@ -40,19 +38,9 @@ def is_first_use(url: str) -> bool:
     return _is_default(url) and not os.path.lexists(url)
 
 
-def named_or_default(db: str | None) -> str:
-    """The database that is named, or the default one."""
-    return str(default_place()) if db is None else db
-
-
-def chosen(ctx: "Context") -> str:
-    """The database of a command line: after the command, before it, or the environment's."""
-    named, before = ctx.params.get("db"), ctx.find_root().params.get("db")
-    # The environment gives a value to the option after the command, but must not win over the one
-    # that was typed before it.
-    source = ctx.get_parameter_source("db")
-    is_behind = source is not None and source.name == "COMMANDLINE"
-    return named_or_default(named if is_behind or before is None else before)
+def chosen(db: str | None) -> str:
+    """The database that --db names, or else the environment, or the default one."""
+    return (os.environ.get(VARIABLE) or str(default_place())) if db is None else db
 
 
 def without_password(url: str) -> str:

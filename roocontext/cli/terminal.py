@@ -19,45 +19,27 @@ from pathlib import Path
 from typing import IO, Any
 
 from roocontext import reports
-from roocontext.cli import interrupts
-from roocontext.cli.exit_codes import PipeClosed
 from roocontext.cli.screens.safe_text import safe, visible_json
 from roocontext.cli.screens.screen import Screen
 
-
-class _Outlet(io.TextIOWrapper):
-    """Standard output that encodes any text, and on which a closed pipe is not an error."""
-
-    def write(self, text: str) -> int:
-        try:
-            return super().write(text)
-        except BrokenPipeError:
-            raise PipeClosed from None
-
-    def flush(self) -> None:
-        try:
-            super().flush()
-        except BrokenPipeError:
-            raise PipeClosed from None
+_ANY_TEXT = "backslashreplace"
+"""A screen holds what any model wrote; an encoding that lacks a character is no error."""
 
 
-def take_streams() -> None:
-    """Make standard output an outlet for the rest of the process, and open closed streams."""
+def open_streams() -> None:
+    """Open the streams that are closed, and let standard output encode any text."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the end
-    old = sys.stdout
-    if isinstance(old, io.TextIOWrapper):
-        encoding, is_terminal = old.encoding, old.isatty()
-        # A screen holds what any model wrote; an encoding that lacks a character is no error.
-        sys.stdout = _Outlet(
-            old.detach(), encoding=encoding, errors="backslashreplace", line_buffering=is_terminal
-        )
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors=_ANY_TEXT)
 
 
-def drop_stdout() -> None:
-    """Discard the rest of the output, because its reader went away."""
-    with suppress(OSError):
+def flush_or_drop() -> None:
+    """Write what is left, or discard it: else Python tries again when the process ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -70,15 +52,12 @@ def write_json(value: Any, *, indent: int | None = None) -> None:
 def write_bytes(chunks: Iterable[bytes]) -> None:
     """Print bytes as they are; on a terminal, what could act on it is escaped."""
     if is_terminal(sys.stdout):
-        decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        decoder = codecs.getincrementaldecoder("utf-8")(_ANY_TEXT)
         for chunk in chunks:
             sys.stdout.write(safe(decoder.decode(chunk)))
         return
-    try:
-        sys.stdout.buffer.writelines(chunks)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise PipeClosed from None
+    sys.stdout.buffer.writelines(chunks)
+    sys.stdout.buffer.flush()
 
 
 def is_terminal(stream: IO[str]) -> bool:
@@ -103,24 +82,21 @@ def paged(*, wanted: bool = True, at_end: bool = False) -> Iterator[Screen]:
         ) as process,
     ):
         assert process.stdin is not None
-        with suppress(PipeClosed, BrokenPipeError):  # the user has left the pager
+        with suppress(BrokenPipeError):  # the user has left the pager
             encoding = sys.stdout.encoding
-            with _Outlet(process.stdin, encoding=encoding, errors="backslashreplace") as file:
+            with io.TextIOWrapper(process.stdin, encoding=encoding, errors=_ANY_TEXT) as file:
                 yield Screen(file, colours=True)
     if process.returncode == -signal.SIGINT:
-        interrupts.leave()
+        raise KeyboardInterrupt
 
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
     """Leave interrupts to the pager: the terminal is the pager's until it ends."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
-    # The listening thread may wake late: what it reads after the pager has ended would end us.
-    listening = signal.set_wakeup_fd(-1)
     try:
         yield
     finally:
-        signal.set_wakeup_fd(listening, warn_on_full_buffer=False)
         signal.signal(signal.SIGINT, before)
 
 

@@ -13,7 +13,7 @@ from pydantic import Field
 from roocontext import reports
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.reports.document import as_json
-from roocontext.reports.sessions import Selection
+from roocontext.reports.sessions import PAGE_BYTES, Selection
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 
@@ -140,8 +140,8 @@ class Queries:
     ) -> str:
         """Read entries of a session's log from entry `first` on, hidden and rewound ones too.
 
-        Each says whether the model sees it now, and if not, which entry hides it. The next page
-        begins at the last seq + 1.
+        Each says whether the model sees it now, and if not, which entry hides it. A page has fewer
+        than `limit` entries if they are large. The next page begins at the last seq + 1.
         """
         return answer_text(reports.history.some_entries(self._chat(session), first, limit), longest)
 
@@ -164,8 +164,11 @@ class Queries:
     def show_session(
         self, session: SessionName, limit: Limit = 20, longest: Longest = LONGEST
     ) -> str:
-        """Show what the model sees of a session now: the newest messages of its view."""
-        selection = Selection(newest=limit)
+        """Show what the model sees of a session now: the newest messages of its view.
+
+        They are fewer than `limit` if they are large.
+        """
+        selection = Selection(newest=limit, most_bytes=PAGE_BYTES)
         shown = reports.history.effective_history(self._chat(session), None, selection=selection)
         return answer_text(shown, longest)
 

@@ -19,33 +19,12 @@ from roocontext.store.engine.migrate import SchemaVersion
 from roocontext.store.proof.verify import Head
 from roocontext.store.writing.append import Receipt
 
-_LIBRARY = (Receipt, Head, SchemaVersion)
-_MODULES = (
-    gauge,
-    sessions,
-    history,
-    why,
-    search,
-    tree,
-    undo,
-    usage,
-    usage,
-    results,
-    erasing,
-    results,
-    results,
-    transfers,
-    health,
-)
+_MODULES = (gauge, sessions, history, why, search, tree, undo, usage)
+_RESULTS = (results, erasing, transfers, health)
 
 DOCUMENTS: dict[str, type] = {
-    **{
-        name: kind
-        for module in _MODULES
-        for name, kind in vars(module).items()
-        if isinstance(kind, type)
-        and issubclass(kind, Document)
-        and kind.__module__ == module.__name__
-    },
-    **{kind.__name__: kind for kind in _LIBRARY},
-}
+    kind.__name__: kind
+    for module in (*_MODULES, *_RESULTS)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Document) and kind.__module__ == module.__name__
+} | {kind.__name__: kind for kind in (Receipt, Head, SchemaVersion)}

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, TypeAlias, get_args
+from typing import Annotated, Any, Self, TypeAlias, get_args
 
 import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, SkipValidation
+from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, PlainSerializer
 
 from roocontext.log.moments import from_iso, iso_utc
 
-Text: TypeAlias = SkipValidation[str]
-"""Text from a model or a file system: it may hold lone surrogates, which pydantic refuses."""
+Text: TypeAlias = InstanceOf[str]
+"""Text from a model or a file system: it may hold lone surrogates, which a `str` may not here."""
 
 _IN_UTC = PlainSerializer(iso_utc, return_type=str)
 _READ = BeforeValidator(lambda given: from_iso(given) if isinstance(given, str) else given)
@@ -31,33 +31,30 @@ class Document(BaseModel):
     `recorded_at`. A seq is an entry's place in its session.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, from_attributes=True, protected_namespaces=()
+    )
 
+    @classmethod
+    def of(cls, *values: Any, **given: Any) -> Self:
+        """Make a document: each field is given, or is that of the first value which has one."""
+        for value in values:
+            for name in cls.model_fields.keys() - given.keys():
+                if hasattr(value, name):
+                    given[name] = getattr(value, name)
+        return cls.model_validate(given)
 
-def as_json(value: Any) -> Any:
-    """Turn a document into dicts, lists and scalars.
-
-    It is not left to pydantic: a message may hold lone surrogates, which pydantic refuses.
-    """
-    # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
-    if type(value) in _SCALARS or type(value) is dict:
-        return value
-    if isinstance(value, Enum):
-        return value.value
-    named = fields_of(value)
-    if named is not None:
-        times = _times(type(value)) if isinstance(value, BaseModel) else ()
+    def to_dict(self) -> dict[str, Any]:
+        """The document as `--json` prints it: dicts, lists and scalars."""
+        times = _times(type(self))
         return {
-            name: iso_utc(item) if name in times and item is not None else as_json(item)
-            for name, item in named.items()
+            name: iso_utc(value) if name in times and value is not None else as_json(value)
+            for name, value in self
         }
-    if isinstance(value, list | tuple | frozenset):
-        return list(map(as_json, value))
-    return value
 
 
 @cache
-def _times(kind: type[BaseModel]) -> frozenset[str]:
+def _times(kind: type[Document]) -> frozenset[str]:
     """The fields of a document that are times."""
     return frozenset(
         name
@@ -66,15 +63,26 @@ def _times(kind: type[BaseModel]) -> frozenset[str]:
     )
 
 
-def fields_of(value: Any) -> Mapping[str, Any] | None:
-    """The fields of a value that has names for them."""
-    if isinstance(value, BaseModel):
-        return dict(value)
-    if is_dataclass(value):
-        return {one.name: getattr(value, one.name) for one in fields(value)}
-    if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
-    if isinstance(value, Mapping):
+def as_json(value: Any) -> Any:
+    """Turn a document or a value of the library into dicts, lists and scalars.
+
+    It is not left to pydantic, which refuses lone surrogates and contents of many levels.
+    """
+    # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
+    if type(value) in _SCALARS or type(value) is dict:
         return value
-    named: Mapping[str, Any] | None = value._asdict() if hasattr(value, "_asdict") else None
-    return named
+    if isinstance(value, Document):
+        return value.to_dict()
+    if isinstance(value, Enum):
+        return value.value
+    if is_dataclass(value):
+        value = {one.name: getattr(value, one.name) for one in fields(value)}
+    elif isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {name: as_json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | frozenset):
+        return list(map(as_json, value))
+    return value

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.readings import reader, text_of
-from roocontext.reports.document import Document, Text, Time, as_json
+from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import EntryRow, one_entry
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
     """Erase the content of an entry, or show what would go."""
     done = chat.redact(seq, dry_run=dry_run)
     row = one_entry(chat, seq) if dry_run and done.changed else None
-    return RedactedReport(
-        **as_json(done),
+    return RedactedReport.of(
+        done,
         title=chat.info().title if dry_run else None,
         speaker=row.speaker or row.note if row else None,
         beginning=_text(row)[:_BEGINNING] if row else None,
@@ -95,9 +95,10 @@ def purged_report(
     receipt: "Purged", *, changed: bool, dry_run: bool, info: "SessionInfo | None" = None
 ) -> PurgedReport:
     """The receipt of a purge, of this one or of one before; `info` is of a session that exists."""
-    known: dict[str, Any] = {**as_json(receipt), "changed": changed, "dry_run": dry_run}
-    return PurgedReport(
-        **known,
+    return PurgedReport.of(
+        receipt,
+        changed=changed,
+        dry_run=dry_run,
         title=info.title if info else None,
         first_prompt=info.first_prompt if info else None,
         happened_at=info.happened_at if info else None,

@@ -8,8 +8,9 @@ The model is the one that is given, or else the one that the newest message name
 there is a count but no limit.
 """
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
@@ -58,7 +59,8 @@ class Gauge(Document):
     limit_source: str | None
 
 
-class Reported(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Reported:
     """The last call of a model: the answer's entry, and the tokens of its prompt and answer."""
 
     seq: int

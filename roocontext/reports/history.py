@@ -7,19 +7,19 @@ Providers send the outputs of tools in messages of the user. People want to tell
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, Text, Time, as_json
+from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.sessions import Selection
+from roocontext.reports.sessions import Selection, within_bytes
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
     from roocontext.store.proof.verify import Progress
-    from roocontext.store.reading.audit import Hider
 
 
 TOOL: Final = "tool"
@@ -63,6 +63,8 @@ _CALLED_WITHIN = 50
 """Among how many earlier entries the call of a tool's output is looked for."""
 _NEAR = 10
 """Among how many earlier messages of the view it is looked for."""
+_READ_AT_ONCE = 20
+"""How many entries are read at a time of which one alone may hold megabytes."""
 
 
 class MessageRow(Document):
@@ -110,7 +112,7 @@ class HiderRow(Document):
     kind: str
     happened_at: Time
     recorded_at: Time
-    trigger: str | None
+    trigger: Text | None
 
 
 class EntryRow(Document):
@@ -231,11 +233,11 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
 
 
 def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
-    """At most so many entries from one on."""
+    """A page: at most so many entries from one on, and no more than `PAGE_BYTES` of content."""
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    page = next(chat.internals.audit_pages(first - 1 - before + limit, after=before), [])
-    rows = (entry_row(entry, speakers) for entry in page)
-    return [row for row in rows if row.seq >= first]
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before)
+    rows = (entry_row(entry, speakers) for page in pages for entry in page)
+    return [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
 
 
 def one_entry(chat: "Session", seq: int) -> EntryRow:
@@ -284,41 +286,16 @@ def _named_rows(chat: "Session", messages: Sequence["Message"], as_of: int) -> l
     return [message_row(message, speakers) for message in messages]
 
 
-# Rows are not validated: there may be 100,000 of them, and what an agent recorded as a plan's
-# trigger need not be text.
-
-
 def message_row(message: "Message", speakers: Speakers) -> MessageRow:
     """A message of a view. The speakers know what came before it."""
-    row = {
-        **as_json(message),
-        "happened_at": message.happened_at,
-        "shortened": [part.block for part in message.shortened],
-    }
-    speaker, tools = speakers.named(row["role"], row["content"], row["format"])
-    return MessageRow.model_construct(**row, speaker=speaker, tools=tools)
-
-
-def hider_row(hider: "Hider") -> HiderRow:
-    """What hides, takes back or clears an entry."""
-    return HiderRow.model_construct(
-        seq=hider.seq,
-        kind=hider.kind,
-        happened_at=hider.happened_at,
-        recorded_at=hider.recorded_at,
-        trigger=hider.trigger,
-    )
+    speaker, tools = speakers.named(message.role, message.content, message.format)
+    shortened = [part.block for part in message.shortened]
+    return MessageRow.of(message, speaker=speaker, tools=tools, shortened=shortened)
 
 
 def entry_row(found: "AuditEntry", speakers: Speakers) -> EntryRow:
     """An entry of the audit."""
-    row = as_json(found._replace(hiders=()))
-    hiders = [hider_row(one) for one in found.hiders]
-    del row["hider"]
-    entry = {**row.pop("entry"), "happened_at": found.entry.happened_at}
     speaker, tools = None, list[str]()
-    if entry["role"] is not None:
-        speaker, tools = speakers.named(entry["role"], entry["content"], entry["format"])
-    return EntryRow.model_construct(
-        **{**entry, **row, "hiders": hiders, "speaker": speaker, "tools": tools}
-    )
+    if found.role is not None:
+        speaker, tools = speakers.named(found.role, found.content, found.entry.format or "")
+    return EntryRow.of(found, found.entry, speaker=speaker, tools=tools)

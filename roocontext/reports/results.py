@@ -7,30 +7,19 @@ Backups: a copy of an SQLite database, or the command that copies a PostgreSQL d
 What verifying sessions found.
 """
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import MessageRow, message_rows
-
-if TYPE_CHECKING:
-    from roocontext import Session
-    from roocontext.context import Outcome
-
-import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from roocontext.store.proof.verify import Progress
-
-from typing import TYPE_CHECKING
-
-from roocontext.reports.document import as_json
 from roocontext.store.proof.verify import Head
 
 if TYPE_CHECKING:
-    from roocontext import Verification
+    from roocontext import Session, Verification
+    from roocontext.context import Outcome
+    from roocontext.store.proof.verify import Progress
 
 
 class OutcomeReport(Document):
@@ -132,7 +121,7 @@ class Demo(Document):
 def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:
     """What a run of the manager did."""
     view = None if outcome.view is None else list(message_rows(outcome.view))
-    return OutcomeReport(session_id=session_id, **outcome.to_dict(), view=view)
+    return OutcomeReport.of(outcome, session_id=session_id, view=view)
 
 
 def forked_report(branch: "Session", parent: str) -> Forked:
@@ -219,7 +208,7 @@ class Verified(Document):
 
 def checked_session(found: "Verification", rebuilt: int | None = None) -> Checked:
     """What was found in a session."""
-    return Checked(**as_json(found), rebuilt=rebuilt)
+    return Checked.of(found, rebuilt=rebuilt)
 
 
 def verification_of(rows: list[Checked]) -> Verified:

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING
 
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import HiderRow, hider_row
+from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
-    from roocontext import Hit, SearchPage
-    from roocontext.search.passages import Snippet
+    from roocontext import SearchPage
 
 
 class SnippetRow(Document):
@@ -59,23 +58,4 @@ class Found(Document):
 
 def found(query: str, page: "SearchPage") -> Found:
     """A page of hits as a document."""
-    return Found(query=query, hits=[_row(hit) for hit in page.hits], next=page.next)
-
-
-def _row(hit: "Hit") -> HitRow:
-    hider = None if hit.hider is None else hider_row(hit.hider)
-    given = {
-        name: getattr(hit, name) for name in HitRow.model_fields if name in hit.__struct_fields__
-    }
-    cleared = [list(pair) for pair in hit.cleared]
-    own = {"snippet": _snippet(hit.snippet), "hider": hider, "cleared": cleared}
-    return HitRow(**{**given, **own, "happened_at": hit.happened_at})
-
-
-def _snippet(shown: "Snippet") -> SnippetRow:
-    return SnippetRow(
-        text=shown.text,
-        marks=[list(mark) for mark in shown.marks],
-        is_continued=shown.is_continued,
-        continues=shown.continues,
-    )
+    return Found(query=query, hits=[HitRow.of(hit) for hit in page.hits], next=page.next)

@@ -3,13 +3,16 @@
 Which of a session's messages or entries are shown, and in which order.
 """
 
-from collections.abc import Mapping
+import json
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
-from roocontext.reports.document import Document, Time, as_json
+from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL, shortest_id
 from roocontext.tokens import usage_tokens
@@ -18,11 +21,6 @@ if TYPE_CHECKING:
     from roocontext import SessionInfo, Store
     from roocontext.store.sessions.overview import SessionOverview
     from roocontext.store.sessions.sessions import Stats
-
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 
 class SessionRow(Document):
@@ -135,7 +133,7 @@ def purged(
     lo = None if since is None else milliseconds(since)
     hi = None if until is None else milliseconds(until)
     rows = [
-        PurgedRow(**{name: getattr(one, name) for name in PurgedRow.model_fields})
+        PurgedRow.of(one)
         for one in store.purged(limit=ALL)
         if text.casefold() in one.session_id.casefold()
         and (lo is None or one.purged_at >= lo)
@@ -154,7 +152,7 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
     known = {"session_id": session_id, "sessions": len(found)}
     names = [name for name in StatsReport.model_fields if name not in known]
     sums = {name: sum(getattr(one, name) for one in found) for name in names}
-    return StatsReport.model_validate({**known, **sums})
+    return StatsReport.of(**known, **sums)
 
 
 def _mentions(info: "SessionInfo", wanted: str) -> bool:
@@ -164,11 +162,9 @@ def _mentions(info: "SessionInfo", wanted: str) -> bool:
 
 def _row(one: "SessionOverview", model: str | None) -> SessionRow:
     whole = one.info.session_id
-    return SessionRow(
-        **as_json(one.info),
+    return SessionRow.of(
+        *(one.info, one.stats),
         short_id=shortest_id(whole, len(one.beginning)),
-        visible_messages=one.stats.visible_messages,
-        visible_bytes=one.stats.visible_bytes,
         context=_context(one, model or one.model),
     )
 
@@ -181,9 +177,14 @@ def _context(one: "SessionOverview", model: str | None) -> Gauge:
         return gauge.estimated_gauge(model, one.stats.visible_bytes)
     reported = used.input + used.output
     since = gauge.estimated_gauge(model, call.bytes_since)
-    known = {"reported": reported, "reported_at": call.seq, "has_frame": True}
-    tokens = {"tokens": reported + since.tokens, "exact": not call.bytes_since}
-    return since.model_copy(update={**known, **tokens})
+    return Gauge.of(
+        since,
+        tokens=reported + since.tokens,
+        exact=not call.bytes_since,
+        reported=reported,
+        reported_at=call.seq,
+        has_frame=True,
+    )
 
 
 class _Selectable(Protocol):
@@ -198,8 +199,26 @@ class _Selectable(Protocol):
     @property
     def kind(self) -> str: ...
 
+    @property
+    def content(self) -> Any: ...
+
 
 RowT = TypeVar("RowT", bound=_Selectable)
+
+
+PAGE_BYTES: Final = 1_000_000
+"""How many bytes of content a page holds at most, unless its first row alone holds more."""
+
+
+def within_bytes(rows: Iterable[RowT], most: int = PAGE_BYTES) -> Iterator[RowT]:
+    """The first rows whose contents together take no more bytes of JSON; at least one row."""
+    held = 0
+    for row in rows:
+        size = len(json.dumps(row.content))
+        if held and held + size > most:
+            return
+        held += size
+        yield row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,10 +226,11 @@ class Selection:
     """The `newest` rows, or all, of those after entry `after` that have one of these names.
 
     A role is matched with the speaker, so that `tool` selects the outputs of tools. No role and no
-    kind select all.
+    kind select all. Of the newest rows, the content of all but one is within `most_bytes`.
     """
 
     newest: int | None = None
+    most_bytes: int | None = None
     after: int = 0
     roles: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -224,9 +244,12 @@ class Selection:
     def of(self, rows: Iterable[RowT]) -> Iterator[RowT]:
         """The selected rows. They are read one by one unless the order or number needs them all."""
         found: Iterable[RowT] = filter(self.has, rows)
-        if self.newest is not None:
-            found = deque(found, maxlen=self.newest)
-        return reversed([*found]) if self.reverse else iter(found)
+        if self.newest is None:
+            return reversed([*found]) if self.reverse else iter(found)
+        newest = reversed(deque(found, maxlen=self.newest))
+        if self.most_bytes is not None:
+            newest = within_bytes(newest, self.most_bytes)
+        return newest if self.reverse else reversed([*newest])
 
     def has(self, row: _Selectable) -> bool:
         """Whether a row is selected, if it is new enough."""

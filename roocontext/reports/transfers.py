@@ -69,7 +69,7 @@ def imported(found: Iterable[Taken | SkippedSource], *, dry_run: bool) -> Import
         if isinstance(one, Taken):
             sessions.append(_session(one))
         else:
-            skipped.append(SkippedFile(path=str(one.path), why=one.why, is_problem=one.is_problem))
+            skipped.append(SkippedFile.of(one, path=str(one.path)))
     is_bad = any(one.problems for one in sessions) or any(one.is_problem for one in skipped)
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
@@ -92,17 +92,10 @@ def exported(
 
 
 def _session(taken: Taken) -> ImportedSession:
-    return ImportedSession(
-        session_id=taken.session_id,
-        tool=taken.tool,
+    return ImportedSession.of(
+        taken,
         path=str(taken.path),
         status=_status(taken),
-        messages=taken.messages,
-        notes=taken.notes,
-        controls=taken.controls,
-        again=taken.again,
-        redacted=taken.redacted,
-        forked_from=taken.forked_from,
         problems=[str(problem) for problem in taken.problems],
     )
 

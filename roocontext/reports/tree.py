@@ -7,7 +7,8 @@ its entries are live, or all were taken back. A tree is made from an outline, so
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
@@ -101,7 +102,8 @@ def tree_of(chat: "Session") -> Tree:
     )
 
 
-class StretchBounds(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class StretchBounds:
     """Where a stretch begins and ends, the entry it follows, and whether it is live."""
 
     lo: int
@@ -163,8 +165,8 @@ def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]
             if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in others)
         ]
         stretches.append(
-            Stretch(
-                **one._asdict(),
+            Stretch.of(
+                one,
                 messages=sum(part.messages for part in inside),
                 visible=sum(part.messages for part in inside if part.span.visible),
                 rewound_by=rewinding[0] if rewinding else None,

@@ -10,7 +10,7 @@ from roocontext.errors import NothingToUndo, UndoRefused
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
-from roocontext.reports.document import Document, Time, as_json
+from roocontext.reports.document import Document, Time
 from roocontext.reports.history import MessageRow, last_row
 
 if TYPE_CHECKING:
@@ -98,16 +98,15 @@ def undo(
 def rewound_report(chat: "Session", done: "Rewound", **undone: Any) -> ViewChange:
     """What a rewind did or would do."""
     last = last_row(chat, as_of=done.to if done.dry_run else None)
-    known = {**as_json(done), "undone_kind": None, **undone}
-    return ViewChange(**known, uncovered=None, restored=0, last=last)
+    known = {"undone_kind": None, "uncovered": None, "restored": 0, **undone}
+    return ViewChange.of(done, last=last, **known)
 
 
 def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewChange:
     """What an uncovering did or would do."""
-    known = {"undone": None, "undone_kind": None, "to": None, **as_json(done), **undone}
-    del known["rows"]
-    known |= {"uncovered": done.target, "target": None, "target_time": None}
-    return ViewChange(**known, last=None if done.dry_run else last_row(chat))
+    known = dict.fromkeys(("to", "target", "target_time", "undone", "undone_kind"))
+    last = None if done.dry_run else last_row(chat)
+    return ViewChange.of(done, uncovered=done.target, last=last, **{**known, **undone})
 
 
 def _controls(outline: "Outline") -> list[Control]:

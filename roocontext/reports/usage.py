@@ -4,8 +4,10 @@ What the model calls of many sessions have cost: by day, by model or by session.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from math import fsum
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import MESSAGE_KINDS
@@ -14,24 +16,14 @@ from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import tool_of
+from roocontext.reports.times import local_time
 from roocontext.tokens import Drift, counter_for, drift, prices, spending, usage_tokens
 
 if TYPE_CHECKING:
-    from roocontext import Session
-    from roocontext.log.counting import Counter
+    from roocontext import Session, Store
+    from roocontext.log.counting import Counter, ReportedUsage
     from roocontext.store.proof.verify import Progress
     from roocontext.tokens import Prices, Spent
-
-from collections.abc import Callable
-from datetime import datetime
-from typing import TYPE_CHECKING
-
-from roocontext.reports.times import local_time
-
-if TYPE_CHECKING:
-    from roocontext import Store
-    from roocontext.log.counting import ReportedUsage
-    from roocontext.tokens import Prices
 
 
 class Tally(Document):
@@ -130,10 +122,14 @@ def usage_of(
         context=context,
         roles=_rows(roles),
         tools=_rows(tools),
-        models=[_of_model(row, drifts.get(str(row.model))) for row in spent if not row.is_summary],
-        summaries=_of_summaries(
-            sum(row.is_summary and not row.is_failed for row in reported),
-            [row for row in spent if row.is_summary],
+        models=[
+            ModelUsage.of(row, drifts.get(str(row.model), _NO_DRIFT))
+            for row in spent
+            if not row.is_summary
+        ],
+        summaries=SummaryUsage.of(
+            _sums([row for row in spent if row.is_summary]),
+            count=sum(row.is_summary and not row.is_failed for row in reported),
         ),
     )
 
@@ -184,31 +180,14 @@ def _drifts(chat: "Session", counter: str) -> Mapping[str, Drift]:
     )
 
 
-def _of_model(spent: "Spent", drifted: Drift | None) -> ModelUsage:
-    return ModelUsage(
-        model=spent.model,
-        calls=spent.calls,
-        input=spent.input,
-        output=spent.output,
-        cached=spent.cached,
-        written=spent.written,
-        thinking=spent.thinking,
-        unpriced=spent.unpriced,
-        estimated=drifted.estimated if drifted else None,
-        ratio=drifted.ratio if drifted else None,
-        cost=spent.cost,
-    )
+_NO_DRIFT = SimpleNamespace(estimated=None, ratio=None)
 
 
-def _of_summaries(count: int, spent: "list[Spent]") -> SummaryUsage:
-    return SummaryUsage(
-        count=count,
-        calls=sum(row.calls for row in spent),
-        input=sum(row.input for row in spent),
-        output=sum(row.output for row in spent),
-        unpriced=sum(row.unpriced for row in spent),
-        cost=_cost(spent),
-    )
+def _sums(spent: "Sequence[Spent]") -> SimpleNamespace:
+    """The sums of some calls, by the names that documents have for them."""
+    names = ("calls", "input", "cached", "output", "unpriced")
+    sums = {name: sum(getattr(row, name) for row in spent) for name in names}
+    return SimpleNamespace(cost=_cost(spent), **sums)
 
 
 def _cost(spent: "Iterable[Spent]") -> float | None:
@@ -295,15 +274,5 @@ def spending_of(
 
 
 def _row(name: str, reported: "list[ReportedUsage]", table: "Prices") -> SpendingRow:
-    spent = spending(reported, table)
-    costs = [one.cost for one in spent if one.cost is not None]
-    return SpendingRow(
-        name=name,
-        sessions=len({row.session_id for row in reported}),
-        calls=sum(one.calls for one in spent),
-        input=sum(one.input for one in spent),
-        cached=sum(one.cached for one in spent),
-        output=sum(one.output for one in spent),
-        unpriced=sum(one.unpriced for one in spent),
-        cost=fsum(costs) if costs else None,
-    )
+    sessions = len({row.session_id for row in reported})
+    return SpendingRow.of(_sums(spending(reported, table)), name=name, sessions=sessions)

@@ -21,7 +21,7 @@ from roocontext.testing.protocol import (
     says,
     tool_call,
 )
-from roocontext.testing.trial import Check, Trial
+from roocontext.testing.trial import Check, Promise, Trial
 
 NUMBERS: dict[str, Any] = {
     "1": 1,
@@ -90,7 +90,7 @@ BLOCKS: dict[str, dict[str, Any]] = {
 }
 
 
-PROMISE = "lossless content"
+PROMISE = Promise("lossless content")
 
 
 def _keeps(
@@ -176,7 +176,30 @@ def _as_block(block: Any) -> list[Message]:
     return [Message("user", [{"type": "text", "text": "look"}, block])]
 
 
-def duplicates_are_kept(trial: Trial) -> None:
+for _name, _asks, _cases, _messages_of in (
+    ("numbers", "1, 1.0 and true, -0.0, the smallest and largest doubles, integers up to 2**70.",
+     NUMBERS, _as_argument),
+    ("texts", "Empty texts, control characters, line separators, Unicode that is not normalised.",
+     TEXTS, _as_text),
+    ("NUL", "The character U+0000, which the output of programs contains.", NUL, _as_text),
+    ("lone surrogates",
+     "Half of a surrogate pair, which comes from a text that was cut in the middle.",
+     SURROGATES, _as_text),
+    ("structures", "Empty lists, objects and keys, nulls, 100 levels of nesting.",
+     STRUCTURES, _as_argument),
+    ("order of keys",
+     "Keys come back in the order in which they were written: a prompt cache compares bytes.",
+     KEY_ORDER, _as_argument),
+    ("large values", "A text of 1 MB and a list of 20,000 numbers.", LARGE, _as_argument),
+    ("unknown blocks",
+     "A type of block, and a field of a block, that the store's version does not know.",
+     BLOCKS, _as_block),
+):  # fmt: skip
+    PROMISE.checks.append(Check(_name, PROMISE.name, _asks, _keeps(_cases, _messages_of)))
+
+
+@PROMISE.check()
+def duplicates(trial: Trial) -> None:
     """The same message twice is two messages, and an id of a call may recur."""
     once = [says("again"), tool_call("call_1", 1), answers("call_1", "same")]
     session = trial.new_session()
@@ -185,61 +208,3 @@ def duplicates_are_kept(trial: Trial) -> None:
         store.append(Append(message))
     if difference := first_difference([*once, *once], trial.open(session).view().messages):
         raise Lost(f"the same three messages twice: {difference}")
-
-
-CHECKS = (
-    Check(
-        "numbers",
-        PROMISE,
-        "1, 1.0 and true, -0.0, the smallest and largest doubles, integers up to 2**70.",
-        _keeps(NUMBERS, _as_argument),
-    ),
-    Check(
-        "texts",
-        PROMISE,
-        "Empty texts, control characters, line separators, Unicode that is not normalised.",
-        _keeps(TEXTS, _as_text),
-    ),
-    Check(
-        "NUL",
-        PROMISE,
-        "The character U+0000, which the output of programs contains.",
-        _keeps(NUL, _as_text),
-    ),
-    Check(
-        "lone surrogates",
-        PROMISE,
-        "Half of a surrogate pair, which comes from a text that was cut in the middle.",
-        _keeps(SURROGATES, _as_text),
-    ),
-    Check(
-        "structures",
-        PROMISE,
-        "Empty lists, objects and keys, nulls, 100 levels of nesting.",
-        _keeps(STRUCTURES, _as_argument),
-    ),
-    Check(
-        "order of keys",
-        PROMISE,
-        "Keys come back in the order in which they were written: a prompt cache compares bytes.",
-        _keeps(KEY_ORDER, _as_argument),
-    ),
-    Check(
-        "large values",
-        PROMISE,
-        "A text of 1 MB and a list of 20,000 numbers.",
-        _keeps(LARGE, _as_argument),
-    ),
-    Check(
-        "unknown blocks",
-        PROMISE,
-        "A type of block, and a field of a block, that the store's version does not know.",
-        _keeps(BLOCKS, _as_block),
-    ),
-    Check(
-        "duplicates",
-        PROMISE,
-        "The same message twice is two messages, and an id of a call may recur.",
-        duplicates_are_kept,
-    ),
-)

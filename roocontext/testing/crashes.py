@@ -4,14 +4,15 @@ from random import Random
 
 from roocontext.testing.processes import numbered_message
 from roocontext.testing.protocol import Append, Capability, Lost, dialogue, first_difference, says
-from roocontext.testing.trial import Check, Trial, fill
+from roocontext.testing.trial import Promise, Trial, fill
 
-PROMISE = "crash safety"
+PROMISE = Promise("crash safety")
 KILLS = 3
 
 
+@PROMISE.check(Capability.DURABLE)
 def another_connection_reads_it(trial: Trial) -> None:
-    """What was appended is read by a driver that is opened afterwards."""
+    """What was appended is there for a driver that is opened afterwards."""
     session, messages = trial.new_session(), dialogue(2)
     store = trial.open(session)
     fill(store, messages)
@@ -19,8 +20,12 @@ def another_connection_reads_it(trial: Trial) -> None:
         raise Lost(f"opened again: {difference}")
 
 
+@PROMISE.check(Capability.DURABLE)
 def killed_writers_lose_nothing(trial: Trial) -> None:
-    """A process is killed in the middle of its appends, several times."""
+    """A process is killed with SIGKILL amid its appends.
+
+    What it had acknowledged is there, and what is there is a prefix of what it sent.
+    """
     chance = Random(0)  # noqa: S311 - where to kill, not a secret
     for _ in range(KILLS):
         session = trial.new_session()
@@ -45,22 +50,3 @@ def _must_be_a_prefix(trial: Trial, session: str, acknowledged: int) -> None:
     store.append(Append(says("after the crash")))
     if difference := first_difference((*found, says("after the crash")), store.view().messages):
         raise Lost(f"continued after a kill: {difference}")
-
-
-CHECKS = (
-    Check(
-        "another connection reads it",
-        PROMISE,
-        "What was appended is there for a driver that is opened afterwards.",
-        another_connection_reads_it,
-        (Capability.DURABLE,),
-    ),
-    Check(
-        "killed writers lose nothing",
-        PROMISE,
-        "A process is killed with SIGKILL amid its appends: what it had acknowledged is there, and"
-        " what is there is a prefix of what it sent.",
-        killed_writers_lose_nothing,
-        (Capability.DURABLE,),
-    ),
-)

@@ -15,14 +15,10 @@ from roocontext.testing.processes import load, name_of
 from roocontext.testing.protocol import Lost, NotRun, StoreRefused, Verdict
 from roocontext.testing.trial import Check, Factory, Trial
 
-CHECKS: tuple[Check, ...] = (
-    *keeping.CHECKS,
-    *rewinding.CHECKS,
-    *contents.CHECKS,
-    *writers.CHECKS,
-    *crashes.CHECKS,
-    *sending.CHECKS,
-    *retries.CHECKS,
+CHECKS: tuple[Check, ...] = tuple(
+    check
+    for module in (keeping, rewinding, contents, writers, crashes, sending, retries)
+    for check in module.PROMISE.checks
 )
 """Every check, by promise."""
 

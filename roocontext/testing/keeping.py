@@ -11,9 +11,9 @@ from roocontext.testing.protocol import (
     json_texts,
     says,
 )
-from roocontext.testing.trial import Check, Trial, fill
+from roocontext.testing.trial import Promise, Trial, fill
 
-PROMISE = "append-only"
+PROMISE = Promise("append-only")
 
 
 def _must_hold(store: SessionStore, messages: list[Message]) -> None:
@@ -23,8 +23,9 @@ def _must_hold(store: SessionStore, messages: list[Message]) -> None:
         raise Lost(f"{len(gone)} of {len(messages)} messages can no longer be read")
 
 
+@PROMISE.check(Capability.REWIND)
 def rewinding_keeps_everything(trial: Trial) -> None:
-    """A rewind takes messages out of the view; all of them can still be read."""
+    """After a rewind and a new message, every message can still be read."""
     store, messages = trial.open(), dialogue(3)
     versions = fill(store, messages)
     store.rewind(versions[1])
@@ -32,43 +33,20 @@ def rewinding_keeps_everything(trial: Trial) -> None:
     _must_hold(store, [*messages, says("another question")])
 
 
+@PROMISE.check(Capability.CONDENSE)
 def condensing_keeps_everything(trial: Trial) -> None:
-    """A summary stands for messages in the view; all of them can still be read."""
+    """After a summary took the place of messages, each of them can still be read."""
     store, messages = trial.open(), dialogue(3)
     fill(store, messages)
     store.condense(Condense(4, "in short"))
     _must_hold(store, messages)
 
 
+@PROMISE.check(Capability.DELETE)
 def deleting_keeps_everything(trial: Trial) -> None:
-    """A session that its user deleted leaves a record that an audit can read."""
+    """After the call that deletes a session, its messages can still be read by an audit."""
     session = trial.new_session()
     store, messages = trial.open(session), dialogue(2)
     fill(store, messages)
     store.delete()
     _must_hold(trial.open(session), messages)
-
-
-CHECKS = (
-    Check(
-        "rewinding keeps everything",
-        PROMISE,
-        "After a rewind and a new message, every message can still be read.",
-        rewinding_keeps_everything,
-        (Capability.REWIND,),
-    ),
-    Check(
-        "condensing keeps everything",
-        PROMISE,
-        "After a summary took the place of messages, each of them can still be read.",
-        condensing_keeps_everything,
-        (Capability.CONDENSE,),
-    ),
-    Check(
-        "deleting keeps everything",
-        PROMISE,
-        "After the call that deletes a session, its messages can still be read by an audit.",
-        deleting_keeps_everything,
-        (Capability.DELETE,),
-    ),
-)

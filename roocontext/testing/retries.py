@@ -1,13 +1,14 @@
 """Idempotent retries: a writer that got no answer may repeat its request."""
 
 from roocontext.testing.protocol import Append, Lost, StoreRefused, first_difference, says
-from roocontext.testing.trial import Check, Trial
+from roocontext.testing.trial import Promise, Trial
 
-PROMISE = "idempotent retries"
+PROMISE = Promise("idempotent retries")
 
 
+@PROMISE.check()
 def retries_store_once(trial: Trial) -> None:
-    """The same request again, with another connection, stores nothing and is no error."""
+    """The same request with the same key, sent again later, stores nothing and is no error."""
     session = trial.new_session()
     store = trial.open(session)
     store.append(Append(says("the beginning")))
@@ -26,8 +27,9 @@ def retries_store_once(trial: Trial) -> None:
         raise StoreRefused(refusal)
 
 
+@PROMISE.check()
 def keys_are_not_reused(trial: Trial) -> None:
-    """Another message under a key that was used is refused, and the first one stays."""
+    """Another message under a key that was used is refused."""
     session = trial.new_session()
     store = trial.open(session)
     store.append(Append(says("the first"), retry_key="request-1"))
@@ -39,19 +41,3 @@ def keys_are_not_reused(trial: Trial) -> None:
         return
     count = len(trial.open(session).view().messages)
     raise Lost(f"no error, and the session has {count} {'message' if count == 1 else 'messages'}")
-
-
-CHECKS = (
-    Check(
-        "retries store once",
-        PROMISE,
-        "The same request with the same key, sent again later, stores nothing and is no error.",
-        retries_store_once,
-    ),
-    Check(
-        "keys are not reused",
-        PROMISE,
-        "Another message under a key that was used is refused.",
-        keys_are_not_reused,
-    ),
-)

@@ -13,9 +13,9 @@ from roocontext.testing.protocol import (
     first_difference,
     says,
 )
-from roocontext.testing.trial import Check, Trial
+from roocontext.testing.trial import Promise, Trial
 
-PROMISE = "exact rewind"
+PROMISE = Promise("exact rewind")
 
 
 def _must_show(store: SessionStore, wanted: tuple[Message, ...], after: str) -> None:
@@ -33,8 +33,9 @@ def _written(store: SessionStore, turns: int) -> list[tuple[Version, tuple[Messa
     return states
 
 
+@PROMISE.check(Capability.REWIND)
 def rewinds_exactly(trial: Trial) -> None:
-    """Each earlier state comes back as it was, one rewind after the other."""
+    """After a rewind, the view equals what it was at that point; tried for each message."""
     store = trial.open()
     states = _written(store, 3)
     for back, (version, wanted) in enumerate(reversed(states[:-1]), 1):
@@ -42,8 +43,9 @@ def rewinds_exactly(trial: Trial) -> None:
         _must_show(store, wanted, f"{back} messages back")
 
 
+@PROMISE.check(Capability.REWIND)
 def continues_behind_a_rewind(trial: Trial) -> None:
-    """What is appended after a rewind stands behind the state that was rewound to."""
+    """What is appended after a rewind follows the messages that the rewind left."""
     store = trial.open()
     version, then = _written(store, 2)[1]
     store.rewind(version)
@@ -51,8 +53,9 @@ def continues_behind_a_rewind(trial: Trial) -> None:
     _must_show(store, (*then, says("instead")), "appended after a rewind")
 
 
+@PROMISE.check(Capability.REWIND, Capability.REDO)
 def rewinds_are_taken_back(trial: Trial) -> None:
-    """What a rewind took back comes back as it was."""
+    """A rewind can be undone, and the view is what it was before."""
     store = trial.open()
     states = _written(store, 2)
     newest, wanted = states[-1]
@@ -61,8 +64,9 @@ def rewinds_are_taken_back(trial: Trial) -> None:
     _must_show(store, wanted, "after the rewind was taken back")
 
 
+@PROMISE.check(Capability.REWIND, Capability.CONDENSE)
 def rewinds_past_a_summary(trial: Trial) -> None:
-    """A rewind to before a summary shows what the summary stood for."""
+    """A rewind to before a compaction shows the messages that the summary stood for."""
     store = trial.open()
     version, wanted = _written(store, 3)[-1]
     store.condense(Condense(4, "in short"))
@@ -71,8 +75,9 @@ def rewinds_past_a_summary(trial: Trial) -> None:
     _must_show(store, wanted, "rewound to before the summary")
 
 
+@PROMISE.check(Capability.FORK)
 def a_fork_is_a_copy(trial: Trial) -> None:
-    """A fork begins as the session was at a version, and neither changes the other after that."""
+    """A fork begins with the state at a version; after that neither session changes the other."""
     store, name = trial.open(), trial.new_session()
     states = _written(store, 2)
     version, then = states[1]
@@ -83,42 +88,3 @@ def a_fork_is_a_copy(trial: Trial) -> None:
     _must_show(store, states[-1][1], "in the parent, after the fork was written to")
     store.append(Append(says("in the parent only")))
     _must_show(copy, (*then, says("in the fork only")), "in the fork, after the parent went on")
-
-
-CHECKS = (
-    Check(
-        "rewinds exactly",
-        PROMISE,
-        "After a rewind, the view equals what it was at that point; tried for each message.",
-        rewinds_exactly,
-        (Capability.REWIND,),
-    ),
-    Check(
-        "continues behind a rewind",
-        PROMISE,
-        "What is appended after a rewind follows the messages that the rewind left.",
-        continues_behind_a_rewind,
-        (Capability.REWIND,),
-    ),
-    Check(
-        "rewinds are taken back",
-        PROMISE,
-        "A rewind can be undone, and the view is what it was before.",
-        rewinds_are_taken_back,
-        (Capability.REWIND, Capability.REDO),
-    ),
-    Check(
-        "rewinds past a summary",
-        PROMISE,
-        "A rewind to before a compaction shows the messages that the summary stood for.",
-        rewinds_past_a_summary,
-        (Capability.REWIND, Capability.CONDENSE),
-    ),
-    Check(
-        "a fork is a copy",
-        PROMISE,
-        "A fork begins with the state at a version; after that neither session changes the other.",
-        a_fork_is_a_copy,
-        (Capability.FORK,),
-    ),
-)

@@ -23,7 +23,7 @@ from roocontext.testing.protocol import (
     says,
     tool_call,
 )
-from roocontext.testing.trial import Check, Trial, fill
+from roocontext.testing.trial import Promise, Trial, fill
 
 REFUSES_BLANK = ("anthropic", "gemini")
 USER_FIRST = ("anthropic", "gemini")
@@ -74,7 +74,7 @@ def _is_blank(message: Message) -> bool:
     return not message.content or any(not text.strip() for text in texts)
 
 
-PROMISE = "provider-valid views"
+PROMISE = Promise("provider-valid views")
 LONG = "a long text " * 20
 
 
@@ -83,8 +83,9 @@ def _must_be_accepted(store: SessionStore) -> None:
         raise Lost("; ".join(found))
 
 
+@PROMISE.check(Capability.CONDENSE, Capability.SEND)
 def condensing_splits_no_pair(trial: Trial) -> None:
-    """A compaction that would hide a call and leave its result is refused, or made valid."""
+    """A compaction between a tool call and its result is refused, or what is sent stays valid."""
     store = trial.open()
     fill(store, [says(LONG), tool_call("call_1", LONG), answers("call_1", LONG), says("thanks")])
     try:
@@ -95,8 +96,9 @@ def condensing_splits_no_pair(trial: Trial) -> None:
     _must_be_accepted(store)
 
 
+@PROMISE.check(Capability.REWIND, Capability.SEND)
 def rewinding_splits_no_pair(trial: Trial) -> None:
-    """After a rewind to between a call and its result, the request is valid."""
+    """After a rewind to between a tool call and its result, what is sent is valid."""
     store = trial.open()
     versions = fill(
         store, [says("go on"), tool_call("call_1", 1), answers("call_1"), says("thanks")]
@@ -106,50 +108,20 @@ def rewinding_splits_no_pair(trial: Trial) -> None:
     _must_be_accepted(store)
 
 
+@PROMISE.check(Capability.SEND)
 def a_call_that_never_ended(trial: Trial) -> None:
-    """A crash leaves a call without a result; the user continues with other words."""
+    """A crash left a call without a result and the user goes on: what is sent is valid."""
     store = trial.open()
     fill(store, [says("go on"), tool_call("call_1", 1), says("are you still there?")])
     _must_be_accepted(store)
 
 
+@PROMISE.check(Capability.SEND)
 def blank_texts(trial: Trial) -> None:
-    """Models do write empty texts, and refuse to read them."""
+    """An empty text that is stored is not sent to a provider that refuses it."""
     store = trial.open()
     blank = {"type": "text", "text": ""}
     fill(store, [says("hello"), Message("assistant", [blank]), says("hello?")])
     if store.sent().provider == "any":
         raise NotRun("the messages are made for a provider later")
     _must_be_accepted(store)
-
-
-CHECKS = (
-    Check(
-        "condensing splits no pair",
-        PROMISE,
-        "A compaction between a tool call and its result is refused, or what is sent stays valid.",
-        condensing_splits_no_pair,
-        (Capability.CONDENSE, Capability.SEND),
-    ),
-    Check(
-        "rewinding splits no pair",
-        PROMISE,
-        "After a rewind to between a tool call and its result, what is sent is valid.",
-        rewinding_splits_no_pair,
-        (Capability.REWIND, Capability.SEND),
-    ),
-    Check(
-        "a call that never ended",
-        PROMISE,
-        "A crash left a call without a result and the user goes on: what is sent is valid.",
-        a_call_that_never_ended,
-        (Capability.SEND,),
-    ),
-    Check(
-        "blank texts",
-        PROMISE,
-        "An empty text that is stored is not sent to a provider that refuses it.",
-        blank_texts,
-        (Capability.SEND,),
-    ),
-)

@@ -5,13 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from roocontext.testing.processes import Writer, nursery
+from roocontext.testing.processes import Writer
 from roocontext.testing.protocol import Append, Capability, Message, NotRun, SessionStore, Version
 
 Factory: TypeAlias = Callable[[str], SessionStore]
 """Makes a driver for the store at a place."""
+RunT = TypeVar("RunT", bound="Callable[[Trial], None]")
 
 
 class Trial:
@@ -45,10 +46,10 @@ class Trial:
             store.close()
 
     def writer(self, job: str, session: str) -> Writer:
-        """A process of its own that opened the session, for a job of the nursery."""
+        """A process of its own that opened the session, for a job."""
         if self._name is None:
             raise NotRun("another process cannot import the factory")
-        return nursery().writer(job, self._name, self._place, session)
+        return Writer(job, self._name, self._place, session)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -64,7 +65,7 @@ class Trial:
 class Check:
     """One thing that a store must do.
 
-    `run` returns if the store does it, and raises Lost or Refused otherwise. `needs` are the
+    `run` returns if the store does it, and raises Lost or StoreRefused otherwise. `needs` are the
     capabilities without which the check has nothing to ask.
     """
 
@@ -76,6 +77,25 @@ class Check:
 
     def __str__(self) -> str:
         return self.name
+
+
+class Promise:
+    """What every store must keep, and the checks of it, in the order in which they are added."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.checks: list[Check] = []
+
+    def check(self, *needs: Capability) -> Callable[[RunT], RunT]:
+        """Make a function a check: its name is the check's, and its docstring says what it asks."""
+
+        def add(run: RunT) -> RunT:
+            asks = " ".join((run.__doc__ or "").split())
+            name = run.__name__.replace("_", " ")
+            self.checks.append(Check(name, self.name, asks, run, needs))
+            return run
+
+        return add
 
 
 def fill(store: SessionStore, messages: list[Message]) -> list[Version]:

@@ -7,16 +7,17 @@ from threading import Barrier
 
 from roocontext.testing.processes import PATIENCE
 from roocontext.testing.protocol import Append, Capability, Lost, Version, json_texts, says
-from roocontext.testing.trial import Check, Trial
+from roocontext.testing.trial import Promise, Trial
 
-PROMISE = "one winner"
+PROMISE = Promise("one winner")
 ROUNDS = 25
 HEAD_START = 0.003
 """Seconds from when writers are asked to when they write, all at once."""
 
 
+@PROMISE.check()
 def stale_writers_are_refused(trial: Trial) -> None:
-    """A writer that read the session before another one wrote is refused."""
+    """A writer that read the session before another one wrote gets an error."""
     session = trial.new_session()
     first, second = trial.open(session), trial.open(session)
     first.append(Append(says("the beginning")))
@@ -35,8 +36,9 @@ def stale_writers_are_refused(trial: Trial) -> None:
     raise Lost(f"the second writer got no error{also}")
 
 
-def threads_have_one_winner(trial: Trial) -> None:
-    """Two threads append at the same moment, on the same version."""
+@PROMISE.check()
+def one_winner_in_threads(trial: Trial) -> None:
+    """Of two threads that append on the same version, exactly one succeeds."""
     session, begun = _begun(trial)
     together, rounds = Barrier(2), [[begun]]
 
@@ -62,8 +64,9 @@ def threads_have_one_winner(trial: Trial) -> None:
     _judge(rounds, trial, session)
 
 
-def processes_have_one_winner(trial: Trial) -> None:
-    """Two processes append at the same moment, on the same version."""
+@PROMISE.check(Capability.DURABLE)
+def one_winner_in_processes(trial: Trial) -> None:
+    """Of two processes that append on the same version, exactly one succeeds."""
     session, begun = _begun(trial)
     writers = [trial.writer("race", session) for _ in range(2)]
     rounds = [[begun]]
@@ -99,26 +102,3 @@ def _judge(rounds: list[list[Version]], trial: Trial, session: str) -> None:
     found = len(trial.open(session).view().messages)
     if found != len(rounds):
         raise Lost(f"{len(rounds)} messages were accepted, and {found} are there")
-
-
-CHECKS = (
-    Check(
-        "stale writers are refused",
-        PROMISE,
-        "A writer that read the session before another one wrote gets an error.",
-        stale_writers_are_refused,
-    ),
-    Check(
-        "one winner in threads",
-        PROMISE,
-        "Of two threads that append on the same version, exactly one succeeds.",
-        threads_have_one_winner,
-    ),
-    Check(
-        "one winner in processes",
-        PROMISE,
-        "Of two processes that append on the same version, exactly one succeeds.",
-        processes_have_one_winner,
-        (Capability.DURABLE,),
-    ),
-)

@@ -19,7 +19,7 @@ from sqlalchemy import make_url
 
 from roocontext import Store
 from roocontext.cli import find_database
-from roocontext.cli.exit_codes import MEANINGS, Code, Refusal
+from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
 from support.cli_process import CommandLine, Done
@@ -459,10 +459,11 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError
 
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.delenv(find_database.VARIABLE, raising=False)
     monkeypatch.setattr(Path, "home", missing)
     with pytest.raises(Refusal, match="name one with --db"):
-        find_database.named_or_default(None)
-    assert find_database.named_or_default("x.db") == "x.db"
+        find_database.chosen(None)
+    assert find_database.chosen("x.db") == "x.db"
     missing_file = StoreNotFound("There is no file 'x.db'.")
     with pytest.raises(StoreNotFound) as told, find_database.looked_for("x.db"):
         raise missing_file
@@ -749,7 +750,9 @@ def test_debug_shows_where_an_error_comes_from(run: CommandLine) -> None:
 
 
 def test_every_exit_code_has_a_meaning() -> None:
-    assert set(MEANINGS) == set(Code)
+    page = Path(__file__).parents[2] / "docs" / "cli" / "reference.md"
+    rows = re.findall(r"^\| (\d+) \| \w", page.read_text(), re.MULTILINE)
+    assert [int(row) for row in rows] == sorted(Code)
 
 
 def test_a_password_is_never_shown(command_line: CommandLines, postgres_url: str) -> None:

@@ -12,8 +12,7 @@ import pytest
 from roocontext import NewMessage, Plan, Store
 from roocontext.cli.app import commands
 from roocontext.cli.command_group import ALIASES
-from roocontext.cli.exit_codes import Code
-from roocontext.cli.similar_names import similar
+from roocontext.cli.exit_codes import Code, similar
 from support.cli_process import CommandLine
 from support.empty_files import empty_file
 
@@ -80,13 +79,14 @@ def command_lines(text: str) -> Iterator[str]:
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_a_source_names_commands_that_exist(source: Path) -> None:
     known = {name for one in every_command() for name in options(one)}
+    in_cli = "cli" in source.relative_to(ROOT).parts
     for text in texts(source):
         for span in _SPAN.findall(text):
             words = span.split()
             program = words[0] == "roocontext" and len(words) > 1
-            if program or ("cli" in source.parts and words[0] in commands().commands):
+            if program or (in_cli and words[0] in commands().commands):
                 assert list(unknown(" ".join(words[program:]))) == []
-        if "cli" in source.parts:
+        if in_cli:
             assert set(_OPTION.findall(text)) <= known | _OTHERS, text
 
 

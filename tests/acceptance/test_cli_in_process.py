@@ -1,5 +1,6 @@
 """A program that calls commands of the command line in its own process, as the example's agent."""
 
+import _thread
 import io
 import logging
 from contextlib import redirect_stdout
@@ -28,3 +29,23 @@ def test_a_command_leaves_the_process_as_it_was(
     assert capsys.readouterr().err.count("roocontext: ") == 2
     logging.getLogger("roocontext.context").warning("It is full.")
     assert caplog.messages == ["It is full."]
+
+
+class InterruptedReader(io.StringIO):
+    """Takes output, and interrupts the process once it has read a text."""
+
+    def write(self, text: str) -> int:
+        if "Follow me." in text:
+            _thread.interrupt_main()
+        return super().write(text)
+
+
+def test_an_interrupt_is_raised_in_the_program(tmp_path: Path) -> None:
+    database = empty_file(tmp_path / "store.db")
+    with Store.open(database) as store:
+        chat = store.create()
+        chat.append("user", "Follow me.")
+        with redirect_stdout(InterruptedReader()), pytest.raises(KeyboardInterrupt):
+            run(["audit", chat.id, "--follow", "--db", database])
+        chat.append("user", "And the next one.")
+        assert chat.stats().messages == 2

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from roocontext.cli import options
+from roocontext.cli import points
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.errors import MessageNotFound
@@ -105,7 +105,7 @@ def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
     ],
 )
 def test_times_as_people_write_them(text: str, meant: datetime) -> None:
-    assert options.target("--as-of", text, NOON) == meant
+    assert points.target("--as-of", text, NOON) == meant
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_times_as_people_write_them(text: str, meant: datetime) -> None:
     ],
 )
 def test_what_could_mean_several_times_is_none(text: str) -> None:
-    found = options.target("--to", text, NOON)
+    found = points.target("--to", text, NOON)
     assert found == (9 if text == "9" else text)
 
 

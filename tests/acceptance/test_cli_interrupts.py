@@ -4,6 +4,7 @@ Commands run as they do for a person: the console script, in a terminal that sen
 that runs in it.
 """
 
+import json
 import os
 import pty
 import re
@@ -22,6 +23,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
+from support.empty_files import empty_file
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
 CTRL_C = b"\x03"
@@ -187,22 +189,44 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
     assert "mend it" in person.shown
 
 
-BLOCKED = """
-import os, signal, sqlite3, sys, threading
-from roocontext.cli.interrupts import end_on_interrupt
-end_on_interrupt()
-threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-sqlite3.connect(sys.argv[1], timeout=1_000_000).execute("begin immediate")
-"""
+def test_an_interrupt_of_what_is_followed_in_a_pipe(tmp_path: Path) -> None:
+    with Store.open(str(tmp_path / "store.db")) as store:
+        store.create("s").append("user", "Follow me.")
+    with subprocess.Popen(
+        [str(SCRIPT), "audit", "s", "--follow", "--db", str(tmp_path / "store.db")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert any("Follow me." in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        shown = process.stderr.read()
+    assert (process.returncode, shown) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
 
 
-def test_an_interrupt_is_heard_where_python_hears_none(tmp_path: Path) -> None:
-    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
-    lock.execute("begin immediate")
-    command = [sys.executable, "-c", BLOCKED, str(tmp_path / "store.db")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-    lock.close()
-    assert (done.returncode, done.stderr) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
+def test_an_interrupt_of_a_server_whose_client_is_silent(tmp_path: Path) -> None:
+    client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    hello["params"] = {"protocolVersion": "2025-06-18", **client}
+    with subprocess.Popen(
+        [str(SCRIPT), "mcp", "--db", empty_file(tmp_path / "store.db")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(json.dumps(hello) + "\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["id"] == 1
+        process.send_signal(signal.SIGINT)
+        shown = process.stderr.read()
+        assert process.wait(60) == Code.INTERRUPTED
+    assert shown == "roocontext: Interrupted.\n"
 
 
 def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:

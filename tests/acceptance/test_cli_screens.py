@@ -17,8 +17,8 @@ from roocontext import Plan, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.cli.screens.erasing import redaction_question
+from roocontext.cli.screens.results import draw_view_change
 from roocontext.cli.screens.screen import Screen
-from roocontext.cli.screens.view_changes import draw_view_change
 from roocontext.log.entries import Control, Kind
 from roocontext.log.moments import milliseconds
 from roocontext.log.spans import live_ranges
@@ -217,7 +217,7 @@ parser  fix the parser
 def branched(rewinds: dict[int, int], last: int) -> Tree:
     """The tree of a log of rewinds and of entries that are no messages."""
     stretches = [
-        Stretch(**one._asdict(), messages=0, visible=0, rewound_by=None)
+        Stretch.of(one, messages=0, visible=0, rewound_by=None)
         for one in stretches_of(rewinds, last)
     ]
     return Tree(

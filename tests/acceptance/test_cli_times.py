@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
-from roocontext.cli import options
+from roocontext.cli import points
 from roocontext.errors import InvalidOption
 from roocontext.reports.times import local_time, zone, zoned_time
 from support.cli_process import CommandLine
@@ -54,17 +54,17 @@ def test_a_time_is_shown_in_the_zone_of_its_season() -> None:
     ],
 )
 def test_a_typed_time_is_local_unless_it_has_a_zone(text: str, meant: datetime) -> None:
-    assert options.target("--as-of", text, NOON) == meant
-    assert options.parse_moment("--since", text, NOON) == meant
+    assert points.target("--as-of", text, NOON) == meant
+    assert points.parse_moment("--since", text, NOON) == meant
 
 
 def test_a_length_of_time_is_a_time_before_now() -> None:
     now = datetime.fromtimestamp(NOON / 1_000, UTC)
-    assert options.parse_moment("--since", "30d", NOON) == now - timedelta(days=30)
-    assert options.parse_moment("--since", "1h 30m", NOON) == now - timedelta(minutes=90)
+    assert points.parse_moment("--since", "30d", NOON) == now - timedelta(days=30)
+    assert points.parse_moment("--since", "1h 30m", NOON) == now - timedelta(minutes=90)
     for text in ("17", "30", "d", "soon", ""):
         with pytest.raises(InvalidOption, match="30d"):
-            options.parse_moment("--since", text, NOON)
+            points.parse_moment("--since", text, NOON)
 
 
 @pytest.fixture

@@ -81,6 +81,19 @@ def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None
 
 
 @on_a_file
+def test_a_page_of_large_entries_is_short(store: Store) -> None:
+    chat = store.create("large")
+    for _ in range(3):
+        chat.append("user", "x" * 600_000)
+    for first in (1, 2, 3):
+        rows = ask(store, "read_history", session="large", first=first)
+        assert [row["seq"] for row in rows] == [first]
+    shown = ask(store, "show_session", session="large")
+    assert [row["seq"] for row in shown["messages"]] == [3]
+    assert shown["visible_messages"] == 3
+
+
+@on_a_file
 def test_no_tool_writes_unless_it_is_allowed(store: Store) -> None:
     async def tools(client: Client) -> dict[str, Any]:
         return {tool.name: tool.annotations for tool in (await client.list_tools()).tools}

@@ -42,7 +42,7 @@ class Compared(NamedTuple):
         return self.framework.partition(" ")[0]
 
 
-OURS = Compared("roocontext", "`Store`", "roocontext.testing.reference:Reference")
+OURS = Compared("roocontext", "`Store`", "support.reference_store:Reference")
 STORES = [
     OURS,
     Compared("openai-agents", "`SQLiteSession`", "adapters.drivers.openai_agents:OnSQLite"),

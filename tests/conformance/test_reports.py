@@ -1,16 +1,18 @@
 """Reports: one statement for a list, no content for a tree, and the tree that the audit shows."""
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from pydantic import ValidationError
 
 from roocontext import Session, Store
 from roocontext.errors import SessionNotFound
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.reports import health, naming, sessions, tree, usage
+from roocontext.reports import health, history, naming, sessions, tree, usage, why
 from roocontext.reports.document import as_json
 from roocontext.store.engine.transaction import Transaction
 from support import showcase
@@ -156,3 +158,43 @@ def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
             find(store, name)
     store.create("codex:019e").append("user", "x")
     assert find(store, "019e") == "codex:019e"
+
+
+def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
+    """A thousand bytes or five million: an entry alone is always shown."""
+    chat = store.create()
+    for size in (400_000, 400_000, 400_000, 5_000_000, 1_000):
+        chat.append("user", "x" * size)
+
+    def page(first: int) -> list[int]:
+        return [row.seq for row in history.some_entries(chat, first, 10)]
+
+    assert [page(first) for first in range(1, 7)] == [[1, 2], [2, 3], [3], [4], [5], []]
+    assert [row.seq for row in history.some_entries(chat, 1, 1)] == [1]
+    for newest, seqs in ((1, [5]), (2, [5]), (10, [5])):
+        selection = sessions.Selection(newest=newest, most_bytes=sessions.PAGE_BYTES)
+        shown = history.effective_history(chat, None, selection=selection)
+        assert [row.seq for row in shown.messages] == seqs
+    before = sessions.Selection(newest=3, most_bytes=sessions.PAGE_BYTES, reverse=True)
+    shown = history.effective_history(chat, None, as_of=3, selection=before)
+    assert [row.seq for row in shown.messages] == [3, 2]
+
+
+def test_a_document_is_plain_json(shown: Store) -> None:
+    chat = shown.session("parser")
+    rows = [*history.audit_rows(chat)]
+    documents = [history.effective_history(chat, None), *rows, why.why(chat, 5), tree.tree_of(chat)]
+    for document in [*documents, usage.usage_of(chat), sessions.matching_sessions(shown)]:
+        plain = document.to_dict()
+        assert plain == as_json(document)
+        assert json.loads(json.dumps(plain)) == plain
+    assert plain["sessions"][0]["context"]["counter"]
+
+
+def test_a_document_is_validated(shown: Store) -> None:
+    row = history.one_entry(shown.session("parser"), 1)
+    for name, value in (("seq", "one"), ("tools", ["run", 5]), ("recorded_at", "yesterday")):
+        with pytest.raises(ValidationError):
+            history.EntryRow.of(row, **{name: value})
+    with pytest.raises(ValidationError):
+        history.EntryRow.of(row, colour="red")

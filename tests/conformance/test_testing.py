@@ -13,7 +13,7 @@ def test_ours_keeps_every_promise(engine, tmp_path, request):
         place = request.getfixturevalue("postgres_url")
     else:
         place = empty_file(tmp_path / "store.db")
-    report = examine("roocontext.testing.reference:Reference", place)
+    report = examine("support.reference_store:Reference", place)
     refused = [str(it) for it in report.results if it.verdict is not Verdict.KEPT]
     assert refused == ["condensing splits no pair: refused (InvalidPlan)"]
     assert len(report.results) == len(CHECKS)
@@ -22,7 +22,7 @@ def test_ours_keeps_every_promise(engine, tmp_path, request):
 class TestTheClass(StoreContract):
     """As a user derives it; the checks with processes are the suite's above."""
 
-    factory = "roocontext.testing.reference:Reference"
+    factory = "support.reference_store:Reference"
 
     test_one_winner_in_processes = None
     test_killed_writers_lose_nothing = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from roocontext import DuplicateMessage
 from roocontext.testing.protocol import Fork, History, Message, Receipt, Sent, View
-from roocontext.testing.reference import Reference
+from support.reference_store import Reference
 
 
 class _Changed(Reference):

@@ -32,7 +32,6 @@ from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
 from roocontext.store.writing.rewind import Rewound
 from roocontext.testing import Report, SessionStore, examine
-from roocontext.testing.reference import Reference
 
 
 def sync() -> None:
@@ -136,8 +135,6 @@ async def recalled_with_asyncio() -> None:
         assert_type(await recall.handle("read_history", {"first": 1}), Recalled)
 
 
-def examined() -> None:
-    driver: SessionStore = Reference(":memory:")
-    assert_type(examine(Reference, ":memory:"), Report)
-    assert_type(examine("roocontext.testing.reference:Reference"), Report)
-    driver.close()
+def examined(driver: SessionStore) -> None:
+    assert_type(examine(lambda _: driver, ":memory:"), Report)
+    assert_type(examine("my_package.my_driver:MyStore"), Report)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roocontext.cli import options
+from roocontext.cli import points
 from roocontext.cli.screens import content, safe_text
 from roocontext.cli.screens.next_commands import next_command
 from roocontext.errors import InvalidOption
@@ -213,7 +213,7 @@ def on(hour: int, minute: int = 0, day: int = 1) -> datetime:
     ],
 )
 def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
-    assert options.target("--to", text, NOW) == meant
+    assert points.target("--to", text, NOW) == meant
 
 
 @pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
@@ -223,6 +223,6 @@ def test_a_name_that_could_not_be_typed_is_in_no_command(name: str) -> None:
 
 
 def test_what_is_no_point_may_be_a_messages_id() -> None:
-    assert options.target("--to", "m8", NOW) == "m8"
+    assert points.target("--to", "m8", NOW) == "m8"
     with pytest.raises(InvalidOption):
-        options.target("--to", "-8", NOW)
+        points.target("--to", "-8", NOW)

@@ -6,7 +6,7 @@ import pydoc
 import pytest
 
 from roocontext import AsyncContextManager, ContextManager, InvalidOption, RooContextError, Store
-from roocontext.cli.command_context import ClockAndIds, CommandContext
+from roocontext.cli.command_context import Invocation
 from roocontext.store.engine.engines import engine_of
 from support.defaults import live_objects, printed_defaults
 
@@ -61,8 +61,7 @@ def test_an_error_about_a_database_prints_no_password(url):
 def test_what_holds_a_url_prints_no_password():
     engine = engine_of(URLS[0], create=False, durability="full", read_only=True)
     assert SECRET not in repr(engine)
-    command = CommandContext(URLS[0], as_json=False, clock_and_ids=ClockAndIds(lambda: 0))
-    assert SECRET not in repr(command)
+    assert SECRET not in repr(Invocation(lambda: 0, db=URLS[0]))
 
 
 def test_an_option_that_is_refused_does_not_print_a_variable():

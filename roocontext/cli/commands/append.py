@@ -45,10 +45,7 @@ def append(
     file: Annotated[
         Path | None,
         typer.Option(
-            "--file",
-            metavar="FILE",
-            readable=False,
-            help="Read the content from a file, unchanged.",
+            metavar="FILE", readable=False, help="Read the content from a file, unchanged."
         ),
     ] = None,
     role: Annotated[
@@ -73,8 +70,7 @@ def append(
         ),
     ] = "anthropic",
     ts: Annotated[
-        int | None,
-        typer.Option("--ts", metavar="MS", help="The agent's own time, in ms since 1970."),
+        int | None, typer.Option(metavar="MS", help="The agent's own time, in ms since 1970.")
     ] = None,
     message_id: Annotated[
         str | None, typer.Option(metavar="ID", help="The agent's own id of the message.")
@@ -116,22 +112,13 @@ def append(
     given = _given(content, file)
     message: Any = _parsed("CONTENT", given) if content_json else given
     reported = None if usage is None else _parsed("--usage", usage)
+    facts: dict[str, Any] = {"ts": ts, "message_id": message_id, "client_id": client_id}
+    facts |= {"format": content_format, "model": model, "usage": reported}
     if session == NEW:
         # Before there is a session: a refused message must not leave an empty one.
-        named = (ts, message_id, client_id, model, reported)
-        _check_first(roocontext.NewMessage(role, message, content_format, *named), expected_seq)
+        _check_first(roocontext.NewMessage(role, message, **facts), expected_seq)
     with context.session_or_new(session, session_id=session_id, title=title) as chat:
-        receipt = chat.append(
-            role,
-            message,
-            format=content_format,
-            ts=ts,
-            message_id=message_id,
-            client_id=client_id,
-            model=model,
-            usage=reported,
-            expected_seq=expected_seq,
-        )
+        receipt = chat.append(role, message, expected_seq=expected_seq, **facts)
     context.show(receipt, results.draw_receipt)
 
 
@@ -141,11 +128,8 @@ def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> 
 
     message_draft(message, now=0, salts=bytes)
     if expected_seq:
-        raise VersionConflict(
-            f"Expected head {expected_seq}, but a new session's is 0.",
-            expected=expected_seq,
-            actual=0,
-        )
+        line = f"Expected head {expected_seq}, but a new session's is 0."
+        raise VersionConflict(line, expected=expected_seq, actual=0)
 
 
 def _given(content: str | None, file: Path | None) -> str:
@@ -180,7 +164,6 @@ def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object; refused if it has a name twice, because one of the values would be lost."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise Refusal(
-            f"{name} has an object with the same name twice; one value would be lost.", Code.USAGE
-        )
+        line = f"{name} has an object with the same name twice; one value would be lost."
+        raise Refusal(line, Code.USAGE)
     return found

@@ -9,11 +9,19 @@ import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion, points
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelOrLimit, SessionName
+from roocontext.cli.options import (
+    WAYS,
+    DryRunOption,
+    Expected,
+    ModelOrLimit,
+    Recorded,
+    SessionName,
+    check_window,
+)
 from roocontext.cli.screens import results
 from roocontext.errors import MessageNotFound
 
@@ -61,6 +69,113 @@ Protected = Annotated[
         "--protect", metavar="TOOL", help="A tool whose outputs are never cleared. May be repeated."
     ),
 ]
+
+
+@_change(document="ViewChange")
+def rewind(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
+            " message's id. A time is right before the first live entry that happened later.",
+        ),
+    ] = None,
+    message_id: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ID",
+            help="The agent's id of a message, even if it looks like a number or a time.",
+        ),
+    ] = None,
+    ts: Annotated[
+        int | None,
+        typer.Option(
+            metavar="MS", help="The agent's own time of a message, exactly, in ms since 1970."
+        ),
+    ] = None,
+    before: Annotated[
+        bool, typer.Option("--before", help="Go to right before it instead of right after it.")
+    ] = False,
+    recorded: Recorded = False,
+    expected_seq: Expected = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Return the session to an earlier state. Nothing is deleted, and `undo` reverses it.
+
+    For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
+    """
+    if sum(one is not None for one in (to, message_id, ts)) != 1:
+        line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
+        raise Refusal(line, Code.USAGE)
+    with context.session(session, write=not dry_run) as chat, points.naming("--to", to):
+        where = message_id if to is None else points.rewind_place(chat, "--to", to, context.now)
+        done = chat.rewind(
+            where,
+            ts=ts,
+            recorded=recorded,
+            keep_target=not before,
+            expected_seq=expected_seq,
+            dry_run=dry_run,
+        )
+        answer = reports.undo.rewound_report(chat, done)
+        draw = partial(results.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
+
+
+@_change(document="ViewChange")
+def undo(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    of: Annotated[
+        str | None, typer.Option(metavar="SEQ", help="Refuse unless this entry is the last change.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Undo even if that hides newer messages.")
+    ] = False,
+    expected_seq: Expected = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Undo the last change of the view: a rewind, summary, marker, clearing or uncovering.
+
+    Messages that came after a summary, marker or clearing are kept. An undo is a change of the view
+    too, so a second one is a redo. `tree` lists earlier changes, and `uncover` takes back one of
+    them.
+    """
+    with context.session(session, write=not dry_run) as chat:
+        change = None if of is None else context.entry(chat, "--of", of)
+        answer = reports.undo.undo(
+            chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
+        )
+        draw = partial(results.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
+
+
+@_change(document="ViewChange")
+def uncover(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[
+        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
+    ],
+    *,
+    expected_seq: Expected = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Take back one summary, marker or clearing, and keep everything after it.
+
+    Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
+    """
+    with context.session(session, write=not dry_run) as chat:
+        target = context.entry(chat, "SEQ", seq)
+        done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
+        answer = reports.undo.uncovered_report(chat, done)
+        draw = partial(results.draw_view_change, short=context.short_id(chat))
+    context.show(answer, draw)
 
 
 @_change(document="OutcomeReport")
@@ -154,8 +269,7 @@ def fork(
     session: SessionName,
     *,
     at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="SEQ", help="Copy up to this entry. Default: the last."),
+        str | None, typer.Option(metavar="SEQ", help="Copy up to this entry. Default: the last.")
     ] = None,
     session_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")
@@ -163,7 +277,7 @@ def fork(
 ) -> None:
     """Create a new session as a copy of this one."""
     with context.session(session, write=True) as chat:
-        seq = None if at is None else options.entry_number(chat, "--at", at, context.now)
+        seq = None if at is None else context.entry(chat, "--at", at)
         branch = chat.fork(seq, session_id=session_id)
         answer = reports.results.forked_report(branch, chat.id)
     context.show(answer, results.draw_forked)
@@ -177,8 +291,7 @@ def pin(
         list[str] | None,
         typer.Argument(
             metavar="SEQ",
-            help=f"The messages, each by {options.WAYS}. Without any, the pinned messages"
-            " are listed.",
+            help=f"The messages, each by {WAYS}. Without any, the pinned messages are listed.",
         ),
     ] = None,
     *,
@@ -186,7 +299,7 @@ def pin(
 ) -> None:
     """Pin messages, so that no policy ever hides or clears them."""
     with context.session(session, write=bool(seqs)) as chat:
-        wanted = [options.entry_number(chat, "SEQ", seq, context.now) for seq in seqs or []]
+        wanted = [context.entry(chat, "SEQ", seq) for seq in seqs or []]
         done: list[Receipt] = []
         for seq in wanted:
             with _half_done(wanted[: len(done)]):
@@ -243,9 +356,9 @@ def _manager(
         limit=limit,
         summariser=summariser,
         protected_tools=protect,
-        clock=context.clock_and_ids.clock,
+        clock=context.obj.clock,
     )
-    options.check_window(manager)
+    check_window(manager)
     return manager
 
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -44,12 +45,13 @@ if TYPE_CHECKING:
     from roocontext.reports.results import Demo
 
 
-class ScriptedStep(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScriptedStep:
     """One call of a tool, and what the agent says with it."""
 
     says: str
     tool: str
-    given: Mapping[str, str] = msgspec.field(default_factory=dict)
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def message(self, call_id: str) -> list[dict[str, Any]]:
         """The content of the agent's message."""
@@ -61,7 +63,8 @@ class ScriptedStep(msgspec.Struct, frozen=True):
         return " ".join((self.tool, *list(self.given.values())[:1])).strip()
 
 
-class Task(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Task:
     """What the user asks, what the agent does about it, and what it answers."""
 
     name: str
@@ -70,7 +73,8 @@ class Task(msgspec.Struct, frozen=True):
     answer: str
 
 
-class Story(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Story:
     """The agent's system prompt, the files that it finds, and its tasks."""
 
     system: str
@@ -171,7 +175,7 @@ _WHY = {
 app = typer.Typer()
 
 
-@command(app, panel=INSPECT, document="Demo", database=False)
+@command(app, panel=INSPECT, document="Demo")
 def demo(
     context: CommandContext,
     folder: Annotated[
@@ -184,13 +188,18 @@ def demo(
     ] = None,
 ) -> None:
     """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
+    if context.obj.db is not None:
+        raise Refusal("`demo` creates its own database and takes no --db.", Code.USAGE)
     place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
     if not _is_made_empty(place):
         raise Refusal("The folder is not empty; nothing in it was changed.", Code.REFUSED)
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if context.as_json else Screen()
-    given = context.clock_and_ids
-    with roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store:
+    given = context.obj
+    with (
+        given.bars.hidden(),
+        roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store,
+    ):
         chat = store.create(title="fix the parser")
         answer = _Story(screen, chat, Workshop(place / "project")).tell(database)
     context.show(answer, lambda _screen, _answer: _commands(screen, answer))

@@ -1,23 +1,25 @@
 """Commands that erase content for good. They show what goes, and ask first."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, SessionName
+from roocontext.cli.options import WAYS, DryRunOption, SessionName
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionPurged
 from roocontext.log.moments import milliseconds
 
 if TYPE_CHECKING:
-    from roocontext import SessionInfo
+    from roocontext import SessionInfo, Store
     from roocontext.reports.erasing import PurgedReport
+    from roocontext.store.proof.verify import Progress
 
 app = typer.Typer()
 _erase = partial(command, app, panel=VERIFY)
@@ -29,14 +31,14 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 def redact(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {options.WAYS}.")],
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {WAYS}.")],
     *,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
     with context.session(session, write=not dry_run) as chat:
-        number = options.entry_number(chat, "SEQ", seq, context.now)
+        number = context.entry(chat, "SEQ", seq)
         if not (yes or dry_run):
             planned = reports.erasing.redaction(chat, number, dry_run=True)
             if planned.changed:
@@ -60,7 +62,6 @@ def purge(
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than",
             metavar="WHEN",
             help="Purge all sessions of which nothing happened or was recorded since then: `30d` or"
             " `2026-01-31`.",
@@ -91,11 +92,43 @@ def purge(
         raise Refusal("What is to go? Name one session, or give --older-than.", Code.USAGE)
     if (happened or recorded) and (older_than is None or (happened and recorded)):
         raise Refusal("--older-than takes either --happened or --recorded.", Code.USAGE)
-    clocks = "happened" if happened else "recorded" if recorded else "both"
-    if session is None:
-        _purge_all(context, older_than or "", clocks, yes=yes, dry_run=dry_run)
-    else:
+    if session is not None:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
+        return
+    until = context.moment("--older-than", older_than)
+    assert until is not None
+    before = milliseconds(until)
+
+    def is_older(info: "SessionInfo") -> bool:
+        """By the later of both clocks, or by the one that was named."""
+        times = [info.happened_at] * (not recorded) + [info.updated_at] * (not happened)
+        return max(times) < before
+
+    with context.store(write=not dry_run) as store:
+        # A list goes by the earlier of the two, so it holds at least the sessions that are meant.
+        found = filter(is_older, store.sessions(until=until, limit=reports.naming.ALL))
+        planned = [
+            reports.erasing.planned_purge(store, info.session_id, changed=True) for info in found
+        ]
+        answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
+        if planned and not dry_run:
+            if not yes:
+                context.confirm(erasing.purge_all_question(answer, now=context.now))
+            with context.progress("Purging") as progress:
+                done = [*_purged(store, planned, progress)]
+            answer = reports.erasing.purged_sessions(done, dry_run=False)
+    context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))
+
+
+def _purged(
+    store: "Store", planned: "list[PurgedReport]", progress: "Progress"
+) -> "Iterator[PurgedReport]":
+    """Purge the planned sessions, but for those that have changed since: they are no longer old."""
+    for number, row in enumerate(planned, 1):
+        chat = store.session(row.session_id)
+        if chat.info().updated_at == row.updated_at:
+            yield reports.erasing.purged_report(store.purge(chat.id), changed=True, dry_run=False)
+        progress(number, len(planned))
 
 
 def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: bool) -> None:
@@ -114,37 +147,3 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
         done = store.purge(name)
     answer = reports.erasing.purged_report(done, changed=not again, dry_run=False)
     context.show(answer, erasing.draw_purged)
-
-
-def _is_older(info: "SessionInfo", until: int, clocks: str) -> bool:
-    """Whether a session is older than a time, by the later of both clocks or by one of them."""
-    times = {"happened": info.happened_at, "recorded": info.updated_at}
-    return times.get(clocks, max(times.values())) < until
-
-
-def _purge_all(
-    context: CommandContext, older_than: str, clocks: str, *, yes: bool, dry_run: bool
-) -> None:
-    until = options.parse_moment("--older-than", older_than, context.now)
-    with context.store(write=not dry_run) as store:
-        # A list goes by the earlier of the two, so it holds at least the sessions that are meant.
-        found = store.sessions(until=until, limit=reports.naming.ALL)
-        before = milliseconds(until)
-        names = [info.session_id for info in found if _is_older(info, before, clocks)]
-        planned = [reports.erasing.planned_purge(store, name, changed=True) for name in names]
-        answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
-        if planned and not dry_run:
-            if not yes:
-                context.confirm(erasing.purge_all_question(answer, now=context.now))
-            done: list[PurgedReport] = []
-            with context.progress("Purging") as progress:
-                for number, row in enumerate(planned, 1):
-                    chat = store.session(row.session_id)
-                    if chat.info().updated_at == row.updated_at:  # else it is no longer old
-                        receipt = store.purge(chat.id)
-                        done.append(
-                            reports.erasing.purged_report(receipt, changed=True, dry_run=False)
-                        )
-                    progress(number, len(planned))
-            answer = reports.erasing.purged_sessions(done, dry_run=False)
-    context.show(answer, partial(erasing.draw_purged_sessions, now=context.now))

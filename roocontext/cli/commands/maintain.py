@@ -34,6 +34,23 @@ app.add_typer(db, name="db", rich_help_panel=VERIFY)
 _db = partial(command, db, panel=VERIFY)
 
 
+@_maintain(document="Backup")
+def backup(
+    context: CommandContext,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The new file. It must not exist.")],
+) -> bool:
+    """Copy the database to a new file, while others use it.
+
+    PostgreSQL is not copied. The command that does it is printed instead, and the exit code is 1.
+    """
+    if file.endswith("/"):
+        raise Refusal(f"{file!r} is a folder: name a new file in it.", Code.USAGE)
+    with looked_for(context.url), context.progress("Copying") as progress:
+        answer = reports.results.backed_up(context.url, context.place, Path(file), progress)
+    context.show(answer, results.draw_backup)
+    return answer.command is None
+
+
 @_maintain(document="Verified")
 def verify(
     context: CommandContext,
@@ -42,7 +59,6 @@ def verify(
     head: Annotated[
         Path | None,
         typer.Option(
-            "--head",
             metavar="FILE",
             readable=False,
             help="A file with what `head` printed earlier; `-` is standard input.",

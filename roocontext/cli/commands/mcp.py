@@ -1,12 +1,14 @@
 """The command that serves a database to agents and editors, by the Model Context Protocol."""
 
-from typing import Annotated
+import os
+import signal
+from typing import Annotated, NoReturn
 
 import typer
 
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Code, Refusal, write_error
 
 app = typer.Typer()
 
@@ -18,7 +20,6 @@ def mcp(
     http: Annotated[
         int | None,
         typer.Option(
-            "--http",
             metavar="PORT",
             min=1,
             max=65535,
@@ -38,9 +39,17 @@ def mcp(
             raise
         line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
         raise Refusal(line, Code.USAGE) from None
-    with context.bars.hidden(), context.store(write=allow_write) as store:
+    with context.obj.bars.hidden(), context.store(write=allow_write) as store:
         server = serving.SessionServer(store, allow_write=allow_write)
-        if http is None:
-            serving.run_on_stdio(server)
-        else:
+        if http is not None:
             serving.run_on_http(server, http)
+            return
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _leave)
+        serving.run_on_stdio(server)
+
+
+def _leave(*_: object) -> NoReturn:
+    """End the process at once: the SDK reads stdin in a thread, which it would wait for."""
+    write_error("roocontext: Interrupted.\n")
+    os._exit(Code.INTERRUPTED)  # each commit is atomic

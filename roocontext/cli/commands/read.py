@@ -1,8 +1,9 @@
 """Commands that read one session. None of them writes, and none creates a database."""
 
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion, points
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, SessionName, followed
+from roocontext.cli.options import PAUSE, WAYS, ModelName, Recorded, SessionName
 from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.log.entries import Kind
@@ -36,8 +37,7 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="WHEN",
-        help=f"An entry: {options.WAYS}. A time is right before the first entry that happened"
-        " later.",
+        help=f"An entry: {WAYS}. A time is right before the first entry that happened later.",
     ),
 ]
 Number = Annotated[
@@ -58,6 +58,16 @@ Role = Annotated[
         help="Only messages of this role; `tool` is the outputs of tools. May be repeated.",
     ),
 ]
+
+
+def _check_kinds(kinds: list[str] | None) -> list[str] | None:
+    for kind in kinds or ():
+        if kind not in set(Kind):
+            line = f"There is no kind {kind[:64]!r}; kinds are {', '.join(Kind)}."
+            raise Refusal(line, Code.USAGE)
+    return kinds
+
+
 KindOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -65,6 +75,7 @@ KindOption = Annotated[
         metavar="KIND",
         help="Only entries of this kind, such as message, summary or rewind. May be repeated.",
         autocompletion=completion.complete_kinds,
+        callback=_check_kinds,
     ),
 ]
 Reverse = Annotated[bool, typer.Option("--reverse", help="Show the newest first.")]
@@ -81,10 +92,7 @@ def show(
     session: SessionName,
     seq: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SEQ",
-            help=f"Show this entry whole, visible or not: {options.WAYS}.",
-        ),
+        typer.Argument(metavar="SEQ", help=f"Show this entry whole, visible or not: {WAYS}."),
     ] = None,
     *,
     as_of: AsOf = None,
@@ -105,31 +113,25 @@ def show(
     """
     if seq is not None:
         with context.session(session) as chat:
-            one = options.entry_number(chat, "SEQ", seq, context.now)
-            row, info = reports.history.one_entry(chat, one), chat.info()
-            draw = partial(entry.draw_entry, info=info, name=context.short_id(chat))
+            row = reports.history.one_entry(chat, context.entry(chat, "SEQ", seq))
+            draw = partial(entry.draw_entry, info=chat.info(), name=context.short_id(chat))
         context.show(row, draw, pager=pager)
         return
     if follow and (context.as_json or as_of is not None):
         line = "-f shows the present on a screen: use `audit -f --json`, or leave out --as-of."
         raise Refusal(line, Code.USAGE)
     with context.session(session) as chat:
-        when = _point(context, chat, "--as-of", as_of)
-        chosen = _selection(
-            *(context, chat),
-            number=number,
-            since=since,
-            roles=role,
-            kinds=kind,
+        when = context.point(chat, "--as-of", as_of)
+        chosen = reports.sessions.Selection(
+            newest=number or (_FOLLOWED if follow else None),
+            after=_last_before(context, chat, since, recorded=recorded),
+            roles=tuple(role or ()),
+            kinds=tuple(kind or ()),
             reverse=reverse,
-            recorded=recorded,
         )
-        if follow and number is None:
-            chosen = replace(chosen, newest=_FOLLOWED)
         rows = None
-        is_whole = as_of is None and chosen == reports.history.EVERYTHING
         with context.progress("Counting tokens") as progress:
-            if is_whole and not context.as_json:
+            if as_of is None and chosen == reports.history.EVERYTHING and not context.as_json:
                 answer, rows = reports.history.streamed_history(chat, model, progress=progress)
             else:
                 answer = reports.history.effective_history(
@@ -143,8 +145,7 @@ def show(
         draw_view = partial(timeline.draw_view, full=full, name=name, rows=rows)
         context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
         if follow:
-            newer = partial(_newer, chat, chosen)
-            news = (row for row in followed(answer.seq, newer) if row.visible)
+            news = (row for row in _followed(chat, chosen, answer.seq) if row.visible)
             context.stream(news, partial(timeline.draw_messages, full=full), pager=False)
 
 
@@ -171,72 +172,42 @@ def audit(
     A pager opens at the newest entry.
     """
     with context.session(session) as chat:
-        chosen = _selection(
-            context,
-            chat,
-            number=number,
-            since=since,
-            roles=role,
-            kinds=kind,
+        chosen = reports.sessions.Selection(
+            newest=number or (_FOLLOWED if follow else None),
+            after=_last_before(context, chat, since, recorded=recorded),
+            roles=tuple(role or ()),
+            kinds=tuple(kind or ()),
             reverse=reverse,
-            recorded=recorded,
         )
         if after is not None:
-            first = options.entry_number(chat, "--after", after, context.now)
-            chosen = replace(chosen, after=max(first, chosen.after))
-        if follow and number is None:
-            chosen = replace(chosen, newest=_FOLLOWED)
+            chosen = replace(chosen, after=max(context.entry(chat, "--after", after), chosen.after))
         info = chat.info()
         name = context.short_id(chat)
         log = timeline.ShownLog(chat.id, info.title, info.last_seq, chosen.after, name, recorded)
         rows = reports.history.audit_rows(chat, chosen)
         if follow:
-            rows = chain(rows, followed(info.last_seq, partial(_newer, chat, chosen)))
+            rows = chain(rows, _followed(chat, chosen, info.last_seq))
         draw = partial(timeline.draw_audit, log=log, full=full)
         context.stream(rows, draw, pager=pager and not follow, at_end=not reverse)
 
 
-def _point(
-    context: CommandContext, chat: "Session", name: str, given: str | None
-) -> int | datetime | None:
-    """The point of a session that an argument names, if it is given."""
-    return None if given is None else options.point(chat, name, given, context.now)
+def _last_before(
+    context: CommandContext, chat: "Session", since: str | None, *, recorded: bool
+) -> int:
+    """The last entry before the time of --since; 0 if none is given."""
+    when = context.moment("--since", since)
+    return 0 if when is None else chat.view(as_of=when, recorded=recorded, last=1).seq
 
 
-def _selection(
-    context: CommandContext,
-    chat: "Session",
-    *,
-    number: int | None,
-    since: str | None,
-    roles: list[str] | None,
-    kinds: list[str] | None,
-    reverse: bool,
-    recorded: bool,
-) -> "Selection":
-    """The rows that the options select."""
-    for kind in kinds or ():
-        if kind not in set(Kind):
-            line = f"There is no kind {kind[:64]!r}; kinds are {', '.join(Kind)}."
-            raise Refusal(line, Code.USAGE)
-    after = 0
-    if since is not None:
-        when = options.parse_moment("--since", since, context.now)
-        after = chat.view(as_of=when, recorded=recorded, last=1).seq
-    return reports.sessions.Selection(
-        newest=number,
-        after=after,
-        roles=tuple(roles or ()),
-        kinds=tuple(kinds or ()),
-        reverse=reverse,
-    )
-
-
-def _newer(chat: "Session", chosen: "Selection", after: int) -> "Iterator[EntryRow]":
-    """The selected entries after one, as they are written."""
-    return reports.history.audit_rows(
-        chat, replace(chosen, after=after, newest=None, reverse=False)
-    )
+def _followed(chat: "Session", chosen: "Selection", last: int) -> "Iterator[EntryRow]":
+    """The selected entries after the last, as they are written, until an interrupt."""
+    while True:
+        news = replace(chosen, after=last, newest=None, reverse=False)
+        for row in reports.history.audit_rows(chat, news):
+            last = max(last, row.seq)
+            yield row
+        sys.stdout.flush()  # a pipe would keep rows back until it has many
+        time.sleep(PAUSE)
 
 
 @_read(document="Tree")
@@ -257,7 +228,7 @@ def diff(
         str,
         typer.Argument(
             metavar="OLD",
-            help=f"The earlier point, right after an entry: {options.WAYS}. A time is right"
+            help=f"The earlier point, right after an entry: {WAYS}. A time is right"
             " before the first entry that happened later.",
         ),
     ],
@@ -269,7 +240,7 @@ def diff(
 ) -> None:
     """Show which messages left the view and which came into it between two points."""
     with context.session(session) as chat:
-        before = options.point(chat, "OLD", old, context.now)
-        after = _point(context, chat, "NEW", new)
+        before = points.point(chat, "OLD", old, context.now)
+        after = context.point(chat, "NEW", new)
         answer = reports.history.difference(chat, before, after, recorded=recorded)
     context.show(answer, timeline.draw_difference)

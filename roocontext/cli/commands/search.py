@@ -1,4 +1,4 @@
-"""`roocontext search`: finds messages of all sessions by their words."""
+"""Commands that find messages by their words, and explain why one is hidden."""
 
 from contextlib import suppress
 from functools import partial
@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import Recorded, Where, conditions
-from roocontext.cli.screens import hits
+from roocontext.cli.options import WAYS, Recorded, SessionName, Where, conditions
+from roocontext.cli.screens import entry
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
@@ -58,14 +58,12 @@ def search(
         ),
     ] = None,
     tool: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only the calls and outputs of this tool."),
+        str | None, typer.Option(metavar="NAME", help="Only the calls and outputs of this tool.")
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="WHEN",
-            help="Only messages since then: `yesterday`, `2026-01-31` or `30d`.",
+            metavar="WHEN", help="Only messages since then: `yesterday`, `2026-01-31` or `30d`."
         ),
     ] = None,
     until: Annotated[
@@ -101,8 +99,7 @@ def search(
 
     The index is brought up to date first, if the database can be written to.
     """
-    lo = None if since is None else options.parse_moment("--since", since, context.now)
-    hi = None if until is None else options.parse_moment("--until", until, context.now)
+    lo, hi = context.moment("--since", since), context.moment("--until", until)
     _index(context)
     with context.store() as store:
         query = " ".join(text)
@@ -123,7 +120,22 @@ def search(
             recorded=recorded,
         )
     answer = reports.search.found(query, page)
-    context.show(answer, partial(hits.draw_found, now=context.now, recorded=recorded), pager=True)
+    context.show(answer, partial(entry.draw_found, now=context.now, recorded=recorded), pager=True)
+
+
+@command(app, panel=INSPECT, document="Why")
+def why(
+    context: CommandContext,
+    session: SessionName,
+    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {WAYS}.")],
+    *,
+    recorded: Recorded = False,
+) -> None:
+    """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
+    with context.session(session) as chat:
+        answer = reports.why.why(chat, context.entry(chat, "SEQ", seq))
+        draw = partial(entry.draw_why, name=context.short_id(chat), recorded=recorded)
+    context.show(answer, draw)
 
 
 def _index(context: CommandContext) -> None:
@@ -134,4 +146,4 @@ def _index(context: CommandContext) -> None:
         context.store(write=True) as store,
     ):
         store.index(progress=report)
-    context.has_written = False
+    context.obj.has_written = False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options, terminal
+from roocontext.cli import completion, terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
@@ -47,8 +47,7 @@ def sessions(
         ),
     ] = None,
     older_than: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Only sessions without a message since then."),
+        str | None, typer.Option(metavar="WHEN", help="Only sessions without a message since then.")
     ] = None,
     parent: Annotated[
         str | None,
@@ -78,12 +77,7 @@ def sessions(
     """List the sessions, newest first, and how full their context windows are."""
     if purged and (parent or where):
         raise Refusal("Purged sessions have no metadata, and are not listed by parent.", Code.USAGE)
-    lo = None if since is None else options.parse_moment("--since", since, context.now)
-    hi = (
-        None
-        if older_than is None
-        else options.parse_moment("--older-than", older_than, context.now)
-    )
+    lo, hi = context.moment("--since", since), context.moment("--older-than", older_than)
     page = limit or _room(context)
     with context.store() as store:
         if purged:

@@ -6,12 +6,12 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, options
+from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName, Recorded, SessionOrAll
-from roocontext.cli.screens import spending, tables
+from roocontext.cli.screens import tables
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
@@ -27,8 +27,7 @@ def usage(
         typer.Option("--all", help="Count every message ever written, not only the visible ones."),
     ] = False,
     family: Annotated[
-        bool,
-        typer.Option("--family", help="Count the model calls of all its descendants too."),
+        bool, typer.Option("--family", help="Count the model calls of all its descendants too.")
     ] = False,
     by: Annotated[
         str | None,
@@ -43,8 +42,7 @@ def usage(
         typer.Option(metavar="WHEN", help="Of all sessions: only calls since then, such as `7d`."),
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Of all sessions: only calls before then."),
+        str | None, typer.Option(metavar="WHEN", help="Of all sessions: only calls before then.")
     ] = None,
     recorded: Recorded = False,
     model: ModelName = None,
@@ -71,18 +69,14 @@ def _spending(
     if by not in reports.usage.BY:
         known = ", ".join(reports.usage.BY)
         raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
-    lo = None if since is None else options.parse_moment("--since", since, context.now)
-    hi = None if until is None else options.parse_moment("--until", until, context.now)
+    lo, hi = context.moment("--since", since), context.moment("--until", until)
     with context.store() as store:
         answer = reports.usage.spending_of(store, by, since=lo, until=hi, recorded=recorded)
-    context.show(answer, spending.draw_spending, pager=True)
+    context.show(answer, tables.draw_spending, pager=True)
 
 
 @_read(document="StatsReport")
-def stats(
-    context: CommandContext,
-    session: SessionOrAll = None,
-) -> None:
+def stats(context: CommandContext, session: SessionOrAll = None) -> None:
     """Show how many messages are visible, hidden and taken back, and their sizes."""
     if session is None:
         with context.store() as store:

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from roocontext.cli.screens.safe_text import UNICODE_SIGNS, Signs, one_line, safe
 from roocontext.log.readings import Holds, Piece, pieces, reader, walk
@@ -16,7 +18,7 @@ CHARACTERS = 1_200
 _LONGEST_NAME = 60
 
 
-class BlockText(NamedTuple):
+class BlockText(msgspec.Struct, frozen=True):
     """A block of a message as it is shown: a heading, if it needs one, and its text."""
 
     kind: Holds

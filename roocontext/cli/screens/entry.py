@@ -1,17 +1,20 @@
-"""One entry: everything that is recorded of it, and why the model does or does not see it."""
+"""Single entries: one with all that is recorded of it, why it is hidden, the hits of a search."""
 
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from roocontext.cli.screens import content, timeline
 from roocontext.cli.screens.next_commands import draw_next, next_command
-from roocontext.cli.screens.safe_text import headline, one_line
+from roocontext.cli.screens.safe_text import headline, named, one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
-from roocontext.reports.times import chosen_time, local_time, zoned_time
+from roocontext.reports.times import age, chosen_time, local_time, zoned_time
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo
-    from roocontext.reports.history import EntryRow
+    from roocontext.reports.history import EntryRow, HiderRow
+    from roocontext.reports.search import Found, HitRow
     from roocontext.reports.why import Reason, Why
 
 HIDES = {
@@ -33,14 +36,19 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
     _, time = local_time(row.happened_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
-        trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
-        since = f"since {zoned_time(hider.happened_at)}{trigger}"
-        screen.line((f"{HIDES[Kind(hider.kind)]} {hider.seq} {since}.", "note"))
+        screen.line((_hidden_by(hider), "note"))
     if row.hiders:
         draw_next(screen, "How to bring it back", next_command(name, f"why {{}} {row.seq}"))
     elif row.visible:
         rewind = next_command(name, f"rewind {{}} --to {row.seq} --before")
         draw_next(screen, "Go back to before it", rewind)
+
+
+def _hidden_by(hider: "HiderRow", *, recorded: bool = False) -> str:
+    """What hides, takes back or clears an entry, and since when."""
+    trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
+    time = zoned_time(chosen_time(hider, recorded=recorded))
+    return f"{HIDES[Kind(hider.kind)]} {hider.seq} since {time}{trigger}."
 
 
 def draw_why(screen: Screen, answer: "Why", *, name: str, recorded: bool = False) -> None:
@@ -95,3 +103,53 @@ def _reverse(reason: "Reason") -> str:
     if reason.uncover is not None:
         return f"uncover {{}} {reason.uncover}"
     return f"rewind {{}} --to {reason.rewind_to}"
+
+
+_SPACES = re.compile(r"[^\S\n]+")
+_LINES = re.compile(r"\s*\n\s*")
+
+
+def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = False) -> None:
+    """Each hit: where it is, the words around it, and what hides it."""
+    if not answer.hits:
+        screen.line(f"No message has {one_line(answer.query)!r}.")
+    for number, hit in enumerate(answer.hits):
+        if number:
+            screen.blank()
+        _hit(screen, hit, now, recorded=recorded)
+    if answer.next is not None:
+        screen.blank()
+        screen.line(("There are more: --limit shows more.", "note"))
+
+
+def _hit(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:
+    name = named(hit.session_id, screen.signs.more)
+    who = hit.speaker if hit.kind == Kind.MESSAGE else hit.kind
+    about = f"  {one_line(who)}, {age(chosen_time(hit, recorded=recorded), now)}"
+    screen.line((f"{name} {hit.seq}", "title"), (about, "note"))
+    screen.line(*_snippet(screen, hit), indent=2)
+    if hit.hider is not None:
+        screen.line((_hidden_by(hit.hider, recorded=recorded), "note"), indent=2)
+    for seq in sorted({by for _, by in hit.cleared}):
+        screen.line((f"{HIDES[Kind.CLEARING]} {seq}.", "note"), indent=2)
+    if command := next_command(hit.session_id, f"show {{}} {hit.seq}"):
+        screen.raw(command, indent=2)
+
+
+def _snippet(screen: Screen, hit: "HitRow") -> Iterator[tuple[str, str]]:
+    """The words, with the hits in a style of their own."""
+    shown, at = hit.snippet, 0
+    if shown.is_continued:
+        yield screen.signs.more, "note"
+    for lo, hi in shown.marks:
+        yield _plain(shown.text[at:lo]), ""
+        yield _plain(shown.text[lo:hi]), "match"
+        at = hi
+    yield _plain(shown.text[at:]), ""
+    if shown.continues:
+        yield screen.signs.more, "note"
+
+
+def _plain(text: str) -> str:
+    """The text without empty lines and rows of spaces."""
+    return safe(_LINES.sub("\n", _SPACES.sub(" ", text)))

@@ -6,7 +6,7 @@ only, which escapes what could act on the terminal, reverse the line or hide in 
 
 import re
 import unicodedata
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 
@@ -35,7 +35,8 @@ _LONGEST_TITLE = 160
 """How many cells of an id and of a title are shown. The beginning of an id is a name too."""
 
 
-class Signs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Signs:
     """The signs that screens draw with."""
 
     dot: str

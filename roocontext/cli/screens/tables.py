@@ -1,4 +1,4 @@
-"""Tables: sizes, and usage."""
+"""Tables: sizes, usage, and what model calls have cost."""
 
 from typing import TYPE_CHECKING
 
@@ -12,10 +12,19 @@ from roocontext.reports.naming import quantity, size
 if TYPE_CHECKING:
     from roocontext.reports.gauge import Gauge
     from roocontext.reports.sessions import StatsReport
-    from roocontext.reports.usage import ModelUsage, SummaryUsage, Tally, UsageReport
+    from roocontext.reports.usage import (
+        ModelUsage,
+        Spending,
+        SpendingRow,
+        SummaryUsage,
+        Tally,
+        UsageReport,
+    )
 
 _NAME = 16
 """The least number of columns for the name of a tool or model."""
+_WIDEST = 28
+"""The most columns of the name of a model or a session in a list."""
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
@@ -119,3 +128,29 @@ def _short(screen: Screen, name: str) -> str:
 
 def _cost(cost: float | None) -> str:
     return "-" if cost is None else f"{cost:.4f}"
+
+
+_SPENT = ("sessions", "calls", "sent", "cached", "answered", "cost")
+
+
+def draw_spending(screen: Screen, answer: "Spending") -> None:
+    """A row for each day, model or session, and the sum."""
+    if not answer.rows:
+        screen.line("No usage was recorded.")
+        return
+    screen.table((answer.by, *_SPENT), [_cells(screen, row) for row in answer.rows])
+    made = f"{quantity(answer.calls, 'call')} in {quantity(answer.sessions, 'session')}"
+    screen.line((f"{made}: {_total(answer)}.", "note"))
+
+
+def _total(answer: "Spending") -> str:
+    if answer.cost is None:
+        return "no cost is known"
+    without = f", without {quantity(answer.unpriced, 'call')}" if answer.unpriced else ""
+    return f"${answer.cost:.4f}{without}, as recorded or by the prices of {answer.priced}"
+
+
+def _cells(screen: Screen, row: "SpendingRow") -> tuple[str, ...]:
+    name = cut_line(one_line(row.name), _WIDEST, screen.signs.more)
+    counts = (row.sessions, row.calls, row.input, row.cached, row.output)
+    return (name, *(f"{count:,}" for count in counts), _cost(row.cost))

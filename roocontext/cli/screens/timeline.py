@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.next_commands import draw_hint, next_command
@@ -21,7 +22,8 @@ _RANGES = 12
 """How many ranges of seq a row names without --full."""
 
 
-class ShownLog(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ShownLog:
     """The log that an audit shows: its last entry, and the entry after which the audit begins.
 
     `name` is that of the session in the command that comes next, if one is wanted. `recorded` shows

@@ -3,7 +3,8 @@
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from roocontext.cli.screens.safe_text import Signs, headline
 from roocontext.cli.screens.screen import Screen
@@ -17,7 +18,8 @@ _FIRST, _LAST = 40, 160
 """How many lines are drawn of a long picture, at its beginning and at its end."""
 
 
-class _Line(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Line:
     """A line of the picture: how it and its continuations begin, its text, and the style."""
 
     start: str

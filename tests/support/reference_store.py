@@ -1,4 +1,4 @@
-"""The reference implementation: the ten methods on a store of ours."""
+"""A driver for our own store, for the suite of `roocontext.testing`: its ten methods."""
 
 from collections.abc import Mapping
 

@@ -1,0 +1,104 @@
+"""Progress bars for long operations, on stderr and in a terminal only."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock, Timer
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+
+from roocontext.cli.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+    from roocontext.store.proof.verify import Progress
+
+PATIENCE = 0.7
+"""A bar is shown after this many seconds."""
+
+_LONG = 2_000
+"""With this total or more, a bar is shown at once."""
+
+
+class Bars:
+    """The bars of a command. They are nested, and only the innermost is shown."""
+
+    def __init__(self) -> None:
+        self._bars: list[_Bar] = []
+        self._lock = Lock()  # the timer shows a bar in a thread of its own
+        self._timer: Timer | None = None
+        self._shown: RichProgress | None = None
+
+    @contextmanager
+    def bar(self, label: str) -> Iterator["Progress"]:
+        """Show a bar for as long as the block runs; the function reports the progress."""
+        if not is_terminal(sys.stderr):
+            yield lambda _done, _total: None
+            return
+        with self.hidden():
+            self._bars.append(_Bar(label))
+            self._wait()
+            try:
+                yield self._report
+            finally:
+                self._hide()
+                self._bars.pop()
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Hide the bar while something else is written to the terminal."""
+        self._hide()
+        try:
+            yield
+        finally:
+            if self._bars:
+                self._wait()
+
+    def _report(self, done: int, total: int) -> None:
+        bar = self._bars[-1]
+        bar.done, bar.total = done, total
+        if self._shown:
+            self._shown.update(self._shown.task_ids[0], completed=done, total=total or None)
+        elif total >= _LONG:
+            self._show()
+
+    def _wait(self) -> None:
+        """Show the innermost bar after a while."""
+        self._timer = Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _hide(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        with self._lock:
+            shown, self._timer, self._shown = self._shown, None, None
+        if shown:
+            shown.stop()
+
+    def _show(self) -> None:
+        """Show the innermost bar, unless it is shown or hidden already."""
+        from rich.progress import Progress  # noqa: PLC0415 - rarely needed
+
+        with self._lock:
+            if self._timer is None or self._shown is not None:
+                return
+            bar = self._bars[-1]
+            self._shown = Progress(
+                console=Console(stderr=True), transient=True, redirect_stdout=False
+            )
+            self._shown.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
+            self._shown.start()
+
+
+@dataclass
+class _Bar:
+    """What a bar shows."""
+
+    label: str
+    done: int = 0
+    total: int = 0
