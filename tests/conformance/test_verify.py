@@ -498,8 +498,8 @@ def test_a_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     kept = damaged.internals.counts(BYTES)
     forger.sql(
         "DELETE FROM counts WHERE session_id = 's' AND seq = 3",
-        "INSERT INTO counts (session_id, counter, seq, tokens, exact)"
-        f" VALUES ('s', {values}, TRUE)",
+        "INSERT INTO counts (session_id, variant, counter, seq, tokens, exact)"
+        f" VALUES ('s', '', {values}, TRUE)",
     )
     assert not damaged.verify().ok
     assert damaged.rebuild() == 1
