@@ -14,8 +14,8 @@ from bench.sites import SqliteSite, line_of
 from bench.sizes import Sizes
 from bench.timing import Samples, Step, alternate
 from roocontext import NewMessage, Store
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 
 BATCH = 250
 HELD = 200

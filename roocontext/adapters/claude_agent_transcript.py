@@ -20,11 +20,16 @@ from msgspec.structs import replace
 
 from roocontext.adapters.adapter_notes import BEGUN, EPOCH, fits
 from roocontext.errors import InvalidMessage
-from roocontext.formats.claude_code import Calls, events_of
-from roocontext.formats.claude_code_rows import TranscriptRow, row_of
-from roocontext.formats.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.imported import storable
+from roocontext.formats.importers.claude_code import Calls, events_of
+from roocontext.formats.importers.claude_code_tree import (
+    TranscriptRow,
+    TranscriptStep,
+    TranscriptTree,
+    TreeUnit,
+    row_of,
+)
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.writing import copy_of
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract

@@ -18,8 +18,8 @@ from roocontext.errors import (
     StoreUnavailable,
     UnreadableSource,
 )
-from roocontext.formats.family import family_of
-from roocontext.formats.source_files import opened
+from roocontext.formats.exporter import family_of
+from roocontext.formats.files import opened
 from roocontext.log.chain import FORM, Sealed
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.session import Session

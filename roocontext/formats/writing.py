@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Added, Event, Noted, TitleSet
+from roocontext.formats.events import Added, Event, Noted, Problem, Source, TitleSet
 from roocontext.formats.imported import storable_title
-from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.readings import reader
@@ -17,6 +17,38 @@ from roocontext.log.summary import TYPED, typed_in
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.writing.items import Item, NewNote, Rename
+
+
+@dataclass(slots=True)
+class Played:
+    """What the import of one source found and wrote.
+
+    `again` counts the messages that were hidden and written again, because the source sends what
+    a compaction kept in an order that only this gives.
+    """
+
+    source: Source
+    session_id: str
+    events: int = 0
+    messages: int = 0
+    notes: int = 0
+    controls: int = 0
+    again: int = 0
+    created: bool = False
+    rewound: bool = False
+    forked_from: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def new(self) -> int:
+        """How many entries were written, or would be."""
+        return self.messages + self.notes + self.controls
+
+    def report(self, event: Event | None, what: str) -> None:
+        """Report what is wrong with an event of the source."""
+        line = None if event is None else event.line
+        self.problems.append(Problem(self.source.path, line, what.rstrip(".")))
+
 
 BATCH = 250
 BATCH_BYTES = 4 << 20

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import Taken, import_paths
 
 ODD = "\ud83d \0 \u6f22"
 AT = "2026-03-01T10:00:00.123456Z"

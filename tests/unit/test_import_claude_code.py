@@ -8,10 +8,10 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import SourceDiverged
-from roocontext.formats import claude_code
-from roocontext.formats.gather import Taken, import_paths
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats.importers import claude_code
+from roocontext.formats.imports import Taken, import_paths
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 from roocontext.log.forms import Rule
 from support.examples import TORTURE
 from support.transcripts import Transcript, say, use

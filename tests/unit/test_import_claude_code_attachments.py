@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 from support.transcripts import Transcript, say, use
 
 MIDDLE, NEW = "2.1.220", "2.1.261"

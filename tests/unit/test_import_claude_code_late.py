@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 from support.transcripts import Transcript, use
 
 OLD, MIDDLE, NEW = "2.0.11", "2.1.81", "2.1.330"

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.formats import (
+from roocontext.formats.importers import (
     claude_code,
     claude_code_ancestors,
     claude_code_tree,
     claude_code_walk,
 )
-from roocontext.formats.claude_code_ancestors import Ancestors, Tops
+from roocontext.formats.importers.claude_code_ancestors import Ancestors, Tops
 from support.transcripts import Transcript, use
 
 LONG = 400

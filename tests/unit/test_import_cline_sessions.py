@@ -8,7 +8,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import Taken, import_paths
 
 
 def say(text: str) -> dict[str, Any]:

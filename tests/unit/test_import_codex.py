@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import codex
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats.importers import codex
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 from support.codex_rollouts import SUMMARY, item, line, said, write
 
 

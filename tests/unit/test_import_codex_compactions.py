@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import codex
-from roocontext.formats.play import play
+from roocontext.formats.importers import codex
+from roocontext.formats.player import play
 from support.codex_rollouts import SUMMARY, item, line, write
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Store
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import Taken, import_paths
 from support.examples import examples
 from support.transcripts import Transcript, use
 

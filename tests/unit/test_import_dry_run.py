@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import Taken, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from roocontext import Store
 from roocontext.cli.exit_codes import Code, code_of
 from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
-from roocontext.formats import claude_code, find, jsonl
-from roocontext.formats.gather import SkippedSource, Taken, import_paths
+from roocontext.formats import find, jsonl
+from roocontext.formats.importer import IMPORTERS
+from roocontext.formats.importers import claude_code, opencode
+from roocontext.formats.imports import SkippedSource, Taken, import_paths
 from support.examples import TORTURE
 from support.transcripts import Transcript
 
@@ -52,14 +55,14 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
 ):
     for name in ("a", "b", "c"):
         talk(tmp_path / f"{name}.jsonl", "secret")
-    real = find.sources
+    real = IMPORTERS["claude-code"]
 
-    def broken(path: Path, format_: str) -> Any:
+    def broken(path: Path) -> Any:
         if path.stem == "b":
             raise error("secret")
-        return real(path, format_)
+        return real.sources(path)
 
-    monkeypatch.setattr(find, "sources", broken)
+    monkeypatch.setitem(IMPORTERS, "claude-code", replace(real, sources=broken))
     first, second, third = import_paths(store, [tmp_path])
     assert isinstance(second, SkippedSource)
     assert (second.path.name, second.is_problem) == ("b.jsonl", True)
@@ -307,10 +310,10 @@ def test_a_database_that_a_variable_names(tmp_path, monkeypatch):
     with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
         connection.execute("CREATE TABLE session (id TEXT)")
     assert find.places("opencode") == [tmp_path / "mine.db"]
-    assert find.format_of(tmp_path / "mine.db") == "opencode"
+    assert find.importer_of(tmp_path / "mine.db") == opencode.IMPORTER
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE sessions (id TEXT)")
-    assert find.format_of(tmp_path / "other.db") is None
+    assert find.importer_of(tmp_path / "other.db") is None
 
 
 def test_links_to_folders_are_followed_once(store, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find, jsonl
-from roocontext.formats.gather import Outcome, SkippedSource, Taken, import_paths
+from roocontext.formats.imports import Outcome, SkippedSource, Taken, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo

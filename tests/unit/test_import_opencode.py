@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import find, opencode, opencode_records
-from roocontext.formats.gather import import_paths
+from roocontext.formats import find
+from roocontext.formats.importers import opencode, opencode_records
+from roocontext.formats.imports import import_paths
 
 INFO = {"id": "ses_1", "projectID": "p", "directory": "/work", "title": "A title"}
 INFO["version"] = "1.0.120"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext.formats import claude_code, claude_code_parts
+from roocontext.formats.importers import claude_code, claude_code_parts
 from support.examples import examples
 from support.transcripts import Transcript, use
 

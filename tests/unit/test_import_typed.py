@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import Taken, import_paths
 from roocontext.formats.typed import Insertions
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, say

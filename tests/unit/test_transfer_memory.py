@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
-from roocontext.formats import claude_code, claude_code_parts, codex, gemini_cli, jsonl
+from roocontext.formats import jsonl
 from roocontext.formats.events import Source
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code, claude_code_parts, codex, gemini_cli
+from roocontext.formats.player import play
 from support.empty_files import empty_file
 from support.transcripts import Transcript, use
 

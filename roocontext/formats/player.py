@@ -1,0 +1,382 @@
+"""The one importer: plays the events of a source into a session.
+
+It follows the events along the tree of what was imported before, as far as they agree. What comes
+behind is written; if the session was elsewhere, a rewind goes there first. So a source that was not
+changed writes nothing, one that has grown is continued, and a branch that was imported before is
+returned to.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from typing import Any, Literal, TypeAlias
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.errors import (
+    InvalidMessage,
+    InvalidPlan,
+    RooContextError,
+    SessionNotFound,
+    SourceDiverged,
+)
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Source, TitleSet, WentBack
+from roocontext.formats.imported import AGAIN, COMPANION, Imported, ImportedEvent, Keys, storable
+from roocontext.formats.plans import clearing, hiding
+from roocontext.formats.typed import with_typed_text
+from roocontext.formats.writing import (
+    NOTE,
+    SKIPPED,
+    Played,
+    Writing,
+    copy_of,
+    note_of,
+    skipping,
+)
+from roocontext.log.encoding import MAX_MODEL
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
+from roocontext.log.readings import reader
+from roocontext.store.session import Session
+from roocontext.store.store import Store
+from roocontext.store.writing.items import Describe, Item, NewNote, Rewind
+
+OnConflict: TypeAlias = Literal["refuse", "fork"]
+_SMALL = 100
+_OFTEN = 256
+_PAGE = 100
+
+
+def play(
+    store: Store,
+    source: Source,
+    *,
+    on_conflict: OnConflict = "refuse",
+    only_look: bool = False,
+    read: Callable[[int], None] | None = None,
+) -> Played:
+    """Import a source, or continue its import. With `only_look`, WouldWriteError ends it.
+
+    `read` is called from time to time with the bytes of the events so far.
+    """
+    name, parent = storable(source.session_id), storable(source.parent)
+    source = replace(source, session_id=name or "-", parent=parent)
+    player = _Player(store, source, on_conflict, only_look=only_look)
+    try:
+        for event in source.events():
+            player.take(event)
+            if read is not None and player.done.events % _OFTEN == 0:
+                read(player.size)
+    except RooContextError:
+        raise
+    except Exception:
+        player.flush()  # what comes before a record of an unknown shape
+        raise
+    return player.finish()
+
+
+class _Player:
+    def __init__(
+        self, store: Store, source: Source, on_conflict: OnConflict, *, only_look: bool
+    ) -> None:
+        self._store, self._source, self._on_conflict = store, source, on_conflict
+        session, self._known = self._opened(source.session_id)
+        self.done = Played(source, session.id if session else source.session_id)
+        self.done.created = session is None
+        remembers = (self._remember, self._stay)
+        self._out = Writing(store, session, self.done, *remembers, only_look=only_look)
+        self._cursor = self._known.root
+        self._keys = Keys()
+        self._following = True
+        self._seqs: dict[str, int] = {}
+        self._at = self.size = 0
+        self._time: int | None = None
+        self._before: int | None = None
+        key, size = self._keys_of_metadata()
+        self._take_note(
+            None, f"metadata#{key}", size, lambda client_id: Describe(self._metadata(), client_id)
+        )
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the source."""
+        self.done.events += 1
+        self._before = self._time
+        try:
+            event = self._timed(self._checked(event))
+            key, size = self._keys.key(event)
+            self.size += size
+        except InvalidMessage as error:
+            # Not even the reason for a refusal can be found without walking the record.
+            self.done.report(event, error.fact)
+            return
+        if f"{SKIPPED}#{key}" in self._known.notes:
+            self._stay(event)
+            return
+        if isinstance(event, Noted | TitleSet):
+            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
+            return
+        if self._following and (known := self._cursor.following.get(key)):
+            self._follow(event, known)
+            return
+        if self._following:
+            self._following = False
+            self._go_to_cursor()
+        match event:
+            case Added():
+                message = self._answering(event, self._message(event.message, key))
+                self._out.wait(event, key, message, size)
+            case Hid():
+                self._hide(event, key, size)
+            case Cleared():
+                self._clear(event, key)
+            case WentBack():
+                self._go_back(event, key)
+
+    def _timed(self, event: Event) -> Event:
+        """The event: what hides, clears or goes back with the time of its record, or of the last.
+
+        So a moment finds the same place in the session as in the source.
+        """
+        match event:
+            case Added(message=message):
+                self._now(message.ts)
+            case Hid(rows=rows):
+                for row in rows:
+                    self._now(row.ts)
+                dated = tuple(_dated(row, self._time) for row in rows)
+                return replace(event, rows=dated)
+            case Noted() | Cleared() | WentBack():
+                self._now(event.ts)
+        return event
+
+    def _now(self, ts: int | None) -> None:
+        self._time = self._time if ts is None else ts
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._out.flush()
+
+    def _follow(self, event: Event, known: ImportedEvent) -> None:
+        """Go on after an event that was imported before."""
+        self._cursor = known
+        self._remember(event, known.end - len(known.again))
+        self._at = known.end
+        for name, seq in known.again:
+            if name is not None:
+                self._seqs[name] = seq
+
+    def finish(self) -> Played:
+        """Write what waits; return what was done."""
+        self._before = self._time
+        if self._following and not any(problem.cuts for problem in self._source.problems):
+            # The source may end earlier than it did: then the session goes back to there.
+            self._go_to_cursor(only_if_moved=True)
+        if self.done.events == 0:
+            self._out.forget()  # no session for a source that holds nothing
+            self.done.created = False
+        self._out.flush()
+        self.done.problems += self._source.problems
+        self.done.problems.sort(key=lambda problem: problem.line or 0)
+        return self.done
+
+    def _opened(self, session_id: str) -> tuple[Session | None, Imported]:
+        """The newest fork that an import has made of the session, or itself."""
+        number, found = 1, None
+        name = session_id
+        while True:
+            try:
+                found = self._store.session(name)
+            except SessionNotFound as error:
+                if type(error) is not SessionNotFound:
+                    raise
+                break
+            number += 1
+            name = f"{session_id}~{number}"
+        if found is None:
+            return None, Imported()
+        # In small pages: a page of large entries takes much memory.
+        return found, Imported.read(chain.from_iterable(found.audit_pages(_PAGE)))
+
+    def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
+        """Make the session what it was right after the last event that the source still has."""
+        moved = self._cursor != self._known.tip
+        if only_if_moved and not moved:
+            return
+        if self._known.foreign is not None:
+            self._leave()
+            moved = False
+        if not moved:
+            return
+        self._out.flush()
+        self.done.rewound = True
+        self.done.controls += 1
+        client_id = self._known.switch(self._cursor)
+        session = self._out.open()
+        to = self._cursor.end
+        item = Rewind(to, trigger="import", client_id=client_id, ts=self._before)
+        session.write_batch([item], expected_seq=session.head_seq())
+
+    def _leave(self) -> None:
+        """Somebody has added entries: refuse, or continue in a fork that has none of them."""
+        session = self._out.open()
+        if self._on_conflict == "refuse":
+            raise SourceDiverged(
+                f"Session {session.id!r} has entries of its own since entry"
+                f" {self._known.foreign}, and {self._source.path} has changed.",
+                session_id=session.id,
+                seq=self._known.foreign,
+            )
+        self.done.forked_from = session.id
+        base, _, number = session.id.rpartition("~")
+        if base != self._source.session_id:
+            base, number = session.id, "1"
+        self.done.session_id = f"{base}~{int(number) + 1}"
+        self._known.foreign = None
+        self._out.session = session.fork(
+            self._cursor.end, session_id=self.done.session_id, ts=self._before
+        )
+        self._known.generation += 1
+        self._known.tip = self._cursor
+
+    def _take_note(
+        self, event: Event | None, key: str, size: int, made: Callable[[str], Item]
+    ) -> None:
+        if key in self._known.notes:
+            return
+        self._out.wait(event, key, made(f"import#0#{key}"), size)
+
+    def _message(self, message: NewMessage, key: str | None) -> NewMessage:
+        """A message as the store takes it."""
+        message_id = storable(message.message_id)
+        client_id = None if key is None else self._known.client_id(key)
+        model = storable(message.model or None)
+        if model is not None and len(model) > MAX_MODEL:
+            model = None
+        return with_fields(message, message_id=message_id, model=model, client_id=client_id)
+
+    def _answering(self, event: Added, message: NewMessage) -> NewMessage:
+        """A message that names the call that it answers, if its id does not."""
+        if event.answers is None:
+            return message
+        self._out.flush()
+        name, number = event.answers
+        seq = self._seqs.get(name)
+        return message if seq is None else with_fields(message, answers=(seq, number))
+
+    def _checked(self, event: Event) -> Event:
+        """The event, or a note in place of messages that the store would refuse."""
+        rows: tuple[NewMessage, ...] = ()
+        if isinstance(event, Hid):
+            rows = event.rows
+        try:
+            for row in rows:
+                reader(row.format).check(row.role, row.content)
+        except InvalidMessage as error:
+            self.done.report(event, error.fact)
+            record = [{"content": row.content, "extra": row.extra} for row in rows]
+            return Noted(getattr(event, "id", None), "refused", record, rows[0].ts, event.line)
+        return event
+
+    def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
+        """Report an event that cannot be played. The note keeps the next import from trying."""
+        if is_problem:
+            self.done.report(event, what)
+        self._stay(event)
+        note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=skipping(key))
+        self._take_note(None, f"{SKIPPED}#{key}", _SMALL, lambda _: note)
+
+    def _stay(self, event: Event) -> None:
+        """Let an event that wrote nothing be where the session is: others may go back to it."""
+        name = getattr(event, "id", None)
+        if name is not None and not isinstance(event, Noted):
+            self._out.flush()
+            self._seqs[name] = self._at
+
+    def _hide(self, event: Hid, key: str, size: int) -> None:
+        rows = [self._message(row, None) for row in event.rows]
+        rows[event.lead] = self._message(event.rows[event.lead], key)
+        self._out.flush()
+        session = self._out.open()
+        head = session.head_seq()
+        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if made is None:
+            # A file may begin with a summary of what another file holds.
+            rows[event.lead] = with_typed_text(rows[event.lead], "")
+            for index, row in enumerate(rows):
+                name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
+                self._out.wait(Added(row.message_id, row), name, self._message(row, name), size)
+            return
+        copies = [
+            copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+            for index, message in enumerate(made.again)
+        ]
+        if made.lost:
+            self.done.report(event, f"{made.lost} messages that it keeps stay hidden")
+        self._control(event, key, made.plan, copies, head)
+
+    def _clear(self, event: Cleared, key: str) -> None:
+        self._out.flush()
+        session = self._out.open()
+        head = session.head_seq()
+        plan = clearing(
+            *(session, event),
+            seqs=self._seqs,
+            head=head,
+            by="import",
+            client_id=self._known.client_id(key),
+            ts=self._time,
+        )
+        if plan is None:
+            self._skip(event, key, "what it cleared is hidden", is_problem=False)
+            return
+        self._control(event, key, plan, [], head)
+
+    def _go_back(self, event: WentBack, key: str) -> None:
+        self._out.flush()
+        to = 0 if event.to is None else self._seqs.get(event.to)
+        if to is None:
+            self._skip(event, key, f"it goes back to {event.to!r}, which is not in the source")
+            return
+        self.done.controls += 1
+        session = self._out.open()
+        named = self._known.client_id(key)
+        item = Rewind(to, trigger="import", client_id=named, ts=self._time)
+        written = session.write_batch([item], expected_seq=session.head_seq())
+        self._remember(event, written[0].seq)
+
+    def _control(
+        self, event: Hid | Cleared, key: str, plan: Plan, copies: list[NewMessage], head: int
+    ) -> None:
+        try:
+            written, *again = self._out.open().write_batch([plan, *copies], expected_seq=head)
+        except (InvalidPlan, InvalidMessage) as error:
+            self._skip(event, key, error.fact)
+            return
+        self.done.controls += len(written.seqs)
+        self.done.messages += len(again)
+        self.done.again += len(again)
+        self._remember(event, written.seqs[-1])
+        for copy, one in zip(copies, again, strict=True):
+            self._at = one.seq
+            if copy.message_id is not None:
+                self._seqs[copy.message_id] = one.seq
+
+    def _remember(self, event: Event, seq: int) -> None:
+        self._at = seq
+        name = getattr(event, "id", None)
+        if name is not None:
+            self._seqs[name] = seq
+        if isinstance(event, Hid):
+            for index, row in enumerate(event.rows):
+                if row.message_id is not None:
+                    self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
+
+    def _metadata(self) -> dict[str, Any]:
+        return {name: value for name, value in self._source.metadata.items() if value is not None}
+
+    def _keys_of_metadata(self) -> tuple[str, int]:
+        return Keys().key(Noted(None, "metadata", self._metadata()))
+
+
+def _dated(row: NewMessage, ts: int | None) -> NewMessage:
+    return row if row.ts is not None else with_fields(row, ts=ts)
