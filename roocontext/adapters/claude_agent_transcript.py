@@ -23,13 +23,8 @@ from roocontext.errors import InvalidMessage
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.imported import storable
 from roocontext.formats.importers.claude_code import Calls, events_of
-from roocontext.formats.importers.claude_code_tree import (
-    TranscriptRow,
-    TranscriptStep,
-    TranscriptTree,
-    TreeUnit,
-    row_of,
-)
+from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
+from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.writing import copy_of
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract

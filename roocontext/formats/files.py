@@ -103,19 +103,15 @@ def read_lines(
     path: Path,
     problems: list[Problem] | None,
     decode: Callable[[bytes], Any] = _decode,
-    *,
-    start: int = 0,
-    first: int = 1,
 ) -> Iterator[SourceLine]:
     """The records of a file in order. What is not JSON is reported with its line's number.
 
     Without `problems`, nothing is reported. `decode` may read a part of a record only. Where it
-    fails, the whole record is read. A part of the file begins at `start`, in the line with the
-    number `first`.
+    fails, the whole record is read.
     """
+    start = 0
     with opened(path) as file:
-        file.seek(start)
-        for number, text in enumerate(file, first):
+        for number, text in enumerate(file, 1):
             end = start + len(text)
             try:
                 record = decode(text)

@@ -311,7 +311,12 @@ class _Player:
             for index, message in enumerate(made.again)
         ]
         if made.lost:
-            self.done.report(event, f"{made.lost} messages that it keeps stay hidden")
+            many = (
+                "1 message that it keeps stays"
+                if made.lost == 1
+                else f"{made.lost} messages that it keeps stay"
+            )
+            self.done.report(event, f"{many} hidden")
         self._control(event, key, made.plan, copies, head)
 
     def _clear(self, event: Cleared, key: str) -> None:

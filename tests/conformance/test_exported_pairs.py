@@ -67,6 +67,35 @@ def test_results_whose_call_has_no_id_answer_it(store, tmp_path, to):
 
 
 @pytest.mark.parametrize("to", FORMATS)
+def test_several_results_in_one_message_answer_calls_without_ids(store, tmp_path, to):
+    chat = store.create()
+    chat.append_many(
+        [
+            gemini("user", {"text": "go"}),
+            gemini("model", asked("f"), asked("g"), asked("f")),
+            gemini(
+                "user",
+                answered("f", "first", id="x-1"),
+                answered("f", "second", id="x-2"),
+                answered("g", "of g", id="x-3"),
+            ),
+        ]
+    )
+    contents = content_of(store, chat, to, tmp_path)
+    assert pairs(contents) == [("f", "first"), ("g", "of g"), ("f", "second")]
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_parts_that_become_text_are_reported(store, tmp_path, to):
+    chat = store.create()
+    code = {"executableCode": {"language": "PYTHON", "code": "1 + 1"}}
+    chat.append_many([gemini("user", {"text": "go"}), gemini("model", code)])
+    contents = content_of(store, chat, to, tmp_path)
+    assert "1 + 1" in json.dumps(contents)
+    assert list(exports.left_out(store, chat, to)) == [(chat.id, 2, "executableCode (as text)")]
+
+
+@pytest.mark.parametrize("to", FORMATS)
 def test_results_name_calls_of_other_formats(store, tmp_path, to):
     chat = store.create()
     use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}

@@ -6,7 +6,8 @@ import pytest
 
 from roocontext import NewMessage
 from roocontext.errors import InvalidOption
-from roocontext.formats import exports
+from roocontext.formats import export, exports
+from roocontext.formats.exporter import Exporter
 from roocontext.reports.html_export import HTML
 
 
@@ -79,6 +80,24 @@ def test_task_folders_are_written_into_a_folder(store, tmp_path, name):
     ]
     assert paths
     assert all((tmp_path / name) in path.parents for path in paths)
+
+
+def test_a_session_is_exported_from_python(store, tmp_path):
+    chat = store.create()
+    chat.append("user", "Hello.")
+    done = export(store, chat, "claude-code", output=tmp_path / "new")
+    (file,) = done.files
+    assert (file.parent, file.stat().st_size, done.left_out) == (tmp_path / "new", done.bytes, ())
+    with pytest.raises(FileExistsError):
+        export(store, chat, "claude-code", output=tmp_path / "new")
+
+
+def test_an_exporter_of_somebody_else(store, tmp_path):
+    chat = store.create()
+    ids = Exporter("ids", lambda sessions: iter([one.id.encode() for one in sessions]))
+    done = export(store, chat, ids, output=tmp_path / "ids.txt")
+    assert (tmp_path / "ids.txt").read_text() == chat.id
+    assert done.bytes == len(chat.id)
 
 
 def test_a_file_is_where_the_output_says(store, tmp_path):

@@ -1,12 +1,11 @@
 """Claude Code's transcripts: ~/.claude/projects/FOLDER/SESSION.jsonl. docs/formats/claude-code.md.
 
-The rows of a file are a tree (`claude_code_tree`) and have an order (`claude_code_walk`); here
-every row becomes an event.
+The rows of a file are a tree, which has an order (`claude_code_tree`); here every row becomes an
+event.
 """
 
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -22,21 +21,15 @@ from roocontext.formats.events import (
     TitleSet,
     WentBack,
 )
-from roocontext.formats.files import iso_ms, non_empty, opened, read_at, read_bytes
+from roocontext.formats.files import SourceLine, iso_ms, non_empty, opened, read_at, read_bytes
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.claude_code_parts import Parts, Whole
-from roocontext.formats.importers.claude_code_releases import Release, release_of
-from roocontext.formats.importers.claude_code_resumed import looks_in_other_files, with_rows_before
-from roocontext.formats.importers.claude_code_tree import (
-    Back,
-    Loose,
+from roocontext.formats.importers.claude_code_rows import (
     TranscriptRow,
     TranscriptRows,
-    TranscriptStep,
     compacted_calls,
-    in_tree_order,
     sent_of,
 )
+from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
 
@@ -62,81 +55,51 @@ def sources(path: Path) -> Iterator[Source]:
     if path.name.startswith(_OWN_AGENTS):
         return
     problems: list[Problem] = []
-    parts = Parts.read(path, problems, of_agent=_is_agent_file(path))
-    if parts is None or (parts.begins_elsewhere and looks_in_other_files(parts.facts)):
-        yield from _whole_sources(path)
-    elif parts.speaks:
-        base, parent = _names(path, parts.facts)
-        facts = {"tool": NAME, "path": str(path), **parts.facts}
-        events = partial(_events, path, parts, problems, release_of(parts.facts), beside=True)
-        yield Source(base, path, facts, events, problems, parent)
-
-
-def _whole_sources(path: Path) -> Iterator[Source]:
-    """The sessions of a file whose rows cannot be read in parts."""
-    problems: list[Problem] = []
-    rows = TranscriptRows.read(path, problems)
-    base, parent = _names(path, rows.facts)
-    release = release_of(rows.facts)
-    shared = {"tool": NAME, "path": str(path)}
-    is_agent_file = _is_agent_file(path)
-    speaking = () if is_agent_file else [row.agent for row in rows.all if row.agent and row.speaks]
-    agents = list(dict.fromkeys(speaking))
-    main = [row for row in rows.all if row.agent not in agents]
-    if not is_agent_file:
-        main = with_rows_before(path, main, rows.facts)
+    found = TranscriptRows.read(path, problems)
+    facts = {"tool": NAME, "path": str(path), **found.facts}
+    name, parent = f"{NAME}:{path.stem}", None
+    agents: list[str] = []
+    if path.name.startswith("agent-"):
+        in_folder = path.parent.name == "subagents"
+        owner = path.parent.parent.name if in_folder else facts["session"]
+        parent = f"{NAME}:{owner or path.parent.name}"
+        name = f"{parent}/{path.stem.removeprefix('agent-')}"
+    else:
+        agents = list(dict.fromkeys(row.agent for row in found.all if row.agent and row.speaks))
+    main = [row for row in found.all if row.agent not in agents]
     if agents or any(row.speaks for row in main):
-        whole = Whole(main, rows.loose)
-        events = partial(_events, path, whole, problems, release, beside=True)
-        yield Source(base, path, {**shared, **rows.facts}, events, problems, parent)
+        events = partial(_events, path, main, found.loose, problems)
+        yield Source(name, path, facts, events, problems, parent)
     for agent in agents:
-        found: list[Problem] = []
-        facts = {**shared, **rows.facts, "agent": agent}
-        of_agent = [row for row in rows.all if row.agent == agent]
-        events = partial(_events, path, Whole(of_agent, Loose()), found, release)
-        yield Source(f"{base}/{agent}", path, facts, events, found, base)
-
-
-def _is_agent_file(path: Path) -> bool:
-    return path.name.startswith("agent-")
-
-
-def _names(path: Path, facts: dict[str, Any]) -> tuple[str, str | None]:
-    """The id of a file's session, and of its parent."""
-    if not _is_agent_file(path):
-        return f"{NAME}:{path.stem}", None
-    owner = path.parent.parent.name if path.parent.name == "subagents" else facts["session"]
-    parent = f"{NAME}:{owner or path.parent.name}"
-    return f"{parent}/{path.stem.removeprefix('agent-')}", parent
+        of_agent = [row for row in found.all if row.agent == agent]
+        problems = []
+        events = partial(_events, path, of_agent, None, problems)
+        yield Source(f"{name}/{agent}", path, {**facts, "agent": agent}, events, problems, name)
 
 
 def _events(
     path: Path,
-    parts: Parts | Whole,
+    rows: list[TranscriptRow],
+    loose: list[SourceLine] | None,
     problems: list[Problem],
-    release: Release,
-    *,
-    beside: bool = False,
 ) -> Iterator[Event]:
-    calls = Calls(parts.cleared)
-    with ExitStack() as files:
-        own = files.enter_context(opened(path, _BUFFER))
-        handles: dict[Path | None, BinaryIO] = {None: own}
-        for step in in_tree_order(parts, path, problems, release):
+    """The events of a session; `loose` are the lines beside the tree of a main one."""
+    calls = Calls()
+    tree = TranscriptTree()
+    tree.build(rows, path, problems)
+    with opened(path, _BUFFER) as file:
+        for step in tree.walk():
             if isinstance(step, Back):
                 yield WentBack(None, step.to)
                 continue
             try:
-                row = step.row
-                if row.path not in handles:
-                    handles[row.path] = files.enter_context(opened(row.path or path))
-                record = read_at(handles[row.path], row.start, row.end)
+                record = read_at(file, step.row.start, step.row.end)
                 yield from events_of(step, record, calls)
             except ValueError as error:
-                problems.append(Problem(step.row.path or path, step.row.line, str(error)))
-        yield from _loose_events(own, parts, path, problems)
-    if beside:
-        yield from _files_beside(path, problems)
+                problems.append(Problem(path, step.row.line, str(error)))
+        if loose is not None:
+            yield from _loose_events(file, loose, {row.uuid for row in rows}, path, problems)
+            yield from _files_beside(path, problems)
 
 
 def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
@@ -155,21 +118,16 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
 
 
 class Calls:
-    """Where the results of calls are, for the prunes that name calls: all, or only the `wanted`."""
+    """Where the results of calls are, for the clearings that name calls."""
 
-    def __init__(self, wanted: set[str] | None = None) -> None:
-        self._wanted = wanted
+    def __init__(self) -> None:
         self.results: dict[str, tuple[str, int]] = {}
 
     def learn(self, uuid: str, content: Any) -> None:
         """Remember the results in a message."""
-        if self._wanted is not None and not self._wanted:
-            return
         for index, block in enumerate(content if isinstance(content, list) else []):
             if isinstance(block, dict) and block.get("type") == "tool_result":
-                call = str(block.get("tool_use_id"))
-                if self._wanted is None or call in self._wanted:
-                    self.results[call] = (uuid, index)
+                self.results[str(block.get("tool_use_id"))] = (uuid, index)
 
 
 def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Iterator[Event]:
@@ -221,11 +179,11 @@ def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleare
 
 
 def _loose_events(
-    file: BinaryIO, parts: Parts | Whole, path: Path, problems: list[Problem]
+    file: BinaryIO, loose: list[SourceLine], uuids: set[str], path: Path, problems: list[Problem]
 ) -> Iterator[Event]:
     """The lines that stand in no chain; the best title among them."""
     titles: dict[str, TitleSet] = {}
-    for row in parts.loose:
+    for row in loose:
         try:
             record = read_at(file, row.start, row.end)
         except ValueError as error:
@@ -239,7 +197,7 @@ def _loose_events(
         title = record.get(name) if is_record and name else None
         if isinstance(title, str) and title.strip():
             # A summary is often that of another session, whose last row it names.
-            if kind == "summary" and str(record.get("leafUuid")) not in parts:
+            if kind == "summary" and str(record.get("leafUuid")) not in uuids:
                 continue
             titles[kind] = TitleSet(title.strip()[:200], row.number)
     for kind in _TITLES:

@@ -4,7 +4,6 @@ What the model sees are the response items; the other lines are the program's ow
 replaces the items so far, and a rollback drops the last turns of the user.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -22,7 +21,6 @@ from roocontext.formats.importers.codex_history import (
     ENVELOPES,
     NOT_SENT,
     CodexHistory,
-    Items,
     Placed,
     compaction_events,
     item_message,
@@ -130,8 +128,6 @@ def _events_of(at: Placed, history: CodexHistory) -> Iterator[Event]:
             message = with_fields(message, extra={"record": rest, **(message.extra or {})})
         yield Added(message.message_id, message, line.number)
         return
-    if kind == "session_meta":
-        history.version = _version(payload.get("cli_version"))
     if kind == "turn_context":
         history.model = _text(payload.get("model"))
     if kind == "compacted":
@@ -166,16 +162,10 @@ def _rolled_back(
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
     yield WentBack(name, None, line, ts)
-    history.items, history.compacted = Items(), len(left)
+    history.items, history.compacted = [], len(left)
     for item in left:
         message = history.again(item)
         yield Added(message.message_id, message, line)
-
-
-def _version(found: Any) -> tuple[int, ...]:
-    """The first two numbers of a release."""
-    numbers = re.findall(r"[0-9]{1,9}", found)[:2] if isinstance(found, str) else []
-    return tuple(map(int, numbers))
 
 
 def _usage(record: Any) -> dict[str, Any] | None:

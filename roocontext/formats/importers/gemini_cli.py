@@ -7,7 +7,6 @@ is before each change that takes something away, and at the end; what was taken 
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -19,8 +18,6 @@ from roocontext.formats.events import Added, Event, Noted, Problem, Source, Titl
 from roocontext.formats.files import is_removed, iso_ms, read_records
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
-from roocontext.formats.numbered_names import NumberedNames
-from roocontext.formats.shelf import Shelf
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
 
@@ -109,13 +106,12 @@ def _facts(path: Path) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Recording:
-    """The list of messages as it is, and as it was played last, by their places on the shelf."""
+    """The list of messages by their ids as it is, and as it was played last."""
 
     is_server: bool
-    shelf: Shelf
-    now: dict[str, int] = field(default_factory=dict)
-    played: list[tuple[str, int, str | None]] = field(default_factory=list)
-    noted: NumberedNames = field(default_factory=NumberedNames)
+    now: dict[str, dict[str, Any]] = field(default_factory=dict)
+    played: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
+    noted: set[str] = field(default_factory=set)
     backs: int = 0
     title: str | None = None
 
@@ -124,10 +120,10 @@ class _Recording:
         match record:
             case {"$rewindTo": str(to)}:
                 yield from self.play()
-                names = list(self.now)
                 # The program clears the list if it does not know the message.
-                gone = names[names.index(to) :] if to in self.now else names
-                self.now = {name: one for name, one in self.now.items() if name not in gone}
+                names = list(self.now)
+                kept = names[: names.index(to)] if to in self.now else []
+                self.now = {name: self.now[name] for name in kept}
             case {"$set": {"messages": list(messages), **rest}}:
                 yield from self.play()
                 self.now = {}
@@ -155,8 +151,8 @@ class _Recording:
     def play(self) -> Iterator[Event]:
         """What makes the list that was played last the list as it is."""
         same = 0
-        for (name, record, _), (new_name, new) in zip(self.played, self.now.items(), strict=False):
-            if name != new_name or not self.shelf.is_same(record, new):
+        for (name, record, _), new in zip(self.played, self.now.items(), strict=False):
+            if (name, record) != new:
                 break
             same += 1
         if any(last is not None for _, _, last in self.played[same:]):
@@ -166,7 +162,7 @@ class _Recording:
         del self.played[same:]
         for name, record in islice(self.now.items(), same, None):
             last = None
-            for event in self._events_of(name, self.shelf.get(record)):
+            for event in self._events_of(name, record):
                 if isinstance(event, Added):
                     last = event.id
                 yield event
@@ -179,7 +175,7 @@ class _Recording:
         if not added:
             mark = json.dumps([name, record], sort_keys=True)
             if mark not in self.noted:
-                self.noted[mark] = 1
+                self.noted.add(mark)
                 yield Noted(name, str(record.get("type")), record, ts)
 
     def _take_all(self, messages: list[Any], line: int | None) -> Iterator[Event]:
@@ -191,11 +187,10 @@ class _Recording:
 
     def _put(self, name: str, record: dict[str, Any], line: int | None) -> Iterator[Event]:
         """A message takes the place of an older version of it, which becomes a note."""
-        before, new = self.now.get(name), self.shelf.put(record)
-        if before is not None and not self.shelf.is_same(before, new):
-            old = self.shelf.get(before)
+        old = self.now.get(name, record)
+        if old != record:
             yield Noted(None, "superseded", old, iso_ms(old.get("timestamp")), line)
-        self.now[name] = new
+        self.now[name] = record
 
     def _learn(self, facts: Mapping[Any, Any]) -> None:
         summary = facts.get("summary")
@@ -207,25 +202,23 @@ class _Recording:
         for change in changes:
             name = change.get("id")
             if isinstance(name, str) and name in self.now:
-                merged = _merged(self.shelf.get(self.now[name]), change)
-                yield from self._put(name, merged, line)
+                yield from self._put(name, _merged(self.now[name], change), line)
         removed = {one for one in _listed(patch, "removeIds") if isinstance(one, str)}
         order = [
             one for one in _listed(patch, "orderIds") if isinstance(one, str) and one in self.now
         ]
         if removed or order:
             yield from self.play()
-            names = [*order, *(name for name in self.now if name not in order)]
+            names = dict.fromkeys([*order, *self.now])
             self.now = {name: self.now[name] for name in names if name not in removed}
 
 
 def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
     problems.clear()
-    with closing(Shelf()) as shelf:
-        recording = _Recording(is_server, shelf)
-        for record, line in read_records(path, problems):
-            yield from recording.apply(record, line)
-        yield from recording.play()
+    recording = _Recording(is_server)
+    for record, line in read_records(path, problems):
+        yield from recording.apply(record, line)
+    yield from recording.play()
     if recording.title:
         yield TitleSet(recording.title)
 

@@ -26,7 +26,6 @@ from roocontext.formats.importer import Importer
 from roocontext.formats.importers.opencode_parts import (
     CLEARED,
     QUESTION,
-    Era,
     OpenCodeTurn,
     second_events,
     turns_of,
@@ -99,16 +98,16 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
     if not sent and (second := read_second(path, info, problems)):
         yield from second_events(second)
     else:
-        yield from _played(info, sent, _era(path, info))
+        yield from _played(info, sent)
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if isinstance(title, str) and title.strip() and not _NO_TITLE.fullmatch(title):
         yield TitleSet(title.strip()[:200])
 
 
-def _played(info: dict[str, Any], sent: list[OpenCodeMessage], era: Era) -> Iterator[Event]:
-    turns = [turns_of(one.info, one.parts, era) for one in sent]
-    summaries = _summaries(sent, era)
+def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event]:
+    turns = [turns_of(one.info, one.parts) for one in sent]
+    summaries = _summaries(sent)
     questions: dict[str, OpenCodeMessage] = {}
     last: dict[str, str | None] = {}
     at: str | None = None
@@ -122,17 +121,14 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage], era: Era) -> Iter
         if not rows:
             yield Noted(name, str(role), one.record, ts)
         if name in summaries:
-            if era is Era.FIRST:
-                yield _hid_first(one, rows, ts)
-            else:
-                yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
+            yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
             at = name
             continue
         for number, row in enumerate(rows):
             extra = {"record": one.record} if number == 0 else None
             yield Added(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
             at = row.id
-    yield from _reverted(info, sent, last, era)
+    yield from _reverted(info, sent, last)
     cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
     if cleared:
         yield Cleared("cleared", cleared, CLEARED)
@@ -143,29 +139,8 @@ def _time(info: dict[str, Any], name: str) -> int | None:
     return whole_ms(time.get(name)) if isinstance(time, dict) else None
 
 
-def _era(path: Path, info: dict[str, Any]) -> Era:
-    """Which rules the program followed that wrote a session last."""
-    if is_database(path):
-        return Era.DATABASE
-    found = re.match(r"v?(\d+)\.(\d+)", str(info.get("version")))
-    if found is None or found.groups() == ("0", "0"):
-        # A build of a developer's own, or none that is known.
-        return Era.FOLDERS if path.is_dir() else Era.DATABASE
-    version = (int(found[1]), int(found[2]))
-    if version < (1, 0):
-        return Era.FIRST
-    return Era.DATABASE if version >= (1, 1) else Era.FOLDERS
-
-
-def _summaries(sent: list[OpenCodeMessage], era: Era) -> dict[str, str]:
+def _summaries(sent: list[OpenCodeMessage]) -> dict[str, str]:
     """The finished summaries, and the messages that asked for them."""
-    if era is Era.FIRST:
-        # Nobody asked for these; the program sends what begins with the newest one.
-        return {
-            str(one.info["id"]): ""
-            for one in sent
-            if one.info.get("summary") is True and turns_of(one.info, one.parts, era)
-        }
     asked = {
         one.info["id"]
         for one in sent
@@ -177,7 +152,7 @@ def _summaries(sent: list[OpenCodeMessage], era: Era) -> dict[str, str]:
         for one in sent
         if one.info.get("summary") is True
         and one.info.get("finish")
-        and (era is Era.FOLDERS or not one.info.get("error"))
+        and not one.info.get("error")
         and str(one.info.get("parentID")) in asked
         and str(one.info.get("parentID")) < str(one.info["id"])
     }
@@ -209,21 +184,13 @@ def _hid(
     )
     first = with_typed_text(first, "")
     extra = {"record": summary.record}
-    # One that failed hides all the same in its era, although it is not sent.
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
     lead = len(answer)
     return Hid(end, (first, *answer), keeps=frozenset(behind), behind=behind, lead=lead)
 
 
-def _hid_first(summary: OpenCodeMessage, rows: list[OpenCodeTurn], ts: int | None) -> Event:
-    """A compaction of the first months: what is sent begins with the summary."""
-    extra = {"record": summary.record}
-    made = [_message(row, summary, ts, extra, is_last=row is rows[-1]) for row in rows]
-    return Hid(str(summary.info["id"]), tuple(made))
-
-
 def _reverted(
-    info: dict[str, Any], sent: list[OpenCodeMessage], last: dict[str, str | None], era: Era
+    info: dict[str, Any], sent: list[OpenCodeMessage], last: dict[str, str | None]
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
     revert = info.get("revert")
@@ -236,7 +203,7 @@ def _reverted(
         one = next(one for one in sent if one.info["id"] == name)
         kept = [found for found in one.parts if str(found.get("id")) < part]
         ts = _time(one.info, "created")
-        for row in turns_of(one.info, kept, era):
+        for row in turns_of(one.info, kept):
             yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
 
 

@@ -4,7 +4,6 @@ import json
 from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from roocontext.formats.events import Added, Event, Hid, Noted
@@ -18,14 +17,6 @@ CLEARED = "[Old tool result content cleared]"
 INSERTIONS = Insertions(tags=("system-reminder",))
 """The program's own texts in the user's."""
 ABORTED = "MessageAbortedError"
-
-
-class Era(Enum):
-    """Whose rules hold: those of the first months, of the folders until 2025, or of today."""
-
-    FIRST = 1
-    FOLDERS = 2
-    DATABASE = 3
 
 
 @dataclass(slots=True)
@@ -42,7 +33,7 @@ class OpenCodeTurn:
     cleared: list[tuple[str, int]] = field(default_factory=list)
 
 
-def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> list[OpenCodeTurn]:
+def turns_of(info: dict[str, Any], parts: list[dict[str, Any]]) -> list[OpenCodeTurn]:
     """What the program sends of a message: each step of a reply, and the results of its calls."""
     name = str(info.get("id"))
     if info.get("role") == "user":
@@ -52,14 +43,13 @@ def turns_of(info: dict[str, Any], parts: list[dict[str, Any]], era: Era) -> lis
         return []
     found: list[OpenCodeTurn] = []
     step, results = _step(name, 0)
-    shown = OpenCodeTurn(f"{name}:attachments", "user")
     for part in parts:
         if part.get("type") == "step-start" and step.content:
             found += [one for one in (step, results) if one.content]
             step, results = _step(name, len(found))
         else:
-            _add(part, step, results, shown, era)
-    return [*found, *(one for one in (step, results, shown) if one.content)]
+            _add(part, step, results)
+    return [*found, *(one for one in (step, results) if one.content)]
 
 
 def _step(name: str, number: int) -> tuple[OpenCodeTurn, OpenCodeTurn]:
@@ -109,20 +99,17 @@ def _file(mime: str, url: str) -> dict[str, Any] | None:
     return {"type": kind, "source": source}
 
 
-def _add(
-    part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn, shown: OpenCodeTurn, era: Era
-) -> None:
+def _add(part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn) -> None:
     match part:
         case {"type": "text", "text": str(text)} if text:
             step.content.append({"type": "text", "text": text})
         case {"type": "reasoning", "text": str(text)} if text:
             step.content.append(_reasoning(text, part.get("metadata")))
         case {"type": "tool", "state": {"status": "completed" | "error"} as state}:
-            _add_call(part, state, step, results, shown if era is not Era.DATABASE else None)
+            _add_call(part, state, step, results)
         case {"type": "tool", "state": {"status": "pending" | "running"} as state}:
-            if era is Era.DATABASE:
-                stopped = {**state, "status": "error", "error": INTERRUPTED}
-                _add_call(part, stopped, step, results, None)
+            stopped = {**state, "status": "error", "error": INTERRUPTED}
+            _add_call(part, stopped, step, results)
 
 
 def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
@@ -133,13 +120,9 @@ def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
 
 
 def _add_call(
-    part: dict[str, Any],
-    state: dict[str, Any],
-    step: OpenCodeTurn,
-    results: OpenCodeTurn,
-    shown: OpenCodeTurn | None,
+    part: dict[str, Any], state: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn
 ) -> None:
-    """A call and its result. Attachments are in the result, or in a message that `shown` is."""
+    """A call, and its result with the attachments."""
     call = str(part.get("callID") or part.get("id"))
     asked = state.get("input")
     step.content.append(
@@ -150,17 +133,13 @@ def _add_call(
             "input": asked if isinstance(asked, dict) else {},
         }
     )
-    output, is_error = _output(state, interrupts=shown is None)
+    output, is_error = _output(state)
     files = state.get("attachments")
     media = [
         block
         for one in (files if isinstance(files, list) else [])
         if isinstance(one, dict) and (block := _asked({"type": "file", **one})) is not None
     ]
-    if media and shown is not None:
-        title = f"Tool {part.get('tool')} returned an attachment:"
-        shown.content += [{"type": "text", "text": title}, *media]
-        media = []
     result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": output}
     if media:
         result["content"] = [{"type": "text", "text": output}, *media]
@@ -172,12 +151,11 @@ def _add_call(
     results.content.append(result)
 
 
-def _output(state: dict[str, Any], *, interrupts: bool) -> tuple[str, bool]:
+def _output(state: dict[str, Any]) -> tuple[str, bool]:
     """What a call has answered, and whether it failed. One that was stopped may have answered."""
     match state:
         case {"status": "error", "metadata": {"interrupted": True, "output": str(output)}}:
-            if interrupts:
-                return output, False
+            return output, False
     is_error = state["status"] == "error"
     found = state.get("error" if is_error else "output")
     return found if isinstance(found, str) else "", is_error
