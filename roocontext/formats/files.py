@@ -9,7 +9,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from errno import EINVAL
 from functools import lru_cache
@@ -99,22 +99,17 @@ class _RepeatedError(Exception):
     """An object has a name twice."""
 
 
-def read_lines(
-    path: Path,
-    problems: list[Problem] | None,
-    decode: Callable[[bytes], Any] = _decode,
-) -> Iterator[SourceLine]:
+def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLine]:
     """The records of a file in order. What is not JSON is reported with its line's number.
 
-    Without `problems`, nothing is reported. `decode` may read a part of a record only. Where it
-    fails, the whole record is read.
+    Without `problems`, nothing is reported.
     """
     start = 0
     with opened(path) as file:
         for number, text in enumerate(file, 1):
             end = start + len(text)
             try:
-                record = decode(text)
+                record = _decode(text)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
                 if text.strip():
                     yield from _records(path, number, text, start, problems)
@@ -166,6 +161,30 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
     else:
         report_repeated(text, path, None, problems)
         yield found, None
+
+
+def read_document(path: Path, problems: list[Problem], *, cuts: bool = False) -> Any:
+    """The value of a JSON document; None if there is no file, or a damaged one: that is reported.
+
+    With `cuts`, what it holds must not be taken for all that there is.
+    """
+    if not path.is_file():
+        return None
+    text = read_bytes(path)
+    try:
+        found = loads(text)
+    except ValueError as error:
+        problem = Problem(path, None, str(error) if text.strip() else "the file is empty", cuts)
+        problems += [] if problem in problems else [problem]
+        return None
+    report_repeated(text, path, None, problems)
+    return found
+
+
+def read_object(path: Path, problems: list[Problem], *, cuts: bool = False) -> dict[str, Any]:
+    """The object that a JSON document holds; an empty one if it holds none."""
+    found = read_document(path, problems, cuts=cuts)
+    return found if isinstance(found, dict) else {}
 
 
 def _begins_with_a_record(text: bytes) -> bool:

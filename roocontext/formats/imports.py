@@ -19,8 +19,8 @@ from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
 from roocontext.formats.imported import storable
 from roocontext.formats.importer import Importer
-from roocontext.formats.player import OnConflict, play
-from roocontext.formats.writing import Played, WouldWriteError, exists
+from roocontext.formats.player import OnConflict, WouldWriteError, play
+from roocontext.formats.writing import Played, exists
 from roocontext.store.store import Store
 
 _ROOM: Final = 64 << 20
@@ -102,7 +102,7 @@ SUBAGENT = "agent-"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class SessionImport:
     """A session that was found, and what became of it. A `failed` one was left as it was.
 
     `again` of the messages are copies: see `Played`. `redacted` messages, here and in other
@@ -133,7 +133,7 @@ class SkippedSource:
     is_problem: bool = False
 
 
-Outcome = Taken | SkippedSource
+Outcome = SessionImport | SkippedSource
 
 
 def import_paths(
@@ -239,12 +239,17 @@ class _Importing:
                 self._copies.append((source, first))
             elif first != path:
                 yield self._compared(source, first)
-            elif (parent := storable(source.parent)) is None or exists(self.store, parent):
+            elif self._may_come_now(source):
                 yield self._import(source)
             else:
                 self._waiting.append(source)
         if empty:
             yield SkippedSource(path, "it holds no messages")
+
+    def _may_come_now(self, source: Source) -> bool:
+        """Whether its parent is there. A dry run creates no session, so none waits for another."""
+        parent = storable(source.parent)
+        return parent is None or self.dry_run or exists(self.store, parent)
 
     def _compared(self, source: Source, first: Path) -> Outcome:
         """A second file with the same session: a tool has moved it, or somebody has copied it."""
@@ -260,7 +265,7 @@ class _Importing:
         why = f"its session {source.session_id} was taken {what}from {first}"
         return SkippedSource(source.path, why, is_problem=other)
 
-    def _import(self, source: Source) -> Taken:
+    def _import(self, source: Source) -> SessionImport:
         tool = str(source.metadata["tool"])
         try:
             if self.dry_run:
@@ -278,13 +283,13 @@ class _Importing:
         else:
             return _taken(done, tool)
         problems = (*source.problems, problem)
-        return Taken(source.session_id, tool, source.path, failed=True, problems=problems)
+        return SessionImport(source.session_id, tool, source.path, failed=True, problems=problems)
 
     def _restore(self, path: Path) -> Iterator[Outcome]:
         for done in jsonl.restore_file(self.store, path, dry_run=self.dry_run):
             problem = done.problem
             found = () if problem is None else (Problem(path, problem.line, _bare(problem, path)),)
-            yield Taken(
+            yield SessionImport(
                 done.session_id,
                 RESTORED,
                 path,
@@ -296,8 +301,8 @@ class _Importing:
             )
 
 
-def _taken(done: Played, tool: str) -> Taken:
-    return Taken(
+def _taken(done: Played, tool: str) -> SessionImport:
+    return SessionImport(
         done.session_id,
         tool,
         done.source.path,
@@ -308,6 +313,7 @@ def _taken(done: Played, tool: str) -> Taken:
         done.created,
         done.rewound,
         done.forked_from,
+        failed=not done.events and bool(done.problems),  # nothing of it could be read
         problems=tuple(done.problems),
     )
 

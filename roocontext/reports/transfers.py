@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from roocontext.errors import InvalidOption
 from roocontext.formats.exporter import Exporter
 from roocontext.formats.exports import EXPORTERS, Export, LeftOut
-from roocontext.formats.imports import SkippedSource, Taken
+from roocontext.formats.imports import SessionImport, SkippedSource
 from roocontext.reports.document import Document, Text
 from roocontext.reports.html_export import HTML
 
@@ -64,12 +64,12 @@ class Exported(Document):
     left_out: list[Text]
 
 
-def imported(found: Iterable[Taken | SkippedSource], *, dry_run: bool) -> Import:
+def imported(found: Iterable[SessionImport | SkippedSource], *, dry_run: bool) -> Import:
     """Sum up an import."""
     sessions: list[ImportedSession] = []
     skipped: list[SkippedFile] = []
     for one in found:
-        if isinstance(one, Taken):
+        if isinstance(one, SessionImport):
             sessions.append(_session(one))
         else:
             skipped.append(SkippedFile(path=str(one.path), why=one.why, is_problem=one.is_problem))
@@ -102,7 +102,7 @@ def in_words(left_out: Iterable[LeftOut]) -> list[str]:
     return [f"{one.session_id} {one.seq}: {one.type}" for one in left_out]
 
 
-def _session(taken: Taken) -> ImportedSession:
+def _session(taken: SessionImport) -> ImportedSession:
     return ImportedSession(
         session_id=taken.session_id,
         tool=taken.tool,
@@ -118,7 +118,7 @@ def _session(taken: Taken) -> ImportedSession:
     )
 
 
-def _status(taken: Taken) -> str:
+def _status(taken: SessionImport) -> str:
     if taken.failed:
         return "failed"
     if taken.created:

@@ -9,7 +9,7 @@ import pytest
 from roocontext import Store
 from roocontext.errors import SourceDiverged
 from roocontext.formats.importers import claude_code
-from roocontext.formats.imports import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 from roocontext.formats.player import play
 from roocontext.formats.writing import Played
 from roocontext.log.forms import Rule
@@ -379,7 +379,7 @@ def test_a_dry_run_writes_nothing(store, file):
     file.user("one")
     file.compact()
     (done,) = import_paths(store, [file.path], dry_run=True)
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.messages, done.controls, store.sessions()) == (1, 1, [])
 
 
@@ -471,7 +471,7 @@ def test_a_hidden_row_that_is_kept_ahead_of_a_summary_is_reported(store, file):
     (done,) = take(store, file.path)
     assert [text for _, text in seen(chat_of(store))] == ["kept", "S2"]
     assert [(one.line, one.what) for one in done.problems] == [
-        (6, "1 message that it keeps stays hidden")
+        (6, "an earlier compaction hides 1 of the messages that it keeps")
     ]
 
 

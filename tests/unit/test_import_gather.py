@@ -17,7 +17,7 @@ from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.importer import IMPORTERS
 from roocontext.formats.importers import claude_code, opencode
-from roocontext.formats.imports import SkippedSource, Taken, import_paths
+from roocontext.formats.imports import SessionImport, SkippedSource, import_paths
 from support.examples import TORTURE
 from support.transcripts import Transcript
 
@@ -67,8 +67,8 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
     assert isinstance(second, SkippedSource)
     assert (second.path.name, second.is_problem) == ("b.jsonl", True)
     assert second.why == f"its shape is unknown ({error.__name__})"
-    assert isinstance(first, Taken)
-    assert isinstance(third, Taken)
+    assert isinstance(first, SessionImport)
+    assert isinstance(third, SessionImport)
 
 
 def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
@@ -82,7 +82,7 @@ def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp
 
     monkeypatch.setattr(claude_code, "events_of", broken)
     (done,) = import_paths(store, [tmp_path])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert done.failed
     assert [one.content for one in store.session(done.session_id).view().messages] == ["one"]
     assert "ZeroDivisionError" in done.problems[0].what
@@ -125,7 +125,7 @@ def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
     export_of(tmp_path / "c.json", "another")
     for _ in range(2):
         first, second, third = import_paths(store, [tmp_path])
-        assert isinstance(first, Taken)
+        assert isinstance(first, SessionImport)
         assert [isinstance(one, SkippedSource) and one.is_problem for one in (second, third)] == [
             *(False, True),
         ]
@@ -142,7 +142,7 @@ def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
     file.write_bytes(whole)
     with Store.open(":memory:") as other:
         (done,) = import_paths(other, [file], dry_run=True)
-        assert isinstance(done, Taken)
+        assert isinstance(done, SessionImport)
         assert (done.messages, done.created, done.problems) == (2, True, ())
         assert other.sessions() == []
         file.write_bytes(b"".join(lines[:2]))
@@ -185,7 +185,7 @@ def test_a_folder_with_very_many_files(store, tmp_path):
     talk(tmp_path / "real.jsonl", "one")
     found = list(import_paths(store, [tmp_path]))
     assert len(found) == count + 1
-    assert [one.path.name for one in found if isinstance(one, Taken)] == ["real.jsonl"]
+    assert [one.path.name for one in found if isinstance(one, SessionImport)] == ["real.jsonl"]
     assert not any(one.is_problem for one in found if isinstance(one, SkippedSource))
 
 
@@ -197,7 +197,7 @@ def test_a_folder_in_the_place_of_a_file(store, tmp_path):
     (tmp_path / "opencode.db").mkdir()
     (tmp_path / "session-x.json").mkdir()
     found = list(import_paths(store, [tmp_path]))
-    assert [one.problems[0].what for one in found if isinstance(one, Taken)] == [
+    assert [one.problems[0].what for one in found if isinstance(one, SessionImport)] == [
         "the file is missing",
     ]
 
@@ -258,7 +258,7 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
     (task / "api_conversation_history.json").write_text('[{"role": "user", "content": "a"}]')
     (task / "history_item.json").write_text(json.dumps({"parentTaskId": "\0"}))
     (done,) = import_paths(store, [tmp_path])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.created, done.failed) == (True, False)
 
 
@@ -323,7 +323,7 @@ def test_links_to_folders_are_followed_once(store, tmp_path):
     for name, target in (("a", "elsewhere"), ("b", "elsewhere"), ("up", "."), ("self", "top")):
         (top / name).symlink_to(tmp_path / target)
     (done,) = import_paths(store, [top])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.session_id, done.path) == ("claude-code:a", top / "a" / "a.jsonl")
 
 

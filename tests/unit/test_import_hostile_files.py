@@ -12,7 +12,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find, jsonl
-from roocontext.formats.imports import Outcome, SkippedSource, Taken, import_paths
+from roocontext.formats.imports import Outcome, SessionImport, SkippedSource, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
@@ -20,11 +20,11 @@ from unit.test_import_gather import somebody_else
 
 
 def taken(found: list[Outcome]) -> list[str]:
-    return [one.session_id for one in found if isinstance(one, Taken)]
+    return [one.session_id for one in found if isinstance(one, SessionImport)]
 
 
 def told(found: list[Outcome]) -> list[str]:
-    problems = [str(p) for one in found if isinstance(one, Taken) for p in one.problems]
+    problems = [str(p) for one in found if isinstance(one, SessionImport) for p in one.problems]
     return problems + [f"{one.path}: {one.why}" for one in found if isinstance(one, SkippedSource)]
 
 
@@ -148,7 +148,7 @@ def test_other_encodings_are_read(tmp_path, made, encoding):
 
     def imported() -> Any:
         with Store.open(":memory:") as store:
-            done = [one for one in import_paths(store, [path]) if isinstance(one, Taken)]
+            done = [one for one in import_paths(store, [path]) if isinstance(one, SessionImport)]
             views = [store.session(one.session_id).view().messages for one in done]
             seen = [[one.content for one in view] for view in views]
             return seen, told([*done])
@@ -213,7 +213,7 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
         *(("it is another program's database", False), ("it is empty", False)),
     ]
     damaged = found["opencode-old.db"]
-    assert isinstance(damaged, Taken)
+    assert isinstance(damaged, SessionImport)
     assert [one.what for one in damaged.problems] == ["file is not a database"]
 
 

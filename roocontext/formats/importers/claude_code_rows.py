@@ -1,10 +1,9 @@
 """The rows of a Claude Code transcript: what is kept in memory of each line.
 
-A line is decoded into the few fields that its place in the tree needs, because the whole record is
-only read when its turn comes. What does not have the usual types is read field by field.
+These are the few fields that its place in the tree needs. The whole record is read again when its
+turn comes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from sys import intern
@@ -77,19 +76,22 @@ class TranscriptRows:
         """Read a file once; of rows with the same uuid the first one counts."""
         found = cls()
         with opened(path) as file:
-            for index, (line, head) in enumerate(_heads(path, problems)):
-                if head is None or not found._take(index, line, head, file):
-                    found.loose.append(line)
+            for index, line in enumerate(read_lines(path, problems)):
+                if not isinstance(line.record, dict):
+                    problems.append(Problem(path, line.number, "the line holds no object"))
+                elif found._take(index, line, file):
+                    continue
+                found.loose.append(line._replace(record=None))
         for row in found.all:
             if row.agent == "?":  # a sub-agent is named by the first row of its chain
                 above = found._by_uuid.get(row.parent or "")
                 row.agent = above.agent if above and above.agent else row.uuid
         return found
 
-    def _take(self, index: int, line: SourceLine, head: "_Head", file: BinaryIO) -> bool:
+    def _take(self, index: int, line: SourceLine, file: BinaryIO) -> bool:
         """Take a line; whether it has a place in the tree, or is a copy of one that has."""
-        self._learn(head)
-        row = _row_of_line(index, line, head)
+        self._learn(line.record)
+        row = row_of(line, index)
         if not row.uuid:
             return False
         if is_removed(row.uuid):
@@ -121,61 +123,14 @@ class TranscriptRows:
         if is_kept and row.uuid not in boundary.kept:
             boundary.kept = [*boundary.kept, row.uuid]
 
-    def _learn(self, head: "_Head") -> None:
+    def _learn(self, record: dict[str, Any]) -> None:
         """Learn the facts from the first lines that have them, the release from the last.
 
         The release that wrote last is the one that would continue the session.
         """
-        if self.facts["branch"] is None:
-            given = (head.session_id, head.cwd, head.git_branch, head.version)
-            for fact, value in zip(_FACTS, given, strict=True):
-                if self.facts[fact] is None and value is not None:
-                    self.facts[fact] = value
-        if head.version is not None:
-            self.facts["version"] = head.version
-
-
-class _Block(msgspec.Struct, gc=False):
-    type: str = ""
-    id: str | None = None
-    tool_use_id: str | None = None
-
-
-class _Message(msgspec.Struct, gc=False):
-    id: str | None = None
-    stop_reason: str | None = None
-    content: str | list[_Block] | None = None
-
-
-class _Head(msgspec.Struct, gc=False, rename="camel"):
-    """The fields of a line that its row needs."""
-
-    type: str = "unknown"
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    logical_parent_uuid: str | None = None
-    source_tool_assistant_uuid: str | None = msgspec.field(
-        default=None, name="sourceToolAssistantUUID"
-    )
-    subtype: str | None = None
-    is_sidechain: bool | None = None
-    agent_id: str | None = None
-    is_api_error_message: bool | None = None
-    is_compact_summary: bool | None = None
-    message: _Message | None = None
-    attachment: dict[str, Any] | None = None
-    rendered: list[Any] | None = None
-    compact_metadata: dict[str, Any] | None = None
-    microcompact_metadata: dict[str, Any] | None = None
-    session_id: str | None = None
-    cwd: str | None = None
-    git_branch: str | None = None
-    version: str | None = None
-    leaf_uuid: str | None = None
-
-
-_decode_head = msgspec.json.Decoder(_Head).decode
-_NAMES = {one.name: one.encode_name for one in msgspec.structs.fields(_Head)}
+        for fact, name_ in _FACTS.items():
+            if self.facts[fact] is None or fact == "version":
+                self.facts[fact] = non_empty(record.get(name_)) or self.facts[fact]
 
 
 def _is_copy(file: BinaryIO, first: TranscriptRow, row: TranscriptRow) -> bool:
@@ -185,82 +140,41 @@ def _is_copy(file: BinaryIO, first: TranscriptRow, row: TranscriptRow) -> bool:
         return False
 
 
-def _heads(path: Path, problems: list[Problem]) -> Iterator[tuple[SourceLine, _Head | None]]:
-    """Each line with the fields of its record; None for a line that holds no object."""
-    for line in read_lines(path, problems, _decode_head):
-        record = line.record
-        if isinstance(record, _Head):
-            yield line, record
-        elif isinstance(record, dict):
-            yield line, _lenient(record)
-        else:
-            problems.append(Problem(path, line.number, "the line holds no object"))
-            yield line, None
-
-
-def _lenient(record: dict[str, Any]) -> _Head:
-    """The fields that have the types that they should have."""
-    head = _Head()
-    for field_, given in _NAMES.items():
-        value = record.get(given)
-        if field_ == "message":
-            head.message = _lenient_message(value) if isinstance(value, dict) else None
-        elif field_ in ("attachment", "compact_metadata", "microcompact_metadata"):
-            setattr(head, field_, value if isinstance(value, dict) else None)
-        elif field_ == "rendered":
-            head.rendered = value if isinstance(value, list) else None
-        elif field_.startswith("is_"):
-            setattr(head, field_, value if isinstance(value, bool) else bool(value) or None)
-        else:
-            setattr(head, field_, non_empty(value))
-    head.type = head.type or "unknown"
-    return head
-
-
-def _lenient_message(message: dict[str, Any]) -> _Message:
-    content = message.get("content")
-    blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
-    kinds = [
-        _Block(str(one.get("type")), non_empty(one.get("id")), non_empty(one.get("tool_use_id")))
-        for one in blocks
-    ]
-    stop = message.get("stop_reason")
-    return _Message(non_empty(message.get("id")), None if stop is None else str(stop), kinds)
-
-
-def row_of(record: Any) -> TranscriptRow:
-    """The row of a record that is in no file."""
-    head = _lenient(record) if isinstance(record, dict) else _Head()
-    return _row_of_line(0, SourceLine(0, record, 0, 0), head)
-
-
-def _row_of_line(index: int, line: SourceLine, head: _Head) -> TranscriptRow:
-    """The row of a line, from the fields of its record."""
-    row = TranscriptRow(index, line.number, line.start, line.end, intern(head.type or "unknown"))
-    row.uuid = head.uuid or ""
+def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
+    """The row of a line. A field that does not have its usual type counts as none."""
+    number, record, start, end = line
+    record = record if isinstance(record, dict) else {}
+    kind = intern(non_empty(record.get("type")) or "unknown")
+    row = TranscriptRow(index, number, start, end, kind, non_empty(record.get("uuid")) or "")
     if not row.uuid:
         return row
-    row.subtype = head.subtype
-    row.parent = head.parent_uuid or None
-    row.source = name(head.source_tool_assistant_uuid)
-    if head.is_sidechain is True:
-        row.agent = head.agent_id or "?"
-    message = head.message
-    if row.type in _SPEAKERS and message is not None and not head.is_api_error_message:
+    row.subtype = non_empty(record.get("subtype"))
+    row.parent = non_empty(record.get("parentUuid"))
+    row.source = name(record.get("sourceToolAssistantUUID"))
+    if record.get("isSidechain") is True:
+        row.agent = non_empty(record.get("agentId")) or "?"
+    message = record.get("message")
+    is_error = bool(record.get("isApiErrorMessage"))
+    if row.type in _SPEAKERS and isinstance(message, dict) and not is_error:
         row.speaks = True
-        row.answer = name(message.id) if row.type == "assistant" else None
-        row.stopped = message.stop_reason is not None
-        row.is_summary = head.is_compact_summary is True
-        if isinstance(message.content, list):
-            _read_blocks(row, message.content)
-    elif head.attachment is not None and row.type == "attachment":
-        row.speaks = sent_of(head.attachment, head.rendered) is not None
+        row.answer = name(message.get("id")) if row.type == "assistant" else None
+        row.stopped = message.get("stop_reason") is not None
+        row.is_summary = record.get("isCompactSummary") is True
+        content = message.get("content")
+        given = content if isinstance(content, list) else []
+        blocks = [one for one in given if isinstance(one, dict)]
+        calls = (name(one.get("id")) for one in blocks if one.get("type") == "tool_use")
+        row.calls = tuple(filter(None, calls))
+        # A result whose call cannot be named is a result all the same.
+        results = (one for one in blocks if one.get("type") == "tool_result")
+        row.results = tuple(name(one.get("tool_use_id")) or "" for one in results)
+    elif row.type == "attachment":
+        row.speaks = sent_of(record.get("attachment"), record.get("rendered")) is not None
     if row.subtype == "compact_boundary":
-        row.parent = row.parent or head.logical_parent_uuid or None
-        row.metadata = head.compact_metadata or {}
-        _read_kept(row, row.metadata)
+        row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
+        _read_kept(row, record.get("compactMetadata"))
     elif row.subtype == "microcompact_boundary":
-        row.metadata = head.microcompact_metadata
+        row.metadata = record.get("microcompactMetadata")
     return row
 
 
@@ -270,16 +184,9 @@ def compacted_calls(metadata: Any) -> list[str]:
     return [*map(str, named)] if isinstance(named, list) else []
 
 
-def _read_blocks(row: TranscriptRow, blocks: list[_Block]) -> None:
-    calls = [name(block.id) for block in blocks if block.type == "tool_use"]
-    row.calls = tuple(filter(None, calls))
-    # A result whose call cannot be named is a result all the same.
-    results = [name(block.tool_use_id) for block in blocks if block.type == "tool_result"]
-    row.results = tuple(one or "" for one in results)
-
-
-def _read_kept(row: TranscriptRow, metadata: dict[str, Any]) -> None:
-    segment, kept = metadata.get("preservedSegment"), metadata.get("preservedMessages")
+def _read_kept(row: TranscriptRow, metadata: Any) -> None:
+    row.metadata = metadata if isinstance(metadata, dict) else {}
+    segment, kept = row.metadata.get("preservedSegment"), row.metadata.get("preservedMessages")
     anchors: list[Any] = []
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
-from roocontext.formats.files import loads, non_empty, read_bytes, report_repeated, whole_ms
+from roocontext.formats.files import non_empty, read_document, whole_ms
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.roo import CLINE, INSERTIONS, extension_places
 from roocontext.formats.typed import typed
@@ -172,15 +172,7 @@ def _usage(metrics: Any) -> dict[str, Any] | None:
 
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     """A document; an older one may be the list of messages itself."""
-    if not path.is_file():
-        return {}
-    text = read_bytes(path)
-    try:
-        found = loads(text)
-    except ValueError as error:
-        problems.append(Problem(path, None, str(error), cuts=True))
-        return {}
-    report_repeated(text, path, None, problems)
+    found = read_document(path, problems, cuts=True)
     if isinstance(found, list):
         return {"messages": found}
     return found if isinstance(found, dict) else {}

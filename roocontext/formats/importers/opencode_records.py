@@ -13,7 +13,15 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from roocontext.formats.events import Problem
-from roocontext.formats.files import SQLITE, is_removed, loads, opened, read_bytes, report_repeated
+from roocontext.formats.files import (
+    NO_FILE,
+    SQLITE,
+    is_removed,
+    loads,
+    opened,
+    read_object,
+    report_repeated,
+)
 
 _SESSIONS = ("session", "session_v2")
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
@@ -147,14 +155,14 @@ def _parts(found: Any) -> list[dict[str, Any]]:
 
 def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
     try:
-        found = loads(text := read_bytes(path))
-    except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        problem = Problem(path, None, what or type(error).__name__, cuts=True)
-        problems += [] if problem in problems else [problem]
-        return {}
-    report_repeated(text, path, None, problems)
-    return found if isinstance(found, dict) else {}
+        if path.is_file():
+            return read_object(path, problems, cuts=True)
+        what = NO_FILE
+    except OSError as error:
+        what = error.strerror or "it cannot be read"
+    problem = Problem(path, None, what, cuts=True)
+    problems += [] if problem in problems else [problem]
+    return {}
 
 
 def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:

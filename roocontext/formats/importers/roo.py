@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
-from roocontext.formats.files import loads, read_bytes, report_repeated, whole_ms
+from roocontext.formats.files import loads, read_bytes, read_document, read_object, whole_ms
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
@@ -67,7 +67,7 @@ def sources(path: Path) -> Iterator[Source]:
     problems: list[Problem] = []
     screen = _screen(folder, problems)
     tool = _tool(folder, screen)
-    item = _object(folder / _FACTS[0], problems) or task_item(folder)
+    item = read_object(folder / _FACTS[0], problems) or task_item(folder)
     parent = item.get("parentTaskId")
     facts = {
         "tool": tool,
@@ -92,19 +92,19 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     rows = _list(folder / API, problems)
     screen = _screen(folder, problems)
     item = task_item(folder)
-    deleted = deleted_range(item or _object(folder / _FACTS[0], []), screen)
-    edits = _document(folder / _FACTS[2], [])
+    deleted = deleted_range(item or read_object(folder / _FACTS[0], []), screen)
+    edits = read_document(folder / _FACTS[2], [])
     sent = {**_without_orphans(rows), **changed_contents(rows, deleted, edits)}
     yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
         at = record.get("ts") if isinstance(record, dict) else None
         yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
     for name in _FACTS:
-        if found := _document(folder / name, problems):
+        if found := read_document(folder / name, problems):
             yield Noted(None, name.removesuffix(".json"), found)
     if item:
         yield Noted(None, "task_history", item)
-    title = _title(_object(folder / _FACTS[0], []) or item, screen)
+    title = _title(read_object(folder / _FACTS[0], []) or item, screen)
     if title:
         yield TitleSet(title)
 
@@ -277,7 +277,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
 
 def _version(folder: Path) -> str | None:
     """The release of Cline that a task was worked on with last."""
-    match _object(folder / _FACTS[1], []):
+    match read_object(folder / _FACTS[1], []):
         case {"environment_history": [*_, {"cline_version": str(version)}]} if version:
             return version
     return None
@@ -311,18 +311,13 @@ def _list(path: Path, problems: list[Problem]) -> list[Any]:
     if not path.is_file():
         problems.append(Problem(path, None, "the file is missing", cuts=True))
         return []
-    text = read_bytes(path)
-    try:
-        found = loads(text)
-    except ValueError as error:
-        what = f"{error}" if text.strip() else "the file is empty"
-        problems.append(Problem(path, None, what, cuts=True))
-        return _beginning(text.decode("utf-8", "replace"))
-    report_repeated(text, path, None, problems)
+    found = read_document(path, problems, cuts=True)
     if isinstance(found, list):
         return found
-    problems.append(Problem(path, None, "it holds no list"))
-    return []
+    if found is not None:
+        problems.append(Problem(path, None, "it holds no list"))
+        return []
+    return _beginning(read_bytes(path).decode("utf-8", "replace"))
 
 
 def _beginning(text: str) -> list[Any]:
@@ -336,24 +331,6 @@ def _beginning(text: str) -> list[Any]:
         except (ValueError, RecursionError):
             break
         found.append(record)
-    return found
-
-
-def _object(path: Path, problems: list[Problem]) -> dict[str, Any]:
-    found = _document(path, problems)
-    return found if isinstance(found, dict) else {}
-
-
-def _document(path: Path, problems: list[Problem]) -> Any:
-    if not path.is_file():
-        return None
-    text = read_bytes(path)
-    try:
-        found = loads(text)
-    except ValueError as error:
-        problems.append(Problem(path, None, str(error)))
-        return None
-    report_repeated(text, path, None, problems)
     return found
 
 
