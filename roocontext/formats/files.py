@@ -163,6 +163,18 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
         yield found, None
 
 
+def listed(folder: Path, problems: list[Problem]) -> list[Path]:
+    """What is in a folder, if there is one. Not by a pattern: that skips what is closed."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        problem = Problem(folder, None, error.strerror or "it cannot be read", cuts=True)
+        problems += [] if problem in problems else [problem]
+        return []
+
+
 def read_document(path: Path, problems: list[Problem], *, cuts: bool = False) -> Any:
     """The value of a JSON document; None if there is no file, or a damaged one: that is reported.
 

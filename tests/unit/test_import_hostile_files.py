@@ -83,6 +83,45 @@ def test_a_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, mo
     ]
 
 
+@pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
+def test_messages_in_a_closed_folder_are_reported(tmp_path, monkeypatch, closed):
+    storage = tmp_path / "storage"
+    for name, record in (
+        ("session/p/ses_1", {"id": "ses_1"}),
+        ("message/ses_1/msg_1", {"id": "msg_1", "role": "user"}),
+        ("part/msg_1/prt_1", {"id": "prt_1", "type": "text", "text": "one"}),
+    ):
+        file = storage / f"{name}.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(record))
+    with Store.open(":memory:") as other:
+        list(import_paths(other, [storage]))  # what is loaded late is loaded now
+    (storage / closed).chmod(0)
+    tmp_path.chmod(0o755)
+    # From inside, because the folders above are root's own.
+    monkeypatch.chdir(tmp_path)
+    for dry_run in (True, False):
+        with Store.open(":memory:") as other, somebody_else():
+            (done,) = import_paths(other, [Path("storage")], dry_run=dry_run)
+        assert [f"{one.path}: {one.what}" for one in done.problems] == [
+            f"storage/{closed}: Permission denied"
+        ]
+    (storage / closed).chmod(0o755)
+
+
+def test_a_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
+    (tmp_path / "top").mkdir()
+    file = tmp_path / "top" / "export.json"
+    file.write_text("{}")
+    file.chmod(0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    list(import_paths(store, [tmp_path / "top"]))
+    with somebody_else():
+        (skipped,) = import_paths(store, [Path("top")])
+    assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
+
+
 def test_a_closed_folder_among_the_places_of_a_tool(monkeypatch):
     for name in ("XDG_CONFIG_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)

@@ -21,7 +21,15 @@ from roocontext.formats.events import (
     TitleSet,
     WentBack,
 )
-from roocontext.formats.files import SourceLine, iso_ms, non_empty, opened, read_at, read_bytes
+from roocontext.formats.files import (
+    SourceLine,
+    iso_ms,
+    listed,
+    non_empty,
+    opened,
+    read_at,
+    read_bytes,
+)
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.claude_code_rows import (
     TranscriptRow,
@@ -107,7 +115,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
 
     The messages hold a preview of such an output, and that is what the tool sends.
     """
-    outputs = sorted((path.with_suffix("") / "tool-results").glob("*"))
+    outputs = listed(path.with_suffix("") / "tool-results", problems)
     for file in (*outputs, path.with_suffix(".meta.json")):
         try:
             if file.is_file():

@@ -17,6 +17,7 @@ from roocontext.formats.files import (
     NO_FILE,
     SQLITE,
     is_removed,
+    listed,
     loads,
     opened,
     read_object,
@@ -51,7 +52,7 @@ def is_candidate(path: Path) -> bool:
         with opened(path) as file:
             return bool(_EXPORT.match(file.read(100)))
     except OSError:
-        return False
+        return True  # so that it is reported
 
 
 def is_database_name(path: Path) -> bool:
@@ -166,24 +167,13 @@ def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for project in _listed(folder / "session", problems):
+    for project in listed(folder / "session", problems):
         is_own = project.name not in ("message", "part")
-        for file in _listed(project, problems) if is_own else ():
-            info = _document(file, problems) if file.suffix == ".json" else {}
+        for file in _documents(project, problems) if is_own else ():
+            info = _document(file, problems)
             if isinstance(info.get("id"), str):
                 # Where ids were removed, the names of the files still say them.
                 yield {**info, "id": file.stem} if is_removed(info["id"]) else info
-
-
-def _listed(folder: Path, problems: list[Problem]) -> list[Path]:
-    """What is in a folder. Not by a pattern: that ends at the first link into a closed folder."""
-    try:
-        return sorted(folder.iterdir())
-    except NotADirectoryError:
-        return []
-    except OSError as error:
-        problems.append(Problem(folder, None, error.strerror or "it cannot be read"))
-        return []
 
 
 def _stored_messages(
@@ -193,13 +183,17 @@ def _stored_messages(
         return
     old = (folder / "session" / "info").is_dir()
     messages = (folder / "session" if old else folder) / "message" / session
-    for file in sorted(messages.glob("*.json")):
+    for file in _documents(messages, problems):
         info = _document(file, problems)
         if not info:
             continue
         inside = folder / "session" / "part" / session if old else folder / "part"
-        parts = [_document(part, problems) for part in sorted((inside / file.stem).glob("*.json"))]
-        yield _sent(info, [part for part in parts if part])
+        files = _documents(inside / file.stem, problems)
+        yield _sent(info, [part for one in files if (part := _document(one, problems))])
+
+
+def _documents(folder: Path, problems: list[Problem]) -> list[Path]:
+    return [file for file in listed(folder, problems) if file.suffix == ".json"]
 
 
 def _is_plain(name: str) -> bool:
