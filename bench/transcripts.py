@@ -18,8 +18,8 @@ from roocontext.formats.importers import claude_code
 from roocontext.formats.player import play
 
 BATCH = 250
-HELD = 200
-"""How many bytes a line may keep in memory: its number in the file, its entry, its digest."""
+HELD = 1_500
+"""How many bytes a line may keep in memory: its place in the tree, its entry, its digest."""
 
 
 def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
@@ -58,7 +58,7 @@ def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
         site,
         "transcript.memory",
         "import a transcript, bytes that each line keeps in memory",
-        f"{HELD:,} bytes: its number in the file, its entry, its digest",
+        f"{HELD:,} bytes: its place in the tree, its entry, its digest",
         Samples([max(held, 1.0)]),
         Samples([float(HELD)]),
         1.0,
