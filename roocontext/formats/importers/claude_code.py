@@ -40,6 +40,7 @@ from roocontext.formats.importers.claude_code_rows import (
 from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import dicts
 
 NAME = "claude-code"
 
@@ -155,13 +156,12 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
     rest = dict(record["message"])
     content = rest.pop("content", None)
     calls.learn(row.uuid, content)
-    model = rest.get("model")
     message = NewMessage(
         "assistant" if row.type == "assistant" else "user",
         content,
         ts=ts,
         message_id=row.uuid,
-        model=model if isinstance(model, str) and model else None,
+        model=non_empty(rest.get("model")),
         usage=rest.get("usage") if step.ends_answer else None,
         extra={"record": {**record, "message": rest}},
     )
@@ -259,8 +259,8 @@ def _typed(text: str) -> str:
 
 def _words(prompt: Any) -> str:
     """The words that were typed while the agent worked."""
-    blocks = prompt if isinstance(prompt, list) else [{"text": prompt}]
-    texts = [one.get("text") for one in blocks if isinstance(one, dict)]
+    blocks = dicts(prompt) if isinstance(prompt, list) else [{"text": prompt}]
+    texts = [one.get("text") for one in blocks]
     return "\n".join(_typed(one) for one in texts if isinstance(one, str))
 
 

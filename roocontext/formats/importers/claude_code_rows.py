@@ -21,6 +21,7 @@ from roocontext.formats.files import (
     read_at,
     read_lines,
 )
+from roocontext.log.readings.blocks import as_dict, dicts
 
 Content: TypeAlias = str | list[Any]
 
@@ -160,9 +161,7 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         row.answer = name(message.get("id")) if row.type == "assistant" else None
         row.stopped = message.get("stop_reason") is not None
         row.is_summary = record.get("isCompactSummary") is True
-        content = message.get("content")
-        given = content if isinstance(content, list) else []
-        blocks = [one for one in given if isinstance(one, dict)]
+        blocks = dicts(message.get("content"))
         calls = (name(one.get("id")) for one in blocks if one.get("type") == "tool_use")
         row.calls = tuple(filter(None, calls))
         # A result whose call cannot be named is a result all the same.
@@ -185,7 +184,7 @@ def compacted_calls(metadata: Any) -> list[str]:
 
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
-    row.metadata = metadata if isinstance(metadata, dict) else {}
+    row.metadata = as_dict(metadata)
     segment, kept = row.metadata.get("preservedSegment"), row.metadata.get("preservedMessages")
     anchors: list[Any] = []
     if isinstance(segment, dict):
@@ -200,12 +199,10 @@ def _read_kept(row: TranscriptRow, metadata: Any) -> None:
 
 def sent_of(attachment: Any, rendered: Any) -> Content | None:
     """The content of the message that is sent; None if it is not the user's, or not known."""
-    kind = attachment.get("type") if isinstance(attachment, dict) else None
+    kind = as_dict(attachment).get("type")
     if kind != _WORDS and kind not in _FILES:
         return None
-    messages = rendered if isinstance(rendered, list) else []
-    given = [one.get("content") for one in messages if isinstance(one, dict)]
-    contents = [one for one in given if _is_content(one)]
+    contents = [one for row in dicts(rendered) if _is_content(one := row.get("content"))]
     if not contents and kind == _WORDS and _is_content(words := attachment.get("prompt")):
         return words if isinstance(words, str) else sorted(words, key=_is_no_text)
     if len(contents) < 2:

@@ -17,6 +17,7 @@ from roocontext.formats.importer import Importer
 from roocontext.formats.importers.roo import CLINE, INSERTIONS, extension_places
 from roocontext.formats.typed import typed
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import as_dict, dicts
 
 _ENDS = ".messages.json"
 _TAGS = re.compile(r"<(user_input|user_command)\b[^>]*>(.*?)</\1>", re.DOTALL)
@@ -32,7 +33,6 @@ def sources(path: Path) -> Iterator[Source]:
     problems: list[Problem] = []
     document = _read(path, problems)
     about = _read(_beside(path, ".json"), problems)
-    origin = document.get("origin")
     session, owner = path.name.removesuffix(_ENDS), path.parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
     facts = {
@@ -40,7 +40,7 @@ def sources(path: Path) -> Iterator[Source]:
         "path": str(path),
         "session": session,
         "folder": non_empty(about.get("cwd")),
-        "version": non_empty(origin.get("version")) if isinstance(origin, dict) else None,
+        "version": non_empty(as_dict(document.get("origin")).get("version")),
     }
     parent = f"{CLINE}:{owner}" if is_child else None
     events = partial(_events, path, problems)
@@ -77,16 +77,14 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     for kind, record in (("session", document), ("manifest", about), ("compaction", compaction)):
         if record:
             yield Noted(None, kind, record)
-    metadata = about.get("metadata")
-    title = non_empty(metadata.get("title")) if isinstance(metadata, dict) else None
+    title = non_empty(_metadata(about).get("title"))
     if title and title.strip():
         yield TitleSet(title.strip()[:200])
 
 
 def _compacted(compaction: dict[str, Any]) -> Iterator[Event]:
     """The messages that are sent in place of those before."""
-    given = compaction.get("messages")
-    rows = [row for row in given if _is_message(row)] if isinstance(given, list) else []
+    rows = list(filter(_is_message, dicts(compaction.get("messages"))))
     names = [f"compacted:{row.get('id') or number}" for number, row in enumerate(rows)]
     made = [_message(row, name) for row, name in zip(rows, names, strict=True)]
     leads = [
@@ -111,19 +109,18 @@ def _is_sent(row: Any) -> bool:
 
 
 def _metadata(row: dict[str, Any]) -> dict[str, Any]:
-    found = row.get("metadata")
-    return found if isinstance(found, dict) else {}
+    return as_dict(row.get("metadata"))
 
 
 def _message(row: dict[str, Any], name: str) -> NewMessage:
-    info, content = row.get("modelInfo"), _content(row)
+    content = _content(row)
     kept = row if content != row.get("content") else {**row, "content": None}
     message = NewMessage(
         row["role"],
         content,
         ts=whole_ms(row.get("ts")),
         message_id=name,
-        model=non_empty(info.get("id")) if isinstance(info, dict) else None,
+        model=non_empty(as_dict(row.get("modelInfo")).get("id")),
         usage=_usage(row.get("metrics")),
         extra={
             "record": {key: one for key, one in kept.items() if key != "role" and one is not None}
@@ -175,7 +172,7 @@ def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     found = read_document(path, problems, cuts=True)
     if isinstance(found, list):
         return {"messages": found}
-    return found if isinstance(found, dict) else {}
+    return as_dict(found)
 
 
 IMPORTER: Final = Importer(

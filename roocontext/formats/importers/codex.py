@@ -28,6 +28,7 @@ from roocontext.formats.importers.codex_history import (
     read_threads,
     text_item,
 )
+from roocontext.log.readings.blocks import as_dict
 
 NAME = "codex"
 
@@ -63,13 +64,11 @@ def _facts(path: Path) -> dict[str, Any]:
     for number, line in enumerate(read_lines(path, None)):
         kind, payload = opened_line(line.record)
         if kind == "session_meta":
-            git = payload.get("git")
-            branch = git.get("branch") if isinstance(git, dict) else None
             return {
                 "session": named(payload.get("id")),
                 "folder": _text(payload.get("cwd")),
                 "version": _text(payload.get("cli_version")),
-                "branch": _text(branch),
+                "branch": _text(as_dict(payload.get("git")).get("branch")),
                 "parent": _parent(payload.get("source")),
                 "forked_from": named(payload.get("forked_from_id")),
             }
@@ -120,7 +119,7 @@ def _released(history: CodexHistory) -> Iterator[Event]:
 def _events_of(at: Placed, history: CodexHistory) -> Iterator[Event]:
     line, record = at.line, at.line.record
     kind, payload = opened_line(record)
-    ts = iso_ms(record.get("timestamp")) if isinstance(record, dict) else None
+    ts = iso_ms(as_dict(record).get("timestamp"))
     if kind == "response_item" and payload.get("type") not in NOT_SENT:
         message = history.add(payload, at, ts)
         if payload is not record:

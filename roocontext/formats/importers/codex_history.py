@@ -19,6 +19,7 @@ from roocontext.formats.files import SourceLine, opened, read_at, read_lines
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
+from roocontext.log.readings.blocks import as_dict, dicts
 
 FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
@@ -78,7 +79,7 @@ def read_threads(
     """The lines of a rollout in their order, after those of its base; `end` is not read."""
     is_begun = False
     for line in read_lines(path, problems):
-        record = line.record if isinstance(line.record, dict) else {}
+        record = as_dict(line.record)
         ordinal = record.get("ordinal")
         if end is not None and type(ordinal) is int and ordinal >= end:
             return
@@ -329,8 +330,7 @@ def _keep_turns(turns: list[Item], history: CodexHistory) -> list[str]:
 
 def _text_of_content(content: Any) -> str:
     """What a compaction takes for the text of a user's message."""
-    parts = content if isinstance(content, list) else []
-    parts = [part for part in parts if isinstance(part, dict)]
+    parts = dicts(content)
     is_image = [part.get("type") == "input_image" for part in parts]
     return "".join(
         text

@@ -15,11 +15,12 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from roocontext.formats.events import Added, Event, Noted, Problem, Source, TitleSet, WentBack
-from roocontext.formats.files import is_removed, iso_ms, read_records
+from roocontext.formats.files import is_removed, iso_ms, non_empty, read_records
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import dicts
 
 NAME = "gemini-cli"
 FORMAT = "gemini"
@@ -198,8 +199,7 @@ class _Recording:
             self.title = summary.strip()[:200]
 
     def _patch(self, patch: dict[str, Any], line: int | None) -> Iterator[Event]:
-        changes = [patch, *(one for one in _listed(patch, "updates") if isinstance(one, dict))]
-        for change in changes:
+        for change in (patch, *dicts(patch.get("updates"))):
             name = change.get("id")
             if isinstance(name, str) and name in self.now:
                 yield from self._put(name, _merged(self.now[name], change), line)
@@ -237,7 +237,7 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         return [Added(name, typed(message, INSERTIONS.typed))]
     if record.get("type") != "gemini":
         return []
-    calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
+    calls = dicts(record.get("toolCalls"))
     is_whole = any("functionCall" in part or part.get("thought") for part in parts)
     if not is_whole:
         parts = [part for part in parts if not _is_blank(part)]
@@ -271,14 +271,13 @@ def _is_blank(part: dict[str, Any]) -> bool:
 def _message(
     role: str, parts: list[dict[str, Any]], name: str, ts: int | None, rest: Any = None
 ) -> NewMessage:
-    model = (rest or {}).get("model")
     return NewMessage(
         role,
         {"role": role, "parts": parts},
         FORMAT,
         ts=ts,
         message_id=name,
-        model=model if isinstance(model, str) and model else None,
+        model=non_empty((rest or {}).get("model")),
         usage=_usage((rest or {}).get("tokens")),
         extra=None if rest is None else {"record": rest},
     )
@@ -291,12 +290,11 @@ def _parts(content: Any) -> list[dict[str, Any]]:
 
 
 def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
-    found = [one for one in _listed(record, "thoughts") if isinstance(one, dict)]
     return [
         {"text": f"**{one['subject']}** {one.get('description', '')}", "thought": True}
         if one.get("subject")
         else {"text": str(one.get("description", "")), "thought": True}
-        for one in found
+        for one in dicts(record.get("thoughts"))
     ]
 
 
@@ -317,11 +315,9 @@ def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     merged = {**record, **({"content": change["content"]} if "content" in change else {})}
-    changed = {
-        str(one.get("id")): one for one in _listed(change, "toolCalls") if isinstance(one, dict)
-    }
+    changed = {str(one.get("id")): one for one in dicts(change.get("toolCalls"))}
     if changed:
-        calls = [one for one in _listed(record, "toolCalls") if isinstance(one, dict)]
+        calls = dicts(record.get("toolCalls"))
         known = {str(one.get("id")) for one in calls}
         merged["toolCalls"] = [
             *({**one, **changed.get(str(one.get("id")), {})} for one in calls),
@@ -421,10 +417,9 @@ class _Calls:
 
     def answered_by(self, name: str, content: dict[str, Any]) -> tuple[str, int] | None:
         """The message and the number of the call that a content with one result answers."""
-        parts = content.get("parts")
-        parts = parts if isinstance(parts, list) else []
-        called = [one["functionCall"] for one in parts if _holds(one, "functionCall")]
-        answers = [one["functionResponse"] for one in parts if _holds(one, "functionResponse")]
+        parts = dicts(content.get("parts"))
+        called = dicts([one.get("functionCall") for one in parts])
+        answers = dicts([one.get("functionResponse") for one in parts])
         self._waiting += [
             (str(call.get("name")), name, number)
             for number, call in enumerate(called)
@@ -437,10 +432,6 @@ class _Calls:
                 self._waiting.remove(one)
                 found = one[1:]
         return found if len(answers) == 1 else None
-
-
-def _holds(part: Any, kind: str) -> bool:
-    return isinstance(part, dict) and isinstance(part.get(kind), dict)
 
 
 def prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:

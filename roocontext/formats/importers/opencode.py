@@ -21,7 +21,7 @@ from roocontext.formats.events import (
     WentBack,
 )
 from roocontext.formats.files import name as named
-from roocontext.formats.files import whole_ms
+from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.opencode_parts import (
     CLEARED,
@@ -41,6 +41,7 @@ from roocontext.formats.importers.opencode_records import (
 )
 from roocontext.formats.typed import with_typed_text
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import as_dict, text
 
 NAME = "opencode"
 
@@ -135,8 +136,7 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event
 
 
 def _time(info: dict[str, Any], name: str) -> int | None:
-    time = info.get("time")
-    return whole_ms(time.get(name)) if isinstance(time, dict) else None
+    return whole_ms(as_dict(info.get("time")).get(name))
 
 
 def _summaries(sent: list[OpenCodeMessage]) -> dict[str, str]:
@@ -178,7 +178,7 @@ def _hid(
     )
     first = NewMessage(
         "user",
-        [{"type": "text", "text": QUESTION}],
+        [text(QUESTION)],
         message_id=str(asked.info["id"]),
         extra={"record": asked.record},
     )
@@ -193,12 +193,11 @@ def _reverted(
     info: dict[str, Any], sent: list[OpenCodeMessage], last: dict[str, str | None]
 ) -> Iterator[Event]:
     """A session that continues after a revert continues before its message, or before its part."""
-    revert = info.get("revert")
-    name = revert.get("messageID") if isinstance(revert, dict) else None
+    revert = as_dict(info.get("revert"))
+    name, part = revert.get("messageID"), revert.get("partID")
     if not isinstance(name, str) or name not in last:
         return
     yield WentBack("reverted", last[name])
-    part = revert.get("partID") if isinstance(revert, dict) else None
     if isinstance(part, str):
         one = next(one for one in sent if one.info["id"] == name)
         kept = [found for found in one.parts if str(found.get("id")) < part]
@@ -210,13 +209,12 @@ def _reverted(
 def _message(
     row: OpenCodeTurn, one: OpenCodeMessage, ts: int | None, extra: Any, *, is_last: bool
 ) -> NewMessage:
-    model = one.info.get("modelID") if row.role == "assistant" else None
     message = NewMessage(
         row.role,
         row.content,
         ts=ts,
         message_id=row.id,
-        model=model if isinstance(model, str) and model else None,
+        model=non_empty(one.info.get("modelID")) if row.role == "assistant" else None,
         usage=_usage(one.info) if is_last else None,
         extra=extra,
     )
@@ -232,11 +230,10 @@ def _last_reply(rows: list[OpenCodeTurn]) -> OpenCodeTurn | None:
 
 def _usage(info: dict[str, Any]) -> dict[str, Any] | None:
     """The tokens of a message, in Anthropic's names: those of the cache are counted apart."""
-    tokens = info.get("tokens")
-    if not isinstance(tokens, dict) or not any(tokens.get(one) for one in ("input", "output")):
+    tokens = as_dict(info.get("tokens"))
+    if not (tokens.get("input") or tokens.get("output")):
         return None
-    cache = tokens.get("cache")
-    cached = cache if isinstance(cache, dict) else {}
+    cached = as_dict(tokens.get("cache"))
     return {
         "input_tokens": tokens.get("input"),
         "output_tokens": tokens.get("output"),

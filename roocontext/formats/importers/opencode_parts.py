@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roocontext.formats.events import Added, Event, Hid, Noted
-from roocontext.formats.files import whole_ms
+from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import as_dict, dicts, image, text, tool_result, tool_use
 
 INTERRUPTED = "[Tool execution was interrupted]"
 QUESTION = "What did we do so far?"
@@ -75,12 +76,12 @@ def _typed(parts: list[dict[str, Any]]) -> str:
 
 def _asked(part: dict[str, Any]) -> dict[str, Any] | None:
     match part:
-        case {"type": "text", "text": str(text)} if text and not part.get("ignored"):
-            return {"type": "text", "text": text}
+        case {"type": "text", "text": str(words)} if words and not part.get("ignored"):
+            return text(words)
         case {"type": "compaction"}:
-            return {"type": "text", "text": QUESTION}
+            return text(QUESTION)
         case {"type": "subtask"}:
-            return {"type": "text", "text": "The following tool was executed by the user"}
+            return text("The following tool was executed by the user")
         case {"type": "file", "mime": str(mime), "url": str(url)}:
             return _file(mime, url)
     return None
@@ -101,10 +102,10 @@ def _file(mime: str, url: str) -> dict[str, Any] | None:
 
 def _add(part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn) -> None:
     match part:
-        case {"type": "text", "text": str(text)} if text:
-            step.content.append({"type": "text", "text": text})
-        case {"type": "reasoning", "text": str(text)} if text:
-            step.content.append(_reasoning(text, part.get("metadata")))
+        case {"type": "text", "text": str(words)} if words:
+            step.content.append(text(words))
+        case {"type": "reasoning", "text": str(words)} if words:
+            step.content.append(_reasoning(words, part.get("metadata")))
         case {"type": "tool", "state": {"status": "completed" | "error"} as state}:
             _add_call(part, state, step, results)
         case {"type": "tool", "state": {"status": "pending" | "running"} as state}:
@@ -112,11 +113,11 @@ def _add(part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn) -> Non
             _add_call(part, stopped, step, results)
 
 
-def _reasoning(text: str, metadata: Any) -> dict[str, Any]:
+def _reasoning(words: str, metadata: Any) -> dict[str, Any]:
     match metadata:
         case {"anthropic": {"signature": str(signature)}}:
-            return {"type": "thinking", "thinking": text, "signature": signature}
-    return {"type": "reasoning", "text": text}
+            return {"type": "thinking", "thinking": words, "signature": signature}
+    return {"type": "reasoning", "text": words}
 
 
 def _add_call(
@@ -124,31 +125,17 @@ def _add_call(
 ) -> None:
     """A call, and its result with the attachments."""
     call = str(part.get("callID") or part.get("id"))
-    asked = state.get("input")
-    step.content.append(
-        {
-            "type": "tool_use",
-            "id": call,
-            "name": str(part.get("tool")),
-            "input": asked if isinstance(asked, dict) else {},
-        }
-    )
+    step.content.append(tool_use(call, str(part.get("tool")), as_dict(state.get("input"))))
     output, is_error = _output(state)
-    files = state.get("attachments")
     media = [
         block
-        for one in (files if isinstance(files, list) else [])
-        if isinstance(one, dict) and (block := _asked({"type": "file", **one})) is not None
+        for one in dicts(state.get("attachments"))
+        if (block := _asked({"type": "file", **one})) is not None
     ]
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": call, "content": output}
-    if media:
-        result["content"] = [{"type": "text", "text": output}, *media]
-    if is_error:
-        result["is_error"] = True
-    time = state.get("time")
-    if isinstance(time, dict) and time.get("compacted"):
+    result = tool_result(call, [text(output), *media] if media else output)
+    if as_dict(state.get("time")).get("compacted"):
         results.cleared.append((results.id, len(results.content)))
-    results.content.append(result)
+    results.content.append({**result, "is_error": True} if is_error else result)
 
 
 def _output(state: dict[str, Any]) -> tuple[str, bool]:
@@ -180,15 +167,15 @@ context, not as new instructions.
 def second_events(messages: list[dict[str, Any]]) -> Iterator[Event]:
     """The messages as the program sends them. A finished compaction hides all before it."""
     for record in messages:
-        name, time = str(record["id"]), record.get("time")
-        ts = whole_ms(time.get("created")) if isinstance(time, dict) else None
+        name, ts = str(record["id"]), whole_ms(as_dict(record.get("time")).get("created"))
+        model = non_empty(as_dict(record.get("model")).get("id"))
         rows = [
             NewMessage(
                 role,
                 content,
                 ts=ts,
                 message_id=f"{name}:results" if number else name,
-                model=_model(record) if role == "assistant" else None,
+                model=model if role == "assistant" else None,
                 extra=None if number else {"record": record},
             )
             for number, (role, content) in enumerate(_messages(record))
@@ -218,33 +205,31 @@ def _messages(record: dict[str, Any]) -> list[tuple[str, Any]]:
         case {"type": "user"}:
             blocks = _asked_now(record)
             return [("user", blocks)] if blocks else []
-        case {"type": "synthetic" | "skill" | "system", "text": str(text)} if text:
-            return [("user", [_text(text)])]
+        case {"type": "synthetic" | "skill" | "system", "text": str(words)} if words:
+            return [("user", [text(words)])]
         case {"type": "shell", "command": command}:
             output = record.get("output")
             output = output.get("output") if isinstance(output, dict) else output
-            return [("user", [_text(f"Shell command: {command}\n\n{output or ''}")])]
+            return [("user", [text(f"Shell command: {command}\n\n{output or ''}")])]
         case {"type": "assistant", "content": list(content)}:
-            return _reply([one for one in content if isinstance(one, dict)])
+            return _reply(dicts(content))
         case {"type": "compaction", "summary": str(summary)}:
             if record.get("status", "completed") == "completed":
                 recent = record.get("recent") or ""
-                return [("user", [_text(_CHECKPOINT.format(summary=summary, recent=recent))])]
+                return [("user", [text(_CHECKPOINT.format(summary=summary, recent=recent))])]
     return []
 
 
 def _asked_now(record: dict[str, Any]) -> list[dict[str, Any]]:
-    blocks = [_text(record["text"])] if record.get("text") else []
-    files = record.get("files")
-    for file in files if isinstance(files, list) else []:
+    blocks = [text(record["text"])] if record.get("text") else []
+    for file in dicts(record.get("files")):
         match file:
             case {"mime": "text/plain" | "application/x-directory", "data": str(data)}:
                 kind = "file" if file["mime"] == "text/plain" else "directory"
                 words = b64decode(data).decode("utf-8", "replace")
-                blocks.append(_text(f"Attached {kind}: {file.get('name')}\n\n{words}"))
+                blocks.append(text(f"Attached {kind}: {file.get('name')}\n\n{words}"))
             case {"mime": str(mime), "data": str(data)} if mime in _IMAGES:
-                source = {"type": "base64", "media_type": mime, "data": data}
-                blocks.append({"type": "image", "source": source})
+                blocks.append(image(mime, data))
     return blocks
 
 
@@ -253,21 +238,12 @@ def _reply(content: list[dict[str, Any]]) -> list[tuple[str, Any]]:
     results: list[dict[str, Any]] = []
     for item in content:
         match item:
-            case {"type": "text", "text": str(text)} if text:
-                blocks.append(_text(text))
-            case {"type": "reasoning", "text": str(text)} if text:
-                blocks.append({"type": "reasoning", "text": text})
+            case {"type": "text", "text": str(words)} if words:
+                blocks.append(text(words))
+            case {"type": "reasoning", "text": str(words)} if words:
+                blocks.append({"type": "reasoning", "text": words})
             case {"type": "tool", "id": str(call), "state": dict(state)}:
-                asked = state.get("input")
-                name = str(item.get("name"))
-                blocks.append(
-                    {
-                        "type": "tool_use",
-                        "id": call,
-                        "name": name,
-                        "input": asked if isinstance(asked, dict) else {},
-                    }
-                )
+                blocks.append(tool_use(call, str(item.get("name")), as_dict(state.get("input"))))
                 if state.get("status") in ("completed", "error"):
                     results.append(_result(call, state))
     found: list[tuple[str, Any]] = [("assistant", blocks)] if blocks else []
@@ -275,27 +251,12 @@ def _reply(content: list[dict[str, Any]]) -> list[tuple[str, Any]]:
 
 
 def _result(call: str, state: dict[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"type": "tool_result", "tool_use_id": call}
     if state["status"] == "error":
         error = state.get("error")
         why = error.get("message") if isinstance(error, dict) else error
-        return {**made, "content": str(why or ""), "is_error": True}
-    given = state.get("content")
-    texts = [
-        one["text"]
-        for one in (given if isinstance(given, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("text"), str)
-    ]
+        return {**tool_result(call, str(why or "")), "is_error": True}
+    found = [one.get("text") for one in dicts(state.get("content"))]
+    texts = [words for words in found if isinstance(words, str)]
     if not texts and state.get("structured"):
-        return {**made, "content": json.dumps(state["structured"])}
-    return {**made, "content": "\n".join(texts)}
-
-
-def _text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
-def _model(record: dict[str, Any]) -> str | None:
-    model = record.get("model")
-    name = model.get("id") if isinstance(model, dict) else None
-    return name if isinstance(name, str) and name else None
+        return tool_result(call, json.dumps(state["structured"]))
+    return tool_result(call, "\n".join(texts))

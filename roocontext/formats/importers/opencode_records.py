@@ -23,6 +23,7 @@ from roocontext.formats.files import (
     read_object,
     report_repeated,
 )
+from roocontext.log.readings.blocks import as_dict, dicts
 
 _SESSIONS = ("session", "session_v2")
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
@@ -85,7 +86,7 @@ def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
     if is_database(path):
         return list(_database_sessions(path, problems))
     info = _document(path, problems).get("info")
-    return [info] if isinstance(info, dict) else [{}]
+    return [as_dict(info)]
 
 
 def read_tool_messages(
@@ -144,14 +145,10 @@ def _sent(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessage:
 def _exported(path: Path, messages: Any, problems: list[Problem]) -> Iterator[OpenCodeMessage]:
     for number, record in enumerate(messages if isinstance(messages, list) else [], 1):
         if isinstance(record, dict) and isinstance(record.get("info"), dict):
-            sent = _sent(record["info"], _parts(record.get("parts")))
+            sent = _sent(record["info"], dicts(record.get("parts")))
             yield sent if sent.parts else sent._replace(record=record)
         else:
             problems.append(Problem(path, None, f"message {number} of the list is none"))
-
-
-def _parts(found: Any) -> list[dict[str, Any]]:
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
@@ -304,13 +301,13 @@ def is_first(info: dict[str, Any]) -> bool:
 
 def modern(info: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record and the parts as the later generations write them."""
-    metadata = _object(info.get("metadata"))
-    reply, tools = _object(metadata.get("assistant")), _object(metadata.get("tool"))
-    made = {"id": info.get("id"), "role": info.get("role"), "time": _object(metadata.get("time"))}
+    metadata = as_dict(info.get("metadata"))
+    reply, tools = as_dict(metadata.get("assistant")), as_dict(metadata.get("tool"))
+    made = {"id": info.get("id"), "role": info.get("role"), "time": as_dict(metadata.get("time"))}
     made |= {name: reply[name] for name in ("modelID", "tokens", "summary") if name in reply}
     if metadata.get("error"):
         made["error"] = metadata["error"]
-    parts = [_part(one, tools) for one in info["parts"] if isinstance(one, dict)]
+    parts = [_part(one, tools) for one in dicts(info["parts"])]
     return made, [{"id": f"{number:06}", **part} for number, part in enumerate(parts)]
 
 
@@ -322,7 +319,7 @@ def _part(part: dict[str, Any], tools: dict[str, Any]) -> dict[str, Any]:
                 "type": "tool",
                 "callID": call,
                 "tool": called.get("toolName"),
-                "state": _state(called, _object(tools.get(call))),
+                "state": _state(called, as_dict(tools.get(call))),
             }
         case {"type": "file", "mediaType": str(mime)}:
             return {**part, "mime": mime}
@@ -335,7 +332,3 @@ def _state(called: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
         time = metadata.get("time")
         return {**asked, "status": "completed", "output": called.get("result"), "time": time}
     return {**asked, "status": "running" if called.get("state") == "call" else "pending"}
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -5,6 +5,7 @@ marker comes right behind the last message that it hides.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import lru_cache, partial
@@ -12,10 +13,18 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
-from roocontext.formats.files import loads, read_bytes, read_document, read_object, whole_ms
+from roocontext.formats.files import (
+    loads,
+    non_empty,
+    read_bytes,
+    read_document,
+    read_object,
+    whole_ms,
+)
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import as_dict, dicts
 
 ROO, CLINE = "roo-code", "cline"
 DeletedRange: TypeAlias = tuple[int, int]
@@ -97,7 +106,7 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     sent = {**_without_orphans(rows), **changed_contents(rows, deleted, edits)}
     yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
-        at = record.get("ts") if isinstance(record, dict) else None
+        at = as_dict(record).get("ts")
         yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
     for name in _FACTS:
         if found := read_document(folder / name, problems):
@@ -116,8 +125,7 @@ def _history(
 
     `sent` has the contents of the messages that the tool changes when it sends them.
     """
-    names = _Names()
-    ids = [names.name(row) for row in rows]
+    ids = list(_named(rows))
     hidden = _hidden_by(rows, ids)
     at: str | None = None
     before: list[str | None] = []
@@ -181,9 +189,7 @@ def _is_last_word(row: Any) -> bool:
 
 
 def _blocks(row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    content = row.get("content")
-    blocks = content if isinstance(content, list) else []
-    return [one for one in blocks if isinstance(one, dict) and one.get("type") == kind]
+    return [one for one in dicts(row.get("content")) if one.get("type") == kind]
 
 
 def _instead(
@@ -200,7 +206,7 @@ def _hidden_by(rows: list[Any], ids: list[str]) -> dict[str, tuple[int, frozense
     found: dict[str, tuple[int, frozenset[str]]] = {}
     for index, row in enumerate(rows):
         for tag in ("condenseParent", "truncationParent"):
-            parent = row.get(tag) if isinstance(row, dict) else None
+            parent = as_dict(row).get(tag)
             if isinstance(parent, str) and parent:
                 found[parent] = (index, found.get(parent, (0, frozenset[str]()))[1] | {ids[index]})
     return found
@@ -235,18 +241,14 @@ def _hider_id(row: Any) -> str | None:
     return None
 
 
-class _Names:
+def _named(rows: list[Any]) -> Iterator[str]:
     """Rows have no ids: their times serve, numbered where they recur."""
-
-    def __init__(self) -> None:
-        self._seen: dict[str, int] = {}
-
-    def name(self, row: Any) -> str:
-        """The name of the next row."""
-        ts = row.get("ts") if isinstance(row, dict) else None
+    seen: Counter[str] = Counter()
+    for row in rows:
+        ts = as_dict(row).get("ts")
         mark = "-" if ts is None else str(ts)
-        number = self._seen[mark] = self._seen.get(mark, 0) + 1
-        return f"{mark}:{number}"
+        seen[mark] += 1
+        yield f"{mark}:{seen[mark]}"
 
 
 def _said(row: dict[str, Any], name: str) -> Event:
@@ -261,15 +263,13 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
     if row.get("type") == "reasoning" and content is None:
         # A whole message may be an item of the Responses API.
         content, format_ = {k: v for k, v in rest.items() if k != "ts"}, "openai-responses"
-    info = row.get("modelInfo")
-    model = info.get("modelId") if isinstance(info, dict) else None
     message = NewMessage(
         str(row.get("role")),
         content,
         format_,
         ts=whole_ms(row.get("ts")),
         message_id=name,
-        model=model if isinstance(model, str) and model else None,
+        model=non_empty(as_dict(row.get("modelInfo")).get("modelId")),
         extra={"record": rest},
     )
     return typed(message, INSERTIONS.typed)
@@ -289,12 +289,12 @@ def _tool(folder: Path, screen: list[Any]) -> str:
         return CLINE
     if "roo-cline" in where or "zoo-code" in where.lower():
         return ROO
-    is_cline = any(name in one for one in screen if isinstance(one, dict) for name in _CLINE_FIELDS)
+    is_cline = any(name in one for one in dicts(screen) for name in _CLINE_FIELDS)
     return CLINE if is_cline else ROO
 
 
 def _title(item: dict[str, Any], screen: list[Any]) -> str | None:
-    first = screen[0] if screen and isinstance(screen[0], dict) else {}
+    first = as_dict(screen[0]) if screen else {}
     for text in (item.get("task"), first.get("text")):
         if isinstance(text, str) and text.strip():
             return text.strip().replace("\0", "")[:200]
@@ -351,8 +351,7 @@ def task_item(folder: Path) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _items(file: Path, *_version: int) -> Mapping[str, dict[str, Any]]:
     found = loads(read_bytes(file))
-    items = found if isinstance(found, list) else []
-    return {str(one.get("id")): one for one in items if isinstance(one, dict)}
+    return {str(one.get("id")): one for one in dicts(found)}
 
 
 def deleted_range(item: dict[str, Any], screen: list[Any]) -> DeletedRange | None:
@@ -363,9 +362,7 @@ def deleted_range(item: dict[str, Any], screen: list[Any]) -> DeletedRange | Non
     name = "conversationHistoryDeletedRange"
     found = item.get(name)
     if not item:
-        found = next(
-            (one[name] for one in reversed(screen) if isinstance(one, dict) and one.get(name)), None
-        )
+        found = next((one[name] for one in reversed(dicts(screen)) if one.get(name)), None)
     match found:
         case [int(start), int(end)] if 0 <= start <= end:
             return start, end
