@@ -13,7 +13,6 @@ from roocontext.errors import (
     SessionNotFound,
     SourceDiverged,
     StoreUnavailable,
-    UnreadableSource,
 )
 from roocontext.formats import find, jsonl
 from roocontext.formats.events import Problem, Source
@@ -287,8 +286,10 @@ class _Importing:
 
     def _restore(self, path: Path) -> Iterator[Outcome]:
         for done in jsonl.restore_file(self.store, path, dry_run=self.dry_run):
-            problem = done.problem
-            found = () if problem is None else (Problem(path, problem.line, _bare(problem, path)),)
+            found: tuple[Problem, ...] = ()
+            if (problem := done.problem) is not None:  # the place is shown with it
+                what = problem.fact.removeprefix(f"{path}:{problem.line}: ").rstrip(".")
+                found = (Problem(path, problem.line, what),)
             yield SessionImport(
                 done.session_id,
                 RESTORED,
@@ -316,8 +317,3 @@ def _taken(done: Played, tool: str) -> SessionImport:
         failed=not done.events and bool(done.problems),  # nothing of it could be read
         problems=tuple(done.problems),
     )
-
-
-def _bare(problem: UnreadableSource, path: Path) -> str:
-    """What is wrong, without the place, which is shown with it."""
-    return problem.fact.removeprefix(f"{path}:{problem.line}: ").rstrip(".")

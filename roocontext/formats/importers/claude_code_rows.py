@@ -5,6 +5,7 @@ turn comes.
 """
 
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from sys import intern
 from typing import Any, BinaryIO, TypeAlias, TypeGuard
@@ -21,7 +22,7 @@ from roocontext.formats.files import (
     read_at,
     read_lines,
 )
-from roocontext.log.readings.blocks import as_dict, dicts
+from roocontext.log.readings.blocks import as_dict, dicts, text
 
 Content: TypeAlias = str | list[Any]
 
@@ -204,21 +205,16 @@ def sent_of(attachment: Any, rendered: Any) -> Content | None:
         return None
     contents = [one for row in dicts(rendered) if _is_content(one := row.get("content"))]
     if not contents and kind == _WORDS and _is_content(words := attachment.get("prompt")):
-        return words if isinstance(words, str) else sorted(words, key=_is_no_text)
+        if isinstance(words, str):
+            return words
+        return sorted(words, key=lambda block: bool(block.get("type") != "text"))  # texts first
     if len(contents) < 2:
         return contents[0] if contents else None
-    return [block for content in contents for block in _blocks(content)]
+    lists = ([text(one)] if isinstance(one, str) else one for one in contents)
+    return list(chain.from_iterable(lists))
 
 
 def _is_content(value: Any) -> TypeGuard[Content]:
     if isinstance(value, list):
         return bool(value) and all(isinstance(one, dict) for one in value)
     return isinstance(value, str) and bool(value)
-
-
-def _is_no_text(block: dict[str, Any]) -> bool:
-    return block.get("type") != "text"
-
-
-def _blocks(content: Content) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content

@@ -83,7 +83,9 @@ class _Chain:
         # What was walked already: a chain may be as long as the file, and have a row at each place.
         self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
         self._boundary: TranscriptRow | None = None
-        # Those that the file holds only after the compaction, each with the one before it.
+        # What the newest compaction has kept; and what the file holds only after it, each with the
+        # one before it.
+        self._named: list[str] = []
         self._late: dict[str, str] = {}
         self._speaker = self._summary = self._last = ""
 
@@ -111,7 +113,7 @@ class _Chain:
         """A compaction's place is after what it cuts off, and ahead of what follows."""
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
-            named = self.named[row.uuid] = self._named_by(row)
+            named = self._named = self.named[row.uuid] = self._named_by(row)
             late = [one for one in named if self.rows[one].index > row.index]
             self._late = dict(zip(late, ["", *late], strict=False))
             above = self.rows.get(row.parent or "")
@@ -127,15 +129,12 @@ class _Chain:
         elif self._summary and row.uuid in self._late:
             # The rows that are kept follow the summary, in their order, although some come later.
             return self._late[row.uuid] or self._summary
-        elif self._summary and (row.parent == self._summary or row.parent in self._kept_now()):
+        elif self._summary and (row.parent == self._summary or row.parent in self._named):
             # What follows hangs on a row that was kept, although it comes after the summary.
             return next(reversed(self._late), self._summary)
         elif row.parent and row.parent not in self.rows:
             return self._last or row.parent
         return row.parent
-
-    def _kept_now(self) -> Sequence[str]:
-        return self.named[self._boundary.uuid] if self._boundary else ()
 
     def _named_by(self, boundary: TranscriptRow) -> list[str]:
         """The rows that a compaction says it has kept, in their order."""

@@ -157,7 +157,7 @@ def _rolled_back(
     left = history.items
     name, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
-        yield WentBack(name, history.id_of(left[-1]) if left else None, line, ts)
+        yield WentBack(name, left[-1].name if left else None, line, ts)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
     yield WentBack(name, None, line, ts)

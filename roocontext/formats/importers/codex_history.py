@@ -137,33 +137,32 @@ def opened_line(record: Any) -> tuple[str, dict[str, Any]]:
 
 
 class Item(NamedTuple):
-    """An item of the history: its number, whose words it holds, and where it is.
+    """An item of the history: the id of its message, whose words it holds, and where it is.
 
     `place` is its number in a list that replaced the history; None if the line itself is the item.
-    A rollback counts the items that are turns of the user, and a compaction without a list keeps
-    them.
+    A `text` is one that the rollout does not hold. A rollback counts the items that are turns of
+    the user, and a compaction without a list keeps them.
     """
 
-    number: int
+    name: str
     at: Placed
     place: int | None
     is_turn: bool
     is_context: bool
+    text: str | None = None
 
 
 @dataclass(slots=True)
 class CodexHistory:
     """The items that the program would send now, and the reply whose usage may still come.
 
-    The first `compacted` ones are what the last compaction left. `texts` are those of items that
-    the rollout does not hold, by their numbers. `events` are the texts of events, as long as no
-    item is a message.
+    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
+    as long as no item is a message.
     """
 
     items: list[Item] = field(default_factory=list)
     compacted: int = 0
     count: int = 0
-    texts: dict[int, str] = field(default_factory=dict)
     model: str | None = None
     reply: Added | None = None
     behind: list[Event] = field(default_factory=list)
@@ -174,14 +173,15 @@ class CodexHistory:
     ) -> NewMessage:
         """The next item as a message."""
         self.count += 1
-        message = item_message(payload, _name(self.count, payload), ts, self.model)
+        name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
+        message = item_message(payload, name, ts, self.model)
         speaks = payload.get("type", "message") == "message"
         is_user = speaks and payload.get("role") == "user"
         is_own = is_user and _texts(message).lstrip().startswith(_CONTEXT)
         is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
         # Without the record, which may be long, and is read again where it is needed.
         at = at._replace(line=at.line._replace(record=None))
-        self.items.append(Item(self.count, at, place, is_user and not is_own, is_context))
+        self.items.append(Item(name, at, place, is_user and not is_own, is_context))
         if speaks:
             self.events = None
         return message
@@ -189,29 +189,25 @@ class CodexHistory:
     def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
         """The next item, a message of the user's that the rollout does not hold."""
         message = self.add(text_item("user", text), at, ts)
-        self.texts[self.count] = text
+        self.items[-1] = self.items[-1]._replace(text=text)
         return message
 
     def again(self, item: Item) -> NewMessage:
         """An item that a rollback has left, once more."""
-        if item.number in self.texts:
-            return self.write(self.texts[item.number], item.at, None)
+        if item.text is not None:
+            return self.write(item.text, item.at, None)
         return self.add(self.read(item), item.at, None, item.place)
 
     def read(self, item: Item) -> dict[str, Any]:
         """An item as it was added."""
-        if item.number in self.texts:
-            return text_item("user", self.texts[item.number])
+        if item.text is not None:
+            return text_item("user", item.text)
         with opened(item.at.path) as file:
             _, payload = opened_line(read_at(file, item.at.line.start, item.at.line.end))
         found: dict[str, Any] = (
             payload if item.place is None else payload["replacement_history"][item.place]
         )
         return found
-
-    def id_of(self, item: Item) -> str:
-        """The id of an item's message."""
-        return _name(item.number, self.read(item))
 
     def cut(self, turns: int) -> None:
         """Drop the last turns of the user, with the context that was written for them."""
@@ -253,10 +249,6 @@ def _texts(message: NewMessage) -> str:
         return ""
 
 
-def _name(number: int, payload: dict[str, Any]) -> str:
-    return f"{number}:{payload.get('id') or payload.get('call_id') or '-'}"
-
-
 def compaction_events(
     payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
@@ -273,7 +265,7 @@ def _replaced(
     items: list[Any], summary: str, at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     name, line = f"compacted:{at.name}", at.line.number
-    history.items, history.texts = [], {}
+    history.items = []
     rows = [
         history.add(item, at, ts, place)
         for place, item in enumerate(items)
@@ -305,9 +297,7 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) 
     prompt = next((n for n, item in enumerate(before) if not item.is_context), len(before))
     history.items = before[:prompt]
     texts = _keep_turns([item for item in before if item.is_turn], history)
-    keeps = frozenset(map(history.id_of, history.items))
-    numbers = {item.number for item in history.items}
-    history.texts = {number: text for number, text in history.texts.items() if number in numbers}
+    keeps = frozenset(item.name for item in history.items)
     rows = tuple(history.write(text, at, ts) for text in (*texts, summary))
     history.compacted = len(history.items)
     name, lead = f"compacted:{at.name}", len(rows) - 1

@@ -125,9 +125,10 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event
             yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
             at = name
             continue
+        replies = [row for row in rows if row.role == "assistant"]
         for number, row in enumerate(rows):
             extra = {"record": one.record} if number == 0 else None
-            yield Added(row.id, _message(row, one, ts, extra, is_last=row is _last_reply(rows)))
+            yield Added(row.id, _message(row, one, ts, extra, is_last=row in replies[-1:]))
             at = row.id
     yield from _reverted(info, sent, last)
     cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
@@ -221,11 +222,6 @@ def _message(
     texts = [block["text"] for block in row.content if block["type"] == "text"]
     is_typed = row.role != "user" or row.typed == "\n".join(texts)
     return message if is_typed else with_typed_text(message, row.typed)
-
-
-def _last_reply(rows: list[OpenCodeTurn]) -> OpenCodeTurn | None:
-    replies = [row for row in rows if row.role == "assistant"]
-    return replies[-1] if replies else None
 
 
 def _usage(info: dict[str, Any]) -> dict[str, Any] | None:

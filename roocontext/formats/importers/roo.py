@@ -139,12 +139,10 @@ def _history(
         if not isinstance(row, dict):
             yield Noted(None, "unknown", row)
         elif _hider_id(row) is None:
-            event = _said(row, ids[index])
-            yield event
-            if index in sent and isinstance(event, Added):
-                yield from _instead(row, sent[index], ids[index], at)
-            if isinstance(event, Added) and (index not in sent or sent[index]):
-                at = f"{ids[index]}:sent" if index in sent else ids[index]
+            events = _said(row, ids[index], sent.get(index), at)
+            yield from events
+            if isinstance(events[-1], Added):
+                at = events[-1].id
         for hider in due.get(index, ()):
             yield _hid(rows, hider, ids, hidden)
             at = ids[hider]
@@ -160,7 +158,12 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
 
     The tool leaves such results out, and a message that held nothing else.
     """
-    ends = [index for index, row in enumerate(rows) if _is_last_word(row)]
+    # Summaries in the user's name, which the tools write since 2026.
+    ends = [
+        index
+        for index, row in enumerate(rows)
+        if as_dict(row).get("isSummary") is True and row.get("role") == "user"
+    ]
     if not ends:
         return {}
     behind = [(index, row) for index, row in enumerate(rows) if index >= ends[-1]]
@@ -183,22 +186,20 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
     return found
 
 
-def _is_last_word(row: Any) -> bool:
-    """Whether a row is a summary in the user's name, which the tools write since 2026."""
-    return isinstance(row, dict) and row.get("isSummary") is True and row.get("role") == "user"
-
-
 def _blocks(row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [one for one in dicts(row.get("content")) if one.get("type") == kind]
 
 
-def _instead(
-    row: dict[str, Any], content: list[Any], name: str, before: str | None
-) -> Iterator[Event]:
-    yield WentBack(f"{name}:left", before)
-    if content:
-        message = _message({**row, "content": content}, f"{name}:sent")
-        yield Added(f"{name}:sent", message)
+def _said(row: dict[str, Any], name: str, sent: list[Any] | None, at: str | None) -> list[Event]:
+    """A message, and then in its place as it is `sent`, if that is not what the file has."""
+    if row.get("role") not in ("user", "assistant"):
+        return [Noted(name, "unknown", row, whole_ms(row.get("ts")))]
+    events: list[Event] = [Added(name, _message(row, name))]
+    if sent is not None:
+        events.append(WentBack(f"{name}:left", at))
+    if sent:
+        events.append(Added(f"{name}:sent", _message({**row, "content": sent}, f"{name}:sent")))
+    return events
 
 
 def _hidden_by(rows: list[Any], ids: list[str]) -> dict[str, tuple[int, frozenset[str]]]:
@@ -249,12 +250,6 @@ def _named(rows: list[Any]) -> Iterator[str]:
         mark = "-" if ts is None else str(ts)
         seen[mark] += 1
         yield f"{mark}:{seen[mark]}"
-
-
-def _said(row: dict[str, Any], name: str) -> Event:
-    if row.get("role") not in ("user", "assistant"):
-        return Noted(name, "unknown", row, whole_ms(row.get("ts")))
-    return Added(name, _message(row, name))
 
 
 def _message(row: dict[str, Any], name: str) -> NewMessage:
