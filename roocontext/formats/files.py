@@ -26,7 +26,7 @@ SQLITE: Final = b"SQLite format 3\0"
 """How a database begins."""
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _OPENINGS: Final = b"{[ \t\r\n"
-"""How JSON begins. Without a mark, the NUL beside it says which UTF-16 it is."""
+"""How JSON begins. Without a mark, the NUL next to it says which UTF-16 it is."""
 
 
 def opened(path: Path, buffering: int = -1) -> BinaryIO:

@@ -71,7 +71,7 @@ class Imported:
 
     def _take_own(self, entry: Entry, generation: int, key: str) -> None:
         if self._waiting is not None and self._waiting == entry.compaction_id:
-            self.foreign = self._waiting = None  # it was a companion ahead of its summary
+            self.foreign = self._waiting = None  # it was a companion before its summary
         if key.startswith(_SWITCH):
             self.generation = generation
             self.tip = self._events.get(entry.details["to"], self.root)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from roocontext.errors import (
     RooContextError,
@@ -22,6 +22,9 @@ from roocontext.formats.player import OnConflict, WouldWriteError, play
 from roocontext.formats.writing import Played, exists
 from roocontext.store.store import Store
 
+Progress: TypeAlias = Callable[[int, int], None]
+RESTORED: Final = "roocontext"
+SUBAGENT: Final = "agent-"
 _ROOM: Final = 64 << 20
 """How many bytes of sessions the store in memory holds before it is replaced by an empty one."""
 
@@ -72,8 +75,8 @@ class Rehearsal:
         store = self._store
         if self._copies is not None and session_id in self._held:
             store = self._copies
-        with Rehearsal(store) as beside:
-            return bool(beside.play(source).messages)
+        with Rehearsal(store) as other:
+            return bool(other.play(source).messages)
 
     def _with_copy(self, session_id: str) -> Store:
         """The store in memory with this session, and with its forks that imports have made."""
@@ -93,11 +96,6 @@ class Rehearsal:
             copies.restore(name, session.stored())
             self._size += session.info().bytes
         return copies
-
-
-Progress = Callable[[int, int], None]
-RESTORED = "roocontext"
-SUBAGENT = "agent-"
 
 
 @dataclass(frozen=True, slots=True)

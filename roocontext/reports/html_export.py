@@ -201,7 +201,7 @@ def _reason(span: Span) -> tuple[str, str, int] | None:
 
 
 def _ahead_of(outline: Outline) -> dict[int, int]:
-    """By the seq of each row that a plan inserted: the earlier entry that it comes ahead of."""
+    """By the seq of each row that a plan inserted: the earlier entry that it precedes."""
     seen = [part.span for part in outline.parts if part.span.visible and part.messages]
     ordered = sorted(seen, key=lambda span: span.position)
     return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
@@ -228,7 +228,7 @@ def _template(name: str) -> Template:
 
 
 def _around(name: str) -> tuple[Template, Template]:
-    """What comes before and behind the contents."""
+    """What comes before and after the contents."""
     before, after = _pieces(name)
     return before, after
 

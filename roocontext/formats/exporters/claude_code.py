@@ -117,7 +117,7 @@ def export_session(session: Session) -> Iterator[bytes]:
 
 
 def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile]:
-    """The transcript of the first session, and those of its sub-agents in a folder beside it."""
+    """The transcript of the first session, and those of its sub-agents in a folder next to it."""
     name = foreign_id(sessions[0].id)
     yield NewFile(folder / f"{name}.jsonl", _Transcript(sessions[0], name).lines())
     for session in sessions[1:]:

@@ -1,9 +1,9 @@
 """Task folders for Roo Code. docs/formats/roo-code.md.
 
 Roo keeps one list. A hidden message stays in it and names the summary or marker that hides it. The
-program of 2026 sends nothing ahead of the last summary, and that of 2025 puts a message ahead of an
+program of 2026 sends nothing before the last summary, and that of 2025 puts a message before an
 assistant's summary. So only a summary of the user's that comes first in the view, or is hidden
-ahead of that one, is a summary for Roo. Any other is a marker: both programs send those in place.
+before that one, is a summary for Roo. Any other is a marker: both programs send those in place.
 """
 
 import json

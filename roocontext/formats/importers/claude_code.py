@@ -50,7 +50,7 @@ _BUFFER = 1 << 17
 _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
 
 
-def looks_like(record: Any) -> bool:
+def _looks_like(record: Any) -> bool:
     """Whether a file whose first record is this is a transcript."""
     return isinstance(record, dict) and (
         isinstance(record.get("uuid"), str)
@@ -92,7 +92,7 @@ def _events(
     loose: list[SourceLine] | None,
     problems: list[Problem],
 ) -> Iterator[Event]:
-    """The events of a session; `loose` are the lines beside the tree of a main one."""
+    """The events of a session; `loose` are the lines outside the tree of a main one."""
     calls = Calls()
     tree = TranscriptTree()
     tree.build(rows, path, problems)
@@ -189,7 +189,7 @@ def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleare
 def _loose_events(
     file: BinaryIO, loose: list[SourceLine], uuids: set[str], path: Path, problems: list[Problem]
 ) -> Iterator[Event]:
-    """The lines that stand in no chain; the best title among them."""
+    """The lines outside the tree; the best title among them."""
     titles: dict[str, TitleSet] = {}
     for row in loose:
         try:
@@ -271,7 +271,7 @@ IMPORTER: Final = Importer(
         *("$CLAUDE_CONFIG_DIR/projects", "~/.claude/projects"),
         *("$XDG_CONFIG_HOME/claude/projects", "~/.config/claude/projects"),
     ),
-    looks_like=looks_like,
+    looks_like=_looks_like,
     marks=(b'"uuid"', b'"sessionId"'),
     lists=(frozenset({"display", "pastedContents"}),),
 )

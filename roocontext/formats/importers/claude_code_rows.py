@@ -36,7 +36,7 @@ class TranscriptRow(msgspec.Struct, gc=False):
     """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
 
     `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    `keeps_first` says that they come ahead of its summary.
+    `keeps_first` says that they come before its summary.
     """
 
     index: int

@@ -18,7 +18,7 @@ from roocontext.formats.importers.claude_code_rows import TranscriptRow
 class TranscriptStep(NamedTuple):
     """The next row. The last row of an answer has its usage; a summary says what it keeps.
 
-    What a summary keeps is `behind` it, unless it `keeps_first`.
+    What a summary keeps follows it (`behind`), unless it `keeps_first`.
     """
 
     row: TranscriptRow
@@ -110,7 +110,7 @@ class _Chain:
         return ""
 
     def _parent_for(self, row: TranscriptRow) -> str | None:
-        """A compaction's place is after what it cuts off, and ahead of what follows."""
+        """A compaction's place is after what it cuts off, and before what follows."""
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
             named = self._named = self.named[row.uuid] = self._named_by(row)
@@ -353,7 +353,7 @@ def _mark(root: TreeUnit, seen: set[TreeUnit]) -> None:
 
 
 def _beside(unit: TreeUnit) -> list[TreeUnit]:
-    """The attachments that are sent although they are beside the branch that goes on.
+    """The attachments that are sent although they are not in the branch that goes on.
 
     They hang on a call or on a result.
     """

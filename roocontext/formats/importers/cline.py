@@ -29,7 +29,7 @@ def _is_cline_name(path: Path) -> bool:
 
 
 def sources(path: Path) -> Iterator[Source]:
-    """The session of a file. Those of sub-agents lie beside it."""
+    """The session of a file. Those of sub-agents lie next to it."""
     problems: list[Problem] = []
     document = _read(path, problems)
     about = _read(_beside(path, ".json"), problems)

@@ -33,7 +33,7 @@ from roocontext.log.readings.blocks import as_dict
 NAME = "codex"
 
 
-def looks_like(record: Any) -> bool:
+def _looks_like(record: Any) -> bool:
     """Whether a file whose first record is this is a rollout."""
     if not isinstance(record, dict):
         return False
@@ -89,7 +89,7 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     history = CodexHistory()
     for placed in read_threads(path, problems):
         for event in _events_of(placed, history):
-            # The tokens of a reply are reported some lines behind it.
+            # The tokens of a reply are reported some lines later.
             if history.reply is not None:
                 if not isinstance(event, Noted):
                     yield from _released(history)
@@ -188,7 +188,7 @@ IMPORTER: Final = Importer(
         for home in ("$CODEX_HOME", "~/.codex")
         for folder in ("sessions", "archived_sessions")
     ),
-    looks_like=looks_like,
+    looks_like=_looks_like,
     marks=(b'"payload"',),
     lists=(
         frozenset({"session_id", "ts", "text"}),

@@ -25,7 +25,7 @@ FORMAT = "openai-responses"
 # Tuples: what a damaged record holds in the place of a name need not be hashable.
 ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
 NOT_SENT = ("ghost_snapshot",)
-NO_SUMMARY = "(no summary available)"
+_NO_SUMMARY = "(no summary available)"
 _RECORD = {"compacted": True}
 _THREAD = re.compile(r"[\w-]+")
 _CONTEXT = (
@@ -216,7 +216,7 @@ class CodexHistory:
             return
         first = max(len(starts) - turns, 0)
         at = starts[first]
-        # The context ahead of the first turn is the session's.
+        # The context before the first turn is the session's.
         while first and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
@@ -258,7 +258,7 @@ def compaction_events(
     summary = text if isinstance(text, str) else ""
     if isinstance(replaced, list):
         return _replaced(replaced, summary, at, ts, history)
-    return _summed_up(summary if summary.strip() else NO_SUMMARY, at, ts, history)
+    return _summed_up(summary if summary.strip() else _NO_SUMMARY, at, ts, history)
 
 
 def _replaced(
@@ -276,7 +276,7 @@ def _replaced(
     if lead is not None:
         yield Hid(name, tuple(rows), lead=lead, record=_RECORD, line=line)
         return
-    # Nothing that can be read stands for what was replaced: these items are all there is.
+    # No text replaces what was there: these items are all there is.
     yield WentBack(name, None, line, ts)
     for row in rows:
         yield Added(row.message_id, row, line)

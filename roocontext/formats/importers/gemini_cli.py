@@ -29,46 +29,60 @@ _HASH = re.compile("[0-9a-f]{64}")
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
 """How the user's texts begin that are for the program."""
+_CHECKPOINT = "checkpoint-"
+_TOOL_CHECKPOINTS = "checkpoints"
+_PROMPTS = "logs.json"
+_INSERTIONS = Insertions(
+    openings=(
+        "This is the Gemini CLI.",
+        "Here is the user's editor context",
+        "Here is a summary of changes in the user's editor context",
+        "System: Please continue.",
+    ),
+    tags=("session_context", "hook_context", "state_snapshot", "system-reminder"),
+    ending="--- Content from referenced files ---",
+)
+"""The program's own texts in the user's messages."""
 
 
 def is_name(path: Path) -> bool:
     """Whether a JSON file with this name is a recording, a checkpoint or a list of prompts."""
     if path.suffix != ".json":
         return False
-    beside = path.parent.name == TOOL_CHECKPOINTS or path.name == PROMPTS
-    return path.name.startswith(("session-", CHECKPOINT)) or (beside and _is_project(path))
+    beside = path.parent.name == _TOOL_CHECKPOINTS or path.name == _PROMPTS
+    return path.name.startswith(("session-", _CHECKPOINT)) or (beside and _is_project(path))
 
 
 def _is_project(path: Path) -> bool:
     """Whether a file lies in the folder of a project of this tool."""
-    folder = path.parent.parent if path.parent.name == TOOL_CHECKPOINTS else path.parent
+    folder = path.parent.parent if path.parent.name == _TOOL_CHECKPOINTS else path.parent
     return ".gemini" in path.parts or (folder / "chats").is_dir()
 
 
-def looks_like(record: Any) -> bool:
+def _looks_like(record: Any) -> bool:
     """Whether a file whose first record is this is a recording or a checkpoint."""
     if not isinstance(record, dict):
-        return isinstance(record, list) and is_history(record)
+        return isinstance(record, list) and _is_history(record)
     is_message = record.get("type") in _SPEAKERS and "content" in record and "id" in record
     is_log = any(name in record for name in ("projectHash", "$set", "$rewindTo", "$patch"))
     is_document = "sessionId" in record and isinstance(record.get("messages"), list)
-    return is_message or is_log or is_document or is_history(history_of(record))
+    return is_message or is_log or is_document or _is_history(_history_of(record))
 
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
-    if path.name == PROMPTS:
-        name = f"{NAME}:{short_name(path.parent.name)}/prompts"
-        events = partial(prompt_events, path, problems)
+    if path.name == _PROMPTS:
+        name = f"{NAME}:{_short_name(path.parent.name)}/prompts"
+        events = partial(_prompt_events, path, problems)
         yield Source(name, path, {"tool": NAME, "path": str(path)}, events, problems)
         return
-    if is_checkpoint(path):
-        folder, tag = path.parent, unquote(path.stem.removeprefix(CHECKPOINT))
-        if folder.name == TOOL_CHECKPOINTS:
-            folder, tag = folder.parent, f"{TOOL_CHECKPOINTS}/{path.stem}"
-        name = f"{NAME}:{short_name(folder.name)}/{tag}"
-        events = partial(checkpoint_events, path, problems)
+    if _is_checkpoint(path):
+        folder, tag = path.parent, unquote(path.stem.removeprefix(_CHECKPOINT))
+        if folder.name == _TOOL_CHECKPOINTS:
+            folder, tag = folder.parent, f"{_TOOL_CHECKPOINTS}/{path.stem}"
+        name = f"{NAME}:{_short_name(folder.name)}/{tag}"
+        events = partial(_checkpoint_events, path, problems)
         facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
         yield Source(name, path, facts, events, problems)
         return
@@ -79,7 +93,7 @@ def sources(path: Path) -> Iterator[Source]:
     project = facts["project"]
     # All sessions of the server have the same id.
     is_server = session == _SERVER
-    name = f"{session}/{short_name(str(project))}/{path.stem}" if is_server else session
+    name = f"{session}/{_short_name(str(project))}/{path.stem}" if is_server else session
     above = path.parent
     parent = f"{NAME}:{above.name}" if above.parent.name == "chats" else None
     events = partial(_events, path, problems, is_server=is_server)
@@ -87,7 +101,7 @@ def sources(path: Path) -> Iterator[Source]:
     yield Source(f"{NAME}:{name}", path, facts, events, problems, parent)
 
 
-def short_name(project: str) -> str:
+def _short_name(project: str) -> str:
     """A project's name, or the beginning of the hash that it has in its place."""
     return project[:16] if _HASH.fullmatch(project) else project
 
@@ -234,7 +248,7 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         message = _message("user", parts, name, ts, rest)
         if shown := _parts(record.get("displayContent")):
             return [Added(name, with_typed_text(message, "\n".join(map(_words, shown))))]
-        return [Added(name, typed(message, INSERTIONS.typed))]
+        return [Added(name, typed(message, _INSERTIONS.typed))]
     if record.get("type") != "gemini":
         return []
     calls = dicts(record.get("toolCalls"))
@@ -345,23 +359,7 @@ def _usage(tokens: Any) -> dict[str, Any] | None:
     return {name: tokens[key] for key, name in names.items() if type(tokens.get(key)) is int}
 
 
-CHECKPOINT = "checkpoint-"
-TOOL_CHECKPOINTS = "checkpoints"
-PROMPTS = "logs.json"
-INSERTIONS = Insertions(
-    openings=(
-        "This is the Gemini CLI.",
-        "Here is the user's editor context",
-        "Here is a summary of changes in the user's editor context",
-        "System: Please continue.",
-    ),
-    tags=("session_context", "hook_context", "state_snapshot", "system-reminder"),
-    ending="--- Content from referenced files ---",
-)
-"""The program's own texts in the user's messages."""
-
-
-def history_of(record: Any) -> Any:
+def _history_of(record: Any) -> Any:
     """The messages of a checkpoint."""
     if not isinstance(record, dict):
         return record
@@ -370,26 +368,26 @@ def history_of(record: Any) -> Any:
     return None if "toolCall" in record else record.get("history")
 
 
-def is_history(found: Any) -> bool:
+def _is_history(found: Any) -> bool:
     """Whether this is a list of contents."""
     first = found[0] if isinstance(found, list) and found else None
     return isinstance(first, dict) and first.get("role") in ("user", "model") and "parts" in first
 
 
-def is_checkpoint(path: Path) -> bool:
+def _is_checkpoint(path: Path) -> bool:
     """Whether a file is a checkpoint, by its name or else by what it holds."""
     if path.suffix != ".json" or path.name.startswith("session-"):
         return False
-    if path.name.startswith(CHECKPOINT) or path.parent.name == TOOL_CHECKPOINTS:
+    if path.name.startswith(_CHECKPOINT) or path.parent.name == _TOOL_CHECKPOINTS:
         return True
-    return any(is_history(history_of(record)) for record, _ in read_records(path, None))
+    return any(_is_history(_history_of(record)) for record, _ in read_records(path, None))
 
 
-def checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
+def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     """The messages of a checkpoint."""
     problems.clear()
     for record, _ in read_records(path, problems):
-        history = history_of(record)
+        history = _history_of(record)
         if isinstance(record, dict):
             rest = {name: one for name, one in record.items() if one is not history}
             yield Noted("checkpoint", "checkpoint", rest)
@@ -403,7 +401,7 @@ def checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             name = str(number)
             if role in ("user", "model"):
                 message = NewMessage(str(role), content, "gemini", message_id=name)
-                message = typed(message, INSERTIONS.typed)
+                message = typed(message, _INSERTIONS.typed)
                 yield Added(name, message, answers=calls.answered_by(name, content))
             else:
                 yield Noted(name, "unknown", content)
@@ -434,7 +432,7 @@ class _Calls:
         return found if len(answers) == 1 else None
 
 
-def prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
+def _prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     """What the user has typed in all sessions of a project. It is no history, so all are notes."""
     problems.clear()
     for record, _ in read_records(path, problems):
@@ -452,6 +450,6 @@ IMPORTER: Final = Importer(
     places=("$GEMINI_CLI_HOME/.gemini/tmp", "~/.gemini/tmp"),
     is_file=is_name,
     is_candidate=is_name,
-    looks_like=looks_like,
-    looks_like_document=looks_like,
+    looks_like=_looks_like,
+    looks_like_document=_looks_like,
 )

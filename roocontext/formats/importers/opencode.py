@@ -50,7 +50,7 @@ _NO_TITLE = re.compile(r"(New|Child) session - [0-9T:.Z-]+")
 """How the program names a session until it has a title."""
 
 
-def looks_like(record: Any) -> bool:
+def _looks_like(record: Any) -> bool:
     """Whether a JSON document is an export."""
     return (
         isinstance(record, dict)
@@ -245,5 +245,5 @@ IMPORTER: Final = Importer(
     is_folder=is_storage,
     is_file=is_database,
     is_candidate=is_candidate,
-    looks_like_document=looks_like,
+    looks_like_document=_looks_like,
 )

@@ -48,7 +48,7 @@ def is_storage(folder: Path) -> bool:
 def is_candidate(path: Path) -> bool:
     """Whether a file in a folder is named like the tool's database, or begins like an export."""
     if path.suffix != ".json":
-        return is_database_name(path)
+        return _is_database_name(path)
     try:
         with opened(path) as file:
             return bool(_EXPORT.match(file.read(100)))
@@ -56,7 +56,7 @@ def is_candidate(path: Path) -> bool:
         return True  # so that it is reported
 
 
-def is_database_name(path: Path) -> bool:
+def _is_database_name(path: Path) -> bool:
     """Whether a file is named like the tool's database. One in a project is another tool's."""
     name = path.name
     return name.startswith("opencode") and name.endswith(".db") and path.parent.name != ".opencode"
@@ -73,10 +73,10 @@ def is_database(path: Path) -> bool:
     except OSError:
         return False
     if not begins.startswith(SQLITE):
-        return bool(begins) and is_database_name(path)
+        return bool(begins) and _is_database_name(path)
     problems: list[Problem] = []
     is_own = bool(_columns(path, problems).keys() & {*_SESSIONS})
-    return is_own or (bool(problems) and is_database_name(path))
+    return is_own or (bool(problems) and _is_database_name(path))
 
 
 def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
@@ -137,8 +137,8 @@ def _named_by_place(sent: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
 
 def _sent(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessage:
     record = {"info": info, "parts": parts}
-    if not parts and is_first(info):
-        return OpenCodeMessage(*modern(info), {"info": info})
+    if not parts and _is_first(info):
+        return OpenCodeMessage(*_modern(info), {"info": info})
     return OpenCodeMessage(info, parts, record)
 
 
@@ -294,12 +294,12 @@ def _json(text: Any, path: Path, problems: list[Problem]) -> Any:
     return found
 
 
-def is_first(info: dict[str, Any]) -> bool:
+def _is_first(info: dict[str, Any]) -> bool:
     """Whether a message is of the first generation."""
     return isinstance(info.get("parts"), list)
 
 
-def modern(info: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _modern(info: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The record and the parts as the later generations write them."""
     metadata = as_dict(info.get("metadata"))
     reply, tools = as_dict(metadata.get("assistant")), as_dict(metadata.get("tool"))

@@ -1,7 +1,7 @@
 """Task folders of Roo Code and Cline. docs/formats/roo-code.md.
 
 The API file is the list of messages as it is now: it is played in its order, and a summary or
-marker comes right behind the last message that it hides.
+marker comes right after the last message that it hides.
 """
 
 import json
@@ -27,7 +27,7 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.readings.blocks import as_dict, dicts
 
 ROO, CLINE = "roo-code", "cline"
-DeletedRange: TypeAlias = tuple[int, int]
+_DeletedRange: TypeAlias = tuple[int, int]
 API = "api_conversation_history.json"
 UI = ("ui_messages.json", "claude_messages.json")
 _CLINE_FIELDS = ("conversationHistoryDeletedRange", "modelInfo", "lastCheckpointHash")
@@ -40,13 +40,14 @@ INSERTIONS = Insertions(
     ),
     wrappers=("task", "feedback", "user_message", "answer"),
 )
-
 """The tools' own texts in the user's messages, and the elements around what a person typed."""
 _FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
+_KEPT = 2
+"""The first messages, which Cline always sends."""
 _JSON = json.JSONDecoder()
 
 
-def is_task(folder: Path) -> bool:
+def _is_task(folder: Path) -> bool:
     """Whether a folder is a task's."""
     return any((folder / name).is_file() for name in (API, *UI))
 
@@ -76,7 +77,7 @@ def sources(path: Path) -> Iterator[Source]:
     problems: list[Problem] = []
     screen = _screen(folder, problems)
     tool = _tool(folder, screen)
-    item = read_object(folder / _FACTS[0], problems) or task_item(folder)
+    item = read_object(folder / _FACTS[0], problems) or _task_item(folder)
     parent = item.get("parentTaskId")
     facts = {
         "tool": tool,
@@ -100,10 +101,10 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
     rows = _list(folder / API, problems)
     screen = _screen(folder, problems)
-    item = task_item(folder)
-    deleted = deleted_range(item or read_object(folder / _FACTS[0], []), screen)
+    item = _task_item(folder)
+    deleted = _deleted_range(item or read_object(folder / _FACTS[0], []), screen)
     edits = read_document(folder / _FACTS[2], [])
-    sent = {**_without_orphans(rows), **changed_contents(rows, deleted, edits)}
+    sent = {**_without_orphans(rows), **_changed_contents(rows, deleted, edits)}
     yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
         at = as_dict(record).get("ts")
@@ -119,9 +120,9 @@ def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
 
 
 def _history(
-    rows: list[Any], deleted: DeletedRange | None, sent: dict[int, list[Any]]
+    rows: list[Any], deleted: _DeletedRange | None, sent: dict[int, list[Any]]
 ) -> Iterator[Event]:
-    """The messages in their order; each summary or marker behind the last one that it hides.
+    """The messages in their order; each summary or marker after the last one that it hides.
 
     `sent` has the contents of the messages that the tool changes when it sends them.
     """
@@ -154,7 +155,7 @@ def _history(
 
 
 def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
-    """What is left of the messages behind a summary that answer calls ahead of it.
+    """What is left of the messages after a summary that answer calls before it.
 
     The tool leaves such results out, and a message that held nothing else.
     """
@@ -329,12 +330,8 @@ def _beginning(text: str) -> list[Any]:
     return found
 
 
-_KEPT = 2
-"""The first messages, which are always sent."""
-
-
-def task_item(folder: Path) -> dict[str, Any]:
-    """What the list of tasks, which lies beside their folders, says of this one."""
+def _task_item(folder: Path) -> dict[str, Any]:
+    """What the list of tasks, which lies next to their folders, says of this one."""
     file = folder.parent.parent / "state" / "taskHistory.json"
     try:
         found = file.stat()
@@ -349,7 +346,7 @@ def _items(file: Path, *_version: int) -> Mapping[str, dict[str, Any]]:
     return {str(one.get("id")): one for one in dicts(found)}
 
 
-def deleted_range(item: dict[str, Any], screen: list[Any]) -> DeletedRange | None:
+def _deleted_range(item: dict[str, Any], screen: list[Any]) -> _DeletedRange | None:
     """The messages that are left out: the list of tasks counts, else the newest in the interface.
 
     A resumed task takes the range from the list.
@@ -364,8 +361,8 @@ def deleted_range(item: dict[str, Any], screen: list[Any]) -> DeletedRange | Non
     return None
 
 
-def changed_contents(
-    rows: list[Any], deleted: DeletedRange | None, edits: Any
+def _changed_contents(
+    rows: list[Any], deleted: _DeletedRange | None, edits: Any
 ) -> dict[int, list[Any]]:
     """By the number of a message: its content as it is sent, if it is another than in the file.
 
@@ -422,6 +419,6 @@ IMPORTER: Final = Importer(
     sources=sources,
     places=extension_places("rooveterinaryinc.roo-*", "zoocodeorganization.zoo-code*"),
     also=(CLINE,),
-    is_folder=is_task,
+    is_folder=_is_task,
     is_file=_is_task_file,
 )
