@@ -163,7 +163,7 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
         yield found, None
 
 
-def listed(folder: Path, problems: list[Problem]) -> list[Path]:
+def contents_of(folder: Path, problems: list[Problem]) -> list[Path]:
     """What is in a folder, if there is one. Not by a pattern: that skips what is closed."""
     try:
         return sorted(folder.iterdir())

@@ -30,9 +30,9 @@ from roocontext.formats.writing import (
     Played,
     copy_of,
     exists,
+    fitting_item,
     note_of,
     skipping,
-    storable_item,
 )
 from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.entries import NewMessage
@@ -166,7 +166,7 @@ class _Player:
         try:
             written = self._open().write_batch(items)
         except InvalidMessage:
-            items = [storable_item(self.done, *one) for one in waiting]
+            items = [fitting_item(self.done, *one) for one in waiting]
             written = self._open().write_batch(items)
         messages = sum(isinstance(item, NewMessage) for item in items)
         self.done.messages += messages

@@ -52,7 +52,7 @@ NOTE: Final = "imported"
 SKIPPED: Final = "skipped"
 
 
-def storable_item(done: Played, event: Event | None, key: str, item: Item) -> Item:
+def fitting_item(done: Played, event: Event | None, key: str, item: Item) -> Item:
     """The item, or what the store takes of it: its text, and a message without its record."""
     if isinstance(item, NewNote):
         try:

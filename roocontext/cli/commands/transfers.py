@@ -151,7 +151,7 @@ def export(
             ):
                 write_bytes(file.chunks)
             missing = exports.left_out(store, chat, exporter, family=family)
-            if line := results.left_out(reports.transfers.in_words(missing)):
+            if line := results.left_out_line(reports.transfers.in_words(missing)):
                 sys.stderr.write(f"{line}\n")
             return
         try:

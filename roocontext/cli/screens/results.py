@@ -237,11 +237,11 @@ def draw_export(screen: Screen, answer: "Exported") -> None:
     screen.line(
         f"Wrote {name} as {answer.format} to {one_line(first)}{more}, {size(answer.bytes)}."
     )
-    if line := left_out(answer.left_out):
+    if line := left_out_line(answer.left_out):
         screen.line(line)
 
 
-def left_out(missing: list[str]) -> str:
+def left_out_line(missing: list[str]) -> str:
     """The line that says what an export could not write; empty if there is nothing."""
     if not missing:
         return ""

@@ -23,8 +23,8 @@ from roocontext.formats.events import (
 )
 from roocontext.formats.files import (
     SourceLine,
+    contents_of,
     iso_ms,
-    listed,
     non_empty,
     opened,
     read_at,
@@ -116,7 +116,7 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
 
     The messages hold a preview of such an output, and that is what the tool sends.
     """
-    outputs = listed(path.with_suffix("") / "tool-results", problems)
+    outputs = contents_of(path.with_suffix("") / "tool-results", problems)
     for file in (*outputs, path.with_suffix(".meta.json")):
         try:
             if file.is_file():

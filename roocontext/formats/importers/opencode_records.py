@@ -16,8 +16,8 @@ from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     NO_FILE,
     SQLITE,
+    contents_of,
     is_removed,
-    listed,
     loads,
     opened,
     read_object,
@@ -164,7 +164,7 @@ def _document(path: Path, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for project in listed(folder / "session", problems):
+    for project in contents_of(folder / "session", problems):
         is_own = project.name not in ("message", "part")
         for file in _documents(project, problems) if is_own else ():
             info = _document(file, problems)
@@ -190,7 +190,7 @@ def _stored_messages(
 
 
 def _documents(folder: Path, problems: list[Problem]) -> list[Path]:
-    return [file for file in listed(folder, problems) if file.suffix == ".json"]
+    return [file for file in contents_of(folder, problems) if file.suffix == ".json"]
 
 
 def _is_plain(name: str) -> bool:
