@@ -14,12 +14,12 @@ from bench.sites import SqliteSite, line_of
 from bench.sizes import Sizes
 from bench.timing import Samples, Step, alternate
 from roocontext import NewMessage, Store
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 
 BATCH = 250
 HELD = 1_500
-"""How many bytes a line may keep in memory: its number in the file, its entry, its digest."""
+"""How many bytes a line may keep in memory: its place in the tree, its entry, its digest."""
 
 
 def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
@@ -58,7 +58,7 @@ def transcripts(site: SqliteSite, sizes: Sizes) -> Iterator[Line]:
         site,
         "transcript.memory",
         "import a transcript, bytes that each line keeps in memory",
-        f"{HELD:,} bytes: its number in the file, its entry, its digest",
+        f"{HELD:,} bytes: its place in the tree, its entry, its digest",
         Samples([max(held, 1.0)]),
         Samples([float(HELD)]),
         1.0,

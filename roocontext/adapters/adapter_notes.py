@@ -42,7 +42,7 @@ def newest_own_notes(
     before: str | None = None,
     limit: int,
 ) -> list[Note]:
-    """The newest note of each kind that the adapter wrote. See `Session.newest_notes`."""
+    """The newest note of each kind that the adapter wrote. See `SessionInternals.newest_notes`."""
     found: list[Note] = []
     while True:
         asked = limit - len(found)

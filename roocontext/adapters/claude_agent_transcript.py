@@ -20,11 +20,12 @@ from msgspec.structs import replace
 
 from roocontext.adapters.adapter_notes import BEGUN, EPOCH, fits
 from roocontext.errors import InvalidMessage
-from roocontext.formats.claude_code import Calls, events_of
-from roocontext.formats.claude_code_rows import TranscriptRow, row_of
-from roocontext.formats.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
+from roocontext.formats.files import SourceLine
 from roocontext.formats.imported import storable
+from roocontext.formats.importers.claude_code import Calls, events_of
+from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
+from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.writing import copy_of
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
@@ -170,7 +171,7 @@ class Transcript:
             self._wrote_again(shown.entry.message_id, shown.seq, self._tip)
 
     def _row(self, record: Any) -> TranscriptRow:
-        row = row_of(record)
+        row = row_of(SourceLine(0, record, 0, 0))
         if row.agent and not self._of_agent:
             row.speaks = False  # a sub-agent within the main transcript: as older versions did
         if row.type == "attachment":

@@ -48,7 +48,7 @@ _CHECKPOINT = frozenset(
 def own_notes(
     session: Session, beginning: str = KIND, *, before: str | None = None, limit: int
 ) -> list[Note]:
-    """The newest note of each kind, the greatest kind first. See `Session.newest_notes`."""
+    """The newest note of each kind, the greatest kind first (SessionInternals.newest_notes)."""
     return newest_own_notes(session, beginning, _is_own, before=before, limit=limit)
 
 

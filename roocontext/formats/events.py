@@ -15,7 +15,7 @@ from roocontext.log.entries import NewMessage
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """A message. Its `extra` holds what the record says beside it.
+    """A message. Its `extra` holds the rest of the record.
 
     `answers` is the message with the call that its only result answers, and the call's number in
     it, if their ids do not say so.
@@ -43,8 +43,8 @@ class Hid:
     """A condensation, or a truncation: messages gave way to the first or the `lead` of `rows`.
 
     `hides` are the ids of the messages that are hidden; None hides all that are visible. `keeps`
-    stay visible in either case. The rows come right behind the last message that they hide, or at
-    the end. `behind` are the kept messages that the source sends behind the rows, in its order.
+    stay visible in either case. The rows come right after the last message that they hide, or at
+    the end. `behind` are the kept messages that the source sends after the rows, in its order.
     """
 
     id: str | None
@@ -96,7 +96,7 @@ Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
 class Problem:
     """A part of a source that could not be taken as it should be.
 
-    If it `cuts`, everything behind it is missing too: a program may be writing the source anew.
+    If it `cuts`, everything after it is missing too: a program may be writing the source anew.
     """
 
     path: Path

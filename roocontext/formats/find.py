@@ -1,80 +1,41 @@
-"""Which sessions lie at a path, and in which format."""
+"""Which sessions lie at a path, and who reads them."""
 
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from glob import glob
+from itertools import islice
 from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from roocontext.errors import InvalidOption
-from roocontext.formats import (
-    claude_code,
-    cline_sessions,
-    codex,
-    gemini_cli,
-    opencode,
-    opencode_records,
-    roo,
-)
-from roocontext.formats.events import Problem, Source
-from roocontext.formats.lines import loads
-from roocontext.formats.source_files import NO_FILE, opened, read_bytes
+from roocontext.formats import jsonl
+from roocontext.formats.events import Problem
+from roocontext.formats.files import NO_FILE, SQLITE, loads, opened, read_bytes
+from roocontext.formats.importer import IMPORTERS, Importer, importers
 
-JSONL = "roocontext"
-_STORAGES = tuple(
-    f"{editor}/{storage}"
-    for editor in (
-        *("$XDG_CONFIG_HOME/*/User", "~/.config/*/User", "~/.var/app/*/config/*/User"),
-        *("~/Library/Application Support/*/User", "~/AppData/Roaming/*/User"),
-        *("~/.*-server*/data/User", "~/.local/share/code-server/User"),
-    )
-    for storage in ("globalStorage", "profiles/*/globalStorage")
-)
-
-"""Where VS Code and what is made of it keep the files of their extensions."""
-_ROO_IDS = ("rooveterinaryinc.roo-*", "zoocodeorganization.zoo-code*")
-_CLINE_IDS = ("saoudrizwan.claude-dev", "saoudrizwan.cline-nightly")
-PLACES = {
-    claude_code.NAME: claude_code.FOLDERS,
-    codex.NAME: codex.FOLDERS,
-    gemini_cli.NAME: gemini_cli.FOLDERS,
-    opencode.NAME: opencode.FOLDERS,
-    roo.ROO: tuple(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _ROO_IDS),
-    roo.CLINE: (
-        *(
-            f"{data}/{folder}"
-            for data in ("$CLINE_DATA_DIR", "$CLINE_DIR/data", "~/.cline/data")
-            for folder in ("tasks", "sessions")
-        ),
-        *(f"{one}/{extension}/tasks" for one in _STORAGES for extension in _CLINE_IDS),
-    ),
-}
-"""Where each tool keeps its sessions by default, and where its variables say that it does."""
-
-_LINE_BY_LINE = (codex, gemini_cli, claude_code)
-_EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
-_PACKED = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
+_PACKED: Final = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
 """How compressed files and archives begin."""
-EMPTY = "it is empty"
-FOREIGN = "it is another program's database"
-LIST = "it only lists prompts or sessions"
-NO_SESSION = (EMPTY, LIST, FOREIGN)
-_LISTS = (
-    *({"session_id", "ts", "text"}, {"id", "thread_name", "updated_at"}),  # Codex CLI's
-    {"display", "pastedContents"},  # Claude Code's
-)
-"""The fields of the records in the files that tools keep beside their sessions."""
-_HEAD = 1 << 16
-_LINES = 20
+EMPTY: Final = "it is empty"
+FOREIGN: Final = "it is another program's database"
+LIST: Final = "it only lists prompts or sessions"
+NO_SESSION: Final = (EMPTY, LIST, FOREIGN)
+_HEAD: Final = 1 << 16
+_LINES: Final = 20
+
+
+def tools() -> tuple[str, ...]:
+    """The tools whose sessions can be imported."""
+    return IMPORTERS.known()
 
 
 def places(tool: str) -> list[Path]:
     """The default places of a tool that exist here, and those that its variables name."""
-    if tool not in PLACES:
-        known = ", ".join(PLACES)
+    if tool not in tools():
+        known = ", ".join(tools())
         raise InvalidOption(f"{tool!r} is not a known tool. The tools are {known}.", name="from")
-    return list(dict.fromkeys(one for place in PLACES[tool] for one in _existing(place)))
+    named = IMPORTERS[tool].places
+    return list(dict.fromkeys(one for place in named for one in _existing(place)))
 
 
 def _existing(place: str) -> Iterator[Path]:
@@ -120,7 +81,7 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
         if (folder := _identity(path)) in seen:
             return
         seen.add(folder)
-        if roo.is_task(path) or opencode_records.is_storage(path):
+        if any(one.is_folder(path) for one in importers()):
             yield path
             return
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
@@ -195,10 +156,7 @@ def _is_candidate(path: Path) -> bool:
     return (
         path.suffix == ".jsonl"
         or _is_packed_name(path)
-        or cline_sessions.is_cline_name(path)
-        or gemini_cli.is_name(path)
-        or opencode_records.is_database_name(path)
-        or (path.suffix == ".json" and _is_export(path))
+        or any(one.is_candidate(path) for one in importers())
     )
 
 
@@ -215,86 +173,55 @@ def why_unknown(path: Path) -> str:
         return "it is compressed: unpack it first"
     if not first:
         return EMPTY
-    if first.startswith(opencode_records.SQLITE):
+    if first.startswith(SQLITE):
         return FOREIGN
-    return LIST if _is_in_a_list(first) else "its format is not known"
+    record = _record(first)
+    lists = (fields for one in importers() for fields in one.lists)
+    is_list = isinstance(record, dict) and any(fields <= record.keys() for fields in lists)
+    return LIST if is_list else "its format is not known"
 
 
-def _is_in_a_list(line: bytes) -> bool:
-    try:
-        record = loads(line)
-    except ValueError:
+def holds_logs(path: Path) -> bool:
+    """Whether a file is in the format of our own."""
+    if path.is_dir():
         return False
-    return isinstance(record, dict) and any(fields <= record.keys() for fields in _LISTS)
-
-
-def _is_export(path: Path) -> bool:
-    """Whether a document begins like an export of OpenCode; folders hold many other documents."""
-    try:
-        with opened(path) as file:
-            return bool(_EXPORT.match(file.read(100)))
-    except OSError:
-        return False
-
-
-def format_of(path: Path) -> str | None:
-    """The format of a file or folder; None if it is none that is known."""
-    named = (
-        (roo.ROO, roo.is_task(path) or path.name in (roo.API, *roo.UI)),
-        (opencode.NAME, opencode_records.is_storage(path) or opencode_records.is_database(path)),
-        (cline_sessions.NAME, cline_sessions.is_cline_name(path)),
-        (gemini_cli.NAME, gemini_cli.is_name(path)),
-    )
-    found = next((name for name, matches in named if matches), None)
-    if found is not None or path.is_dir():
-        return found
-    return _document_format(path) if path.suffix == ".json" else _format_of_lines(path)
-
-
-def _format_of_lines(path: Path) -> str | None:
-    """The format of the first line that has one."""
     with opened(path) as file:
-        for number, text in enumerate(iter(lambda: file.readline(_HEAD), b"")):
-            if text.startswith(b'{"roocontext":'):
-                return JSONL
-            found = _recognised(text)
-            if found is not None or number == _LINES:
-                return found
-    return None
+        return any(map(jsonl.is_ours, _first_lines(file)))
 
 
-def _document_format(path: Path) -> str | None:
-    """The format of a JSON document: an export of OpenCode, or a recording of Gemini CLI."""
+def importer_of(path: Path) -> Importer | None:
+    """Who reads a file or folder; None if nobody does."""
+    is_folder = path.is_dir()
+    claim = _first(lambda one: one.is_folder(path) if is_folder else one.is_file(path))
+    if claim is not None or is_folder:
+        return claim
+    if path.suffix == ".json":
+        record = _record(read_bytes(path))
+        return _first(lambda one: one.looks_like_document(record))
+    with opened(path) as file:
+        found = (_reader_of_line(text) for text in _first_lines(file))
+        return next(filter(None, found), None)
+
+
+def _first_lines(file: BinaryIO) -> Iterator[bytes]:
+    """The first lines, each of them as far as it is looked at."""
+    return islice(iter(lambda: file.readline(_HEAD), b""), _LINES)
+
+
+def _reader_of_line(text: bytes) -> Importer | None:
+    record = _record(text)
+    if record is None:  # a long line was read in part, and its first fields are enough
+        return _first(lambda one: bool(one.marks) and all(mark in text for mark in one.marks))
+    return _first(lambda one: one.looks_like(record))
+
+
+def _first(claims: Callable[[Importer], bool]) -> Importer | None:
+    return next((one for one in importers() if claims(one)), None)
+
+
+def _record(text: bytes) -> Any:
+    """The JSON value of a text; None if it is none."""
     try:
-        record = loads(read_bytes(path))
+        return loads(text)
     except ValueError:
         return None
-    known = (module for module in (opencode, gemini_cli) if module.looks_like(record))
-    return next((module.NAME for module in known), None)
-
-
-def _recognised(text: bytes) -> str | None:
-    """The format of a line."""
-    try:
-        record = loads(text)
-    except ValueError:
-        # A long line was read in part, and its first fields are enough.
-        if b'"uuid"' in text and b'"sessionId"' in text:
-            return claude_code.NAME
-        return codex.NAME if b'"payload"' in text else None
-    known = (module for module in _LINE_BY_LINE if module.looks_like(record))
-    return next((module.NAME for module in known), None)
-
-
-def sources(path: Path, format_: str) -> Iterator[Source]:
-    """The sessions of a file or folder in this format."""
-    readers = {module.NAME: module.sources for module in (*_LINE_BY_LINE, opencode, cline_sessions)}
-    if format_ in readers:
-        yield from readers[format_](path)
-    else:
-        yield from roo.sources(path if path.is_dir() else path.parent)
-
-
-def is_of(format_: str, tool: str) -> bool:
-    """Whether a format is a tool's: Roo Code and Cline share one."""
-    return format_ == tool or {format_, tool} <= {roo.ROO, roo.CLINE}

@@ -1,6 +1,6 @@
 """Our own JSONL: a session, or a family of them, with every hash. docs/formats/roocontext-jsonl.md.
 
-A session is a header line and one line for each entry. JSON that the store keeps as text stands in
+A session is a header line and one line for each entry. JSON that the store keeps as text is in
 a line as it is, byte for byte, because the hashes cover it.
 """
 
@@ -18,8 +18,8 @@ from roocontext.errors import (
     StoreUnavailable,
     UnreadableSource,
 )
-from roocontext.formats.family import family_of
-from roocontext.formats.source_files import opened
+from roocontext.formats.exporter import family_of
+from roocontext.formats.files import opened
 from roocontext.log.chain import FORM, Sealed
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.session import Session
@@ -127,7 +127,7 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
                 yield section
             else:
                 yield _restored(store, section, dry_run=dry_run)
-            start = _behind(file, start)
+            start = _next_place(file, start)
 
 
 def is_ours(first: bytes) -> bool:
@@ -197,7 +197,7 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Sessi
     return _Section(path, start, header)
 
 
-def _behind(file: BinaryIO, start: _Place) -> _Place:
+def _next_place(file: BinaryIO, start: _Place) -> _Place:
     """Where the next section begins."""
     file.seek(start.offset)
     offset, line = start.offset + len(file.readline()), start.line + 1

@@ -1,11 +1,9 @@
 """What a source has hidden or cleared, as plans for the session that it is played into."""
 
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from roocontext.formats.events import Cleared, Hid
-from roocontext.formats.numbered_names import Numbers
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
@@ -13,10 +11,14 @@ from roocontext.store.session import Session
 
 
 class PlannedHide(NamedTuple):
-    """A condensation or truncation, and the kept messages that are written again behind it."""
+    """A condensation or truncation, and the kept messages that are written again after it.
+
+    `lost` counts those that it keeps and that stay hidden.
+    """
 
     plan: Plan
     again: tuple[Message, ...] = ()
+    lost: int = 0
 
 
 def hiding(
@@ -24,7 +26,7 @@ def hiding(
     event: Hid,
     rows: tuple[NewMessage, ...],
     *,
-    seqs: Numbers,
+    seqs: Mapping[str, int],
     head: int,
     by: str,
 ) -> PlannedHide | None:
@@ -33,11 +35,13 @@ def hiding(
     `seqs` are the entries of the source's ids, `rows` those of the event as the store takes them.
     Pinned messages stay.
     """
-    keeps = _entries(event.keeps, seqs) | session.pins()
-    chosen = None if event.hides is None else _entries(event.hides, seqs)
+    named = _entries(event.keeps, seqs)
+    keeps = {*named, *session.pins()}
+    chosen = None if event.hides is None else set(_entries(event.hides, seqs))
     behind = _entries(event.behind, seqs)
     # All that is visible may be very long, so of most messages only the place is kept.
-    order, hidden = array("Q"), array("Q")
+    order: list[int] = []
+    hidden: list[int] = []
     kept: dict[int, Message] = {}
     for message in _visible(session):
         order.append(message.seq)
@@ -45,13 +49,18 @@ def hiding(
             kept[message.seq] = message
         if message.seq not in keeps and (chosen is None or message.seq in chosen):
             hidden.append(message.seq)
-    again = _to_write_again(event, order, hidden, kept, seqs)
-    if not hidden and not again:
+    after = order[order.index(hidden[-1]) + 1 :] if hidden else []
+    again: tuple[Message, ...] = ()
+    if [seq for seq in after if seq in kept] != behind:
+        # What an earlier compaction hides is written again too.
+        again = tuple(kept.get(seq) or session.message(seq) for seq in behind)
+    hides = sorted({*hidden, *(one.seq for one in again if one.seq in kept)})
+    if not hides:
         return None
     plan = Plan(
         head_seq=head,
         action=Action.TRUNCATE if event.truncates else Action.CONDENSE,
-        hides=ranges_of(sorted([*hidden, *{one.seq for one in again}.difference(hidden)])),
+        hides=ranges_of(hides),
         rows=rows,
         lead=event.lead,
         at_end=event.at_end,
@@ -60,14 +69,14 @@ def hiding(
         trigger=by,
         record=event.record,
     )
-    return PlannedHide(plan, again)
+    return PlannedHide(plan, again, len({*named}.difference(order, behind)))
 
 
 def clearing(
     session: Session,
     event: Cleared,
     *,
-    seqs: Numbers,
+    seqs: Mapping[str, int],
     head: int,
     by: str,
     client_id: str,
@@ -99,23 +108,8 @@ def clearing(
     )
 
 
-def _entries(names: Iterable[str], seqs: Numbers) -> set[int]:
-    return {seq for one in names if (seq := seqs.get(one)) is not None}
-
-
-def _to_write_again(
-    event: Hid,
-    order: Sequence[int],
-    hidden: Sequence[int],
-    kept: Mapping[int, Message],
-    seqs: Numbers,
-) -> tuple[Message, ...]:
-    """What is kept, if it would not follow the new rows in the order of the source."""
-    named = map(seqs.get, event.behind)
-    wanted = [seq for seq in named if seq is not None and seq in kept]
-    last = order.index(hidden[-1]) if hidden else len(order)
-    is_so = [seq for seq in order[last + 1 :] if seq in wanted] == wanted
-    return () if is_so else tuple(kept[seq] for seq in dict.fromkeys(wanted))
+def _entries(names: Iterable[str], seqs: Mapping[str, int]) -> list[int]:
+    return list(dict.fromkeys(seqs[one] for one in names if one in seqs))
 
 
 def _visible(session: Session) -> Iterator[Message]:

@@ -1,136 +1,84 @@
-"""Writes what an import takes: messages and notes in batches, and what the store would refuse."""
+"""What an import writes and counts: the items of its events, as the store takes them."""
 
 import json
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Added, Event, Noted, TitleSet
+from roocontext.formats.events import Event, Noted, Problem, Source, TitleSet
 from roocontext.formats.imported import storable_title
-from roocontext.formats.played import Played
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.readings import reader
 from roocontext.log.summary import TYPED, typed_in
-from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.writing.items import Item, NewNote, SetTitle
 
-BATCH = 250
-BATCH_BYTES = 4 << 20
-NOTE = "imported"
-SKIPPED = "skipped"
 
-Remember = Callable[[Event, int], None]
+@dataclass(slots=True)
+class Played:
+    """What the import of one source found and wrote.
 
-
-class WouldWriteError(Exception):
-    """An import that may only look has found something new."""
-
-
-class Writing:
-    """The session that an import writes to, and the items that wait for the next transaction.
-
-    `remember` is called with each message's event and seq, `stay` with one that was refused.
+    `again` counts the messages that were hidden and written again, because the source sends what
+    a compaction kept in an order that only this gives.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        session: Session | None,
-        done: Played,
-        remember: Remember,
-        stay: Callable[[Event], None],
-        *,
-        only_look: bool,
-    ) -> None:
-        self.session = session
-        self._only_look = only_look
-        self._store, self._done = store, done
-        self._remember, self._stay = remember, stay
-        self._waiting: list[tuple[Event | None, str, Item]] = []
-        self._size = 0
+    source: Source
+    session_id: str
+    events: int = 0
+    messages: int = 0
+    notes: int = 0
+    controls: int = 0
+    again: int = 0
+    created: bool = False
+    rewound: bool = False
+    forked_from: str | None = None
+    problems: list[Problem] = field(default_factory=list)
 
-    def open(self) -> Session:
-        """The session; it is created when the first entry is written."""
-        if self._only_look:
-            raise WouldWriteError
-        if self.session is None:
-            source = self._done.source
-            parent = source.parent
-            if parent is not None and not exists(self._store, parent):
-                parent = None
-            self.session = self._store.open_session(source.session_id, parent=parent)
-        return self.session
+    @property
+    def new(self) -> int:
+        """How many entries were written, or would be."""
+        return self.messages + self.notes + self.controls
 
-    def wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
-        """Write an item with the next batch."""
-        if self._only_look:
-            raise WouldWriteError
-        self._waiting.append((event, key, item))
-        self._size += size
-        if len(self._waiting) >= BATCH or self._size >= BATCH_BYTES:
-            self.flush()
+    def report(self, event: Event | None, what: str) -> None:
+        """Report what is wrong with an event of the source."""
+        line = None if event is None else event.line
+        self.problems.append(Problem(self.source.path, line, what.rstrip(".")))
 
-    def forget(self) -> None:
-        """Drop what waits."""
-        self._waiting.clear()
 
-    def flush(self) -> None:
-        """Write the messages and notes that wait, in one transaction."""
-        waiting, self._waiting, self._size = self._waiting, [], 0
-        if not waiting:
-            return
-        items = [item for _, _, item in waiting]
-        try:
-            written = self.open().write_batch(items)
-        except InvalidMessage:
-            items = [self._storable(*one) for one in waiting]
-            written = self.open().write_batch(items)
-        self._count(items)
-        for (event, _, _), item, one in zip(waiting, items, written, strict=True):
-            if event is not None and isinstance(item, NewMessage):
-                self._remember(event, one.seq)
-            elif isinstance(event, Added):
-                self._stay(event)
+NOTE: Final = "imported"
+SKIPPED: Final = "skipped"
 
-    def _count(self, items: list[Item]) -> None:
-        messages = sum(isinstance(item, NewMessage) for item in items)
-        self._done.messages += messages
-        self._done.notes += len(items) - messages
 
-    def _storable(self, event: Event | None, key: str, item: Item) -> Item:
-        """The item, or what the store takes of it: its text, and a message without its record."""
-        if isinstance(item, NewNote):
-            return self._storable_note(event, item)
-        if not isinstance(item, NewMessage):
-            return item
-        try:
-            encode(item.content)
-            reader(item.format).check(item.role, item.content)
-        except InvalidMessage as error:
-            self._done.report(event, error.fact)
-            record = {"content": item.content, "extra": item.extra}
-            content = {"kind": "refused", **_kept(record)}
-            return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
-        try:
-            encode(item.extra)
-        except InvalidMessage as error:
-            self._done.report(event, f"only its content was taken: {error.fact}")
-            kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
-            return with_fields(item, extra={**_kept(item.extra), **kept})
-        return item
-
-    def _storable_note(self, event: Event | None, item: NewNote) -> Item:
+def fitting_item(done: Played, event: Event | None, key: str, item: Item) -> Item:
+    """The item, or what the store takes of it: its text, and a message without its record."""
+    if isinstance(item, NewNote):
         try:
             encode(item.content)
         except InvalidMessage as error:
-            self._done.report(event, f"it is kept as text: {error.fact}")
+            done.report(event, f"it is kept as text: {error.fact}")
             content = {"kind": item.content["kind"], **_kept(item.content["record"])}
             return NewNote(NOTE, content, ts=item.ts, client_id=item.client_id)
         return item
+    if not isinstance(item, NewMessage):
+        return item
+    try:
+        encode(item.content)
+        reader(item.format).check(item.role, item.content)
+    except InvalidMessage as error:
+        done.report(event, error.fact)
+        record = {"content": item.content, "extra": item.extra}
+        content = {"kind": "refused", **_kept(record)}
+        return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
+    try:
+        encode(item.extra)
+    except InvalidMessage as error:
+        done.report(event, f"only its content was taken: {error.fact}")
+        kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
+        return with_fields(item, extra={**_kept(item.extra), **kept})
+    return item
 
 
 def skipping(key: str) -> str:

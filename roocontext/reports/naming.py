@@ -49,7 +49,7 @@ LITERAL = "="
 _BACK = re.compile(rf"{LAST}(?:~([0-9]{{1,6}}))?")
 
 _SHORT, _LEAST = 16, 6
-"""Ids up to this length are shown whole; of others no less is shown than this."""
+"""Ids up to this length are shown whole; of others no less is shown than this, after a colon."""
 
 _SHOWN = 5
 ALL = (1 << 31) - 1
@@ -106,8 +106,13 @@ def short_id(store: "Store", session_id: str) -> str:
 
 
 def shortest_id(session_id: str, unique: int) -> str:
-    """The beginning of an id that is shown, of which so many characters make it unique."""
-    return session_id if len(session_id) <= _SHORT else session_id[: max(_LEAST, unique)]
+    """The beginning of an id that is shown, of which so many characters make it unique.
+
+    What is ahead of a colon, such as the name of a tool, says too little.
+    """
+    if len(session_id) <= _SHORT:
+        return session_id
+    return session_id[: max(session_id.find(":") + 1 + _LEAST, unique)]
 
 
 def _newest(store: "Store", back: int) -> str:

@@ -1,10 +1,13 @@
 """Imports and exports: what was found, what was taken and skipped, and why."""
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from roocontext.formats.gather import SkippedSource, Taken
+from roocontext.errors import InvalidOption
+from roocontext.formats.exporter import Exporter
+from roocontext.formats.exports import EXPORTERS, Export, LeftOut
+from roocontext.formats.imports import SessionImport, SkippedSource
 from roocontext.reports.document import Document, Text
+from roocontext.reports.html_export import HTML
 
 
 class ImportedSession(Document):
@@ -51,7 +54,7 @@ class Exported(Document):
     """A session that was written to a file, or to several files in a folder.
 
     `left_out` names what only the provider of a message knows, and the format cannot hold: the
-    session, the entry, and the type of the block or item.
+    session, the entry, and the type of the block, item or part; and whether its text was written.
     """
 
     session_id: Text
@@ -61,12 +64,12 @@ class Exported(Document):
     left_out: list[Text]
 
 
-def imported(found: Iterable[Taken | SkippedSource], *, dry_run: bool) -> Import:
+def imported(found: Iterable[SessionImport | SkippedSource], *, dry_run: bool) -> Import:
     """Sum up an import."""
     sessions: list[ImportedSession] = []
     skipped: list[SkippedFile] = []
     for one in found:
-        if isinstance(one, Taken):
+        if isinstance(one, SessionImport):
             sessions.append(_session(one))
         else:
             skipped.append(SkippedFile.of(one, path=str(one.path)))
@@ -74,24 +77,32 @@ def imported(found: Iterable[Taken | SkippedSource], *, dry_run: bool) -> Import
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
 
-def exported(
-    session_id: str,
-    format_: str,
-    files: Iterable[Path],
-    size: int,
-    left_out: Iterable[tuple[str, int, str]],
-) -> Exported:
+def exporter_for(format_: str) -> Exporter:
+    """The exporter of a format: one of those to other programs, or the page to read."""
+    exporters = {**EXPORTERS, HTML.name: HTML}
+    if format_ not in exporters:
+        known = ", ".join(exporters)
+        raise InvalidOption(f"There is no format {format_!r}: {known}.", name="to")
+    return exporters[format_]
+
+
+def exported(session_id: str, format_: str, export: Export) -> Exported:
     """What an export has written, and what it could not write."""
     return Exported(
         session_id=session_id,
         format=format_,
-        files=[str(file) for file in files],
-        bytes=size,
-        left_out=[f"{of} {seq}: {kind}" for of, seq, kind in left_out],
+        files=[str(file) for file in export.files],
+        bytes=export.bytes,
+        left_out=in_words(export.left_out),
     )
 
 
-def _session(taken: Taken) -> ImportedSession:
+def in_words(left_out: Iterable[LeftOut]) -> list[str]:
+    """What an export could not write: the session, the entry, and the type."""
+    return [f"{one.session_id} {one.seq}: {one.type}" for one in left_out]
+
+
+def _session(taken: SessionImport) -> ImportedSession:
     return ImportedSession.of(
         taken,
         path=str(taken.path),
@@ -100,7 +111,7 @@ def _session(taken: Taken) -> ImportedSession:
     )
 
 
-def _status(taken: Taken) -> str:
+def _status(taken: SessionImport) -> str:
     if taken.failed:
         return "failed"
     if taken.created:

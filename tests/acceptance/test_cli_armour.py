@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roocontext import NewMessage, Plan, Store
-from roocontext.formats.export import EXPORTERS
+from roocontext.formats.exports import EXPORTERS
 from support.cli_process import CommandLine
 from support.empty_files import empty_file
 from support.terminal import Terminal
@@ -82,7 +82,7 @@ def commands(name: str) -> list[list[str]]:
         ["search", "swordfish"],
         ["preview", name, "condense", "--limit", "90"],
         *(["export", name, "--family", "--to", to] for to in ("jsonl", "html", "markdown")),
-        *(["export", name, "--to", to] for to in EXPORTERS),
+        *(["export", name, "--to", to] for to in (*EXPORTERS, "html")),
     ]
     printed = [[*words, "--json"] for words in shown if words[0] in ("sessions", "search", "usage")]
     wrong = [

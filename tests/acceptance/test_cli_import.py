@@ -231,6 +231,20 @@ def test_a_page_to_read(run: CommandLine, database: str, tmp_path: Path) -> None
     assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.USAGE
 
 
+def test_what_a_format_cannot_hold_is_said_on_stderr(run: CommandLine, database: str) -> None:
+    search = {"type": "web_search_call", "id": "ws", "status": "completed"}
+    with Store.open(database) as store:
+        chat = store.create("one")
+        chat.append("user", "go")
+        chat.append("assistant", [search], format="openai-responses")
+    done = run("export", "one", "--to", "claude-code")
+    assert (done.code, "web_search_call" in done.out) == (Code.DONE, False)
+    assert done.err == (
+        "Left out or made text, because only its provider knows it: one 2: web_search_call.\n"
+    )
+    assert run("export", "one").err == ""
+
+
 def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:
     with Store.open(database) as store:
         store.create("empty")

@@ -90,6 +90,15 @@ def test_a_short_id_names_its_session(run: CommandLine) -> None:
     assert [row["short_id"] for row in found] == ["0f3a77c1-other", "0f3a77c1d", "old-one"]
 
 
+def test_a_short_id_goes_beyond_the_name_of_the_tool(run: CommandLine, database: str) -> None:
+    with Store.open(database) as store:
+        store.create("claude-code:5f2c31aa-0000").append("user", "hello")
+    (row, *_) = run("sessions", "--json").document["sessions"]
+    assert row["short_id"] == "claude-code:5f2c31"
+    assert run("show", row["short_id"], "--json").document["session_id"] == row["session_id"]
+    assert "claude-code:5f2c31 " in run("rewind", row["session_id"], "--to", "0").out
+
+
 def test_commands_to_copy_have_the_short_id(run: CommandLine) -> None:
     assert "Rewound 0f3a77c1d to entry 1." in run("rewind", LONG_ID, "--to", "1").out
     assert run("undo", "0f3a77c1d").out.startswith("Undid rewind 4 of 0f3a77c1d.")

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Store
-from roocontext.formats import claude_code
-from roocontext.formats.play import play
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 from support.claude_desk import ID, Desk, kinds, lines, seen
 from support.examples import examples
 from support.transcripts import Transcript, use

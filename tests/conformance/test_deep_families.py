@@ -7,7 +7,7 @@ import pytest
 from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
-from roocontext.formats.family import family_of
+from roocontext.formats.exporter import family_of
 from support.dialogue import fill
 
 DEPTH = 1_500

@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from roocontext import NewMessage
-from roocontext.formats import export, roo
-from roocontext.formats.new_files import write_new
+from roocontext.formats import exports
+from roocontext.formats.exporter import write_new
+from roocontext.formats.importers import roo
 
 FORMATS = ("claude-code", "roo")
 
 
 def content_of(store: Any, chat: Any, to: str, folder: Path) -> list[Any]:
     """The contents of the messages in the exported file."""
-    files, _ = write_new(export.exported_files(store, chat, to, output=folder))
+    files, _ = write_new(exports.exported_files(store, chat, to, output=folder))
     if to == "roo":
         (file,) = [one for one in files if one.name == roo.API]
         return [row["content"] for row in json.loads(file.read_text())]
@@ -66,6 +67,35 @@ def test_results_whose_call_has_no_id_answer_it(store, tmp_path, to):
 
 
 @pytest.mark.parametrize("to", FORMATS)
+def test_several_results_in_one_message_answer_calls_without_ids(store, tmp_path, to):
+    chat = store.create()
+    chat.append_many(
+        [
+            gemini("user", {"text": "go"}),
+            gemini("model", asked("f"), asked("g"), asked("f")),
+            gemini(
+                "user",
+                answered("f", "first", id="x-1"),
+                answered("f", "second", id="x-2"),
+                answered("g", "of g", id="x-3"),
+            ),
+        ]
+    )
+    contents = content_of(store, chat, to, tmp_path)
+    assert pairs(contents) == [("f", "first"), ("g", "of g"), ("f", "second")]
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_parts_that_become_text_are_reported(store, tmp_path, to):
+    chat = store.create()
+    code = {"executableCode": {"language": "PYTHON", "code": "1 + 1"}}
+    chat.append_many([gemini("user", {"text": "go"}), gemini("model", code)])
+    contents = content_of(store, chat, to, tmp_path)
+    assert "1 + 1" in json.dumps(contents)
+    assert list(exports.left_out(store, chat, to)) == [(chat.id, 2, "executableCode (as text)")]
+
+
+@pytest.mark.parametrize("to", FORMATS)
 def test_results_name_calls_of_other_formats(store, tmp_path, to):
     chat = store.create()
     use = {"type": "tool_use", "id": "t1", "name": "f", "input": {}}
@@ -100,7 +130,7 @@ def test_items_that_only_their_provider_knows_are_left_out(store, tmp_path, to):
     contents = content_of(store, chat, to, tmp_path)
     texts = [one if isinstance(one, str) else one[0]["text"] for one in contents]
     assert texts == ["go", "so", "[a.pdf attached]"]
-    assert list(export.left_out(store, chat, to)) == [
+    assert list(exports.left_out(store, chat, to)) == [
         *((chat.id, 2, "web_search_call"), (chat.id, 3, "compaction")),
     ]
-    assert list(export.left_out(store, chat, "jsonl")) == []
+    assert list(exports.left_out(store, chat, "jsonl")) == []

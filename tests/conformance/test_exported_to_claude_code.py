@@ -13,10 +13,11 @@ from hypothesis import given, settings
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
-from roocontext.formats import claude_code, export
-from roocontext.formats.anthropic_rows import AnthropicRows
-from roocontext.formats.new_files import write_new
-from roocontext.formats.play import play
+from roocontext.formats import exports
+from roocontext.formats.exporter import write_new
+from roocontext.formats.exporters.anthropic_rows import AnthropicRows
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
 from roocontext.log.forms import UNANSWERED
 from roocontext.log.forms.parts import orphan
 from support.dialogue import call, fill, result, text, work
@@ -37,7 +38,7 @@ def fresh(leg: Any) -> Iterator[Any]:
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
     files, size = write_new(
-        export.exported_files(store, chat, "claude-code", output=folder, **options)
+        exports.exported_files(store, chat, "claude-code", output=folder, **options)
     )
     assert size == sum(one.stat().st_size for one in files)
     return files
@@ -173,7 +174,7 @@ def test_a_plain_session(store, fresh, tmp_path):
     assert title == {"type": "custom-title", "customTitle": "The parser", "sessionId": file.stem}
     check(fresh, chat, file, f"claude-code:{file.stem}")
     alone = b"".join(
-        chunk for one in export.exported_files(store, chat, "claude-code") for chunk in one.chunks
+        chunk for one in exports.exported_files(store, chat, "claude-code") for chunk in one.chunks
     )
     assert alone == file.read_bytes()
 
@@ -248,4 +249,4 @@ def test_a_family(store, fresh, tmp_path):
         assert {(one["agentId"], one["isSidechain"]) for one in records(file)} == {(agent, True)}
         check(fresh, session, file, f"claude-code:{main.stem}/{agent}")
     with pytest.raises(InvalidOption):
-        export.exported_files(store, chat, "claude-code", family=True)
+        exports.exported_files(store, chat, "claude-code", family=True)

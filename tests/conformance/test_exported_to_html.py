@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from roocontext import Plan
-from roocontext.formats import export
+from roocontext.formats import exports
 from roocontext.log.entries import MESSAGE_KINDS
+from roocontext.reports.html_export import HTML
 from support.dialogue import fill, result, text, work
 from support.examples import examples
 from support.histories import HISTORIES, play
@@ -74,7 +75,7 @@ class Page(HTMLParser):
 
 
 def page_of(store: Any, chat: Any, **options: Any) -> Page:
-    (file,) = export.exported_files(store, chat, "html", **options)
+    (file,) = exports.exported_files(store, chat, HTML, **options)
     return Page(b"".join(file.chunks).decode())
 
 

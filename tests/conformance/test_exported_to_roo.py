@@ -11,10 +11,11 @@ from hypothesis import given, settings
 
 from conformance.vectors.programs.roo_history import effective_2025, effective_2026
 from roocontext import NewMessage, Plan, Store
-from roocontext.formats import export, roo
-from roocontext.formats.anthropic_rows import AnthropicRows
-from roocontext.formats.new_files import write_new
-from roocontext.formats.play import play
+from roocontext.formats import exports
+from roocontext.formats.exporter import write_new
+from roocontext.formats.exporters.anthropic_rows import AnthropicRows
+from roocontext.formats.importers import roo
+from roocontext.formats.player import play
 from roocontext.programs.roo.history import since_summary_2025, since_summary_2026
 from support.dialogue import fill, text
 from support.examples import examples
@@ -31,7 +32,7 @@ def fresh(leg: Any) -> Iterator[Any]:
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:
-    files, size = write_new(export.exported_files(store, chat, "roo", output=folder, **options))
+    files, size = write_new(exports.exported_files(store, chat, "roo", output=folder, **options))
     assert size == sum(one.stat().st_size for one in files)
     return sorted({one.parent for one in files})
 

@@ -99,7 +99,9 @@ def test_a_manager_with_nothing_to_do_asks_as_little_of_a_long_past(
     assert many[1] < 1.5 * few[1]
 
 
-@pytest.mark.parametrize("asked", [Session.stats, Session.visible_bytes, Session.info])
+@pytest.mark.parametrize(
+    "asked", [Session.stats, lambda chat: chat.internals.visible_bytes(), Session.info]
+)
 def test_sizes_are_asked_of_a_long_past_as_of_a_short_one(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:

@@ -117,12 +117,12 @@ class Model:
         uncovering = Control(len(self.rows) + 1, Kind.UNCOVERING, uncovers=rows)
         return self.add(Kind.UNCOVERING, uncovering)
 
-    def rename(self, title: str) -> int:
+    def set_title(self, title: str) -> int:
         """Another title."""
         self.titles.append((self.add(Kind.NOTE), title))
         return self.last_seq
 
-    def describe(self, metadata: Any) -> int:
+    def set_metadata(self, metadata: Any) -> int:
         """Other metadata."""
         self.metadata.append((self.add(Kind.NOTE), metadata))
         return self.last_seq

@@ -20,7 +20,7 @@ IMPORT = """
 import resource, sys
 from pathlib import Path
 from roocontext import Store
-from roocontext.formats.gather import import_paths
+from roocontext.formats.imports import import_paths
 
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10

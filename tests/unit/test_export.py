@@ -6,21 +6,23 @@ import pytest
 
 from roocontext import NewMessage
 from roocontext.errors import InvalidOption
-from roocontext.formats import export
+from roocontext.formats import export, exports
+from roocontext.formats.exporter import Exporter
+from roocontext.reports.html_export import HTML
 
 
 def test_an_unknown_format_is_refused_with_all_names(store):
     chat = store.create()
-    with pytest.raises(InvalidOption, match=r"jsonl, html, markdown, claude-code, .*, roo"):
-        export.exported_files(store, chat, "nonsense")
+    with pytest.raises(InvalidOption, match=r"jsonl, markdown, claude-code, roo, .*, gemini"):
+        exports.exported_files(store, chat, "nonsense")
 
 
-@pytest.mark.parametrize("to", ["jsonl", "html", "markdown", "claude-code"])
+@pytest.mark.parametrize("to", ["jsonl", HTML, "markdown", "claude-code"])
 def test_the_progress_reaches_the_end(store, to):
     chat = store.create()
     chat.append_many([NewMessage("user", f"m{n}") for n in range(250)])
     seen: list[tuple[int, int]] = []
-    (file,) = export.exported_files(store, chat, to, progress=lambda *at: seen.append(at))
+    (file,) = exports.exported_files(store, chat, to, progress=lambda *at: seen.append(at))
     assert b"".join(file.chunks)
     assert len(seen) >= 3
     assert seen == sorted(seen)
@@ -31,7 +33,7 @@ def test_several_files_need_a_folder(store):
     chat = store.create()
     for options in ({"to": "roo"}, {"to": "claude-code", "family": True}):
         with pytest.raises(InvalidOption, match="needs a folder"):
-            export.exported_files(store, chat, **options)
+            exports.exported_files(store, chat, **options)
 
 
 FOLDERS = ["new", "new/", "new.jsonl/", "there", "there.jsonl"]
@@ -43,7 +45,7 @@ def test_a_transcript_is_written_into_a_folder(store, tmp_path, name, family):
     chat = store.create()
     for folder in ("there", "there.jsonl"):
         (tmp_path / folder).mkdir()
-    files = export.exported_files(
+    files = exports.exported_files(
         store, chat, "claude-code", output=f"{tmp_path}/{name}", family=family
     )
     assert next(files).path.parent == tmp_path / name
@@ -52,18 +54,20 @@ def test_a_transcript_is_written_into_a_folder(store, tmp_path, name, family):
 def test_a_transcript_is_the_file_that_is_named(store, tmp_path):
     chat = store.create()
     file = tmp_path / "one.jsonl"
-    (found,) = export.exported_files(store, chat, "claude-code", output=file)
+    (found,) = exports.exported_files(store, chat, "claude-code", output=file)
     assert found.path == file
     with pytest.raises(InvalidOption, match="needs a folder"):
-        export.exported_files(store, chat, "claude-code", output=file, family=True)
+        exports.exported_files(store, chat, "claude-code", output=file, family=True)
 
 
-@pytest.mark.parametrize("to", [to for to in export.EXPORTERS if to not in export.FOLDERS])
+@pytest.mark.parametrize(
+    "to", [HTML, *(one for one in exports.EXPORTERS.values() if one.folder is None)]
+)
 @pytest.mark.parametrize("name", ["new/", ""])
 def test_a_folder_is_no_place_for_one_file(store, tmp_path, to, name):
     chat = store.create()
     with pytest.raises(InvalidOption, match="name a file, not a folder"):
-        export.exported_files(store, chat, to, output=f"{tmp_path}/{name}")
+        exports.exported_files(store, chat, to, output=f"{tmp_path}/{name}")
 
 
 @pytest.mark.parametrize("name", ["new", "new/", "new.jsonl"])
@@ -71,14 +75,33 @@ def test_task_folders_are_written_into_a_folder(store, tmp_path, name):
     chat = store.create()
     chat.append("user", "Hello.")
     paths = [
-        file.path for file in export.exported_files(store, chat, "roo", output=f"{tmp_path}/{name}")
+        file.path
+        for file in exports.exported_files(store, chat, "roo", output=f"{tmp_path}/{name}")
     ]
     assert paths
     assert all((tmp_path / name) in path.parents for path in paths)
 
 
+def test_a_session_is_exported_from_python(store, tmp_path):
+    chat = store.create()
+    chat.append("user", "Hello.")
+    done = export(store, chat, "claude-code", output=tmp_path / "new")
+    (file,) = done.files
+    assert (file.parent, file.stat().st_size, done.left_out) == (tmp_path / "new", done.bytes, ())
+    with pytest.raises(FileExistsError):
+        export(store, chat, "claude-code", output=tmp_path / "new")
+
+
+def test_an_exporter_of_somebody_else(store, tmp_path):
+    chat = store.create()
+    ids = Exporter("ids", lambda sessions: iter([one.id.encode() for one in sessions]))
+    done = export(store, chat, ids, output=tmp_path / "ids.txt")
+    assert (tmp_path / "ids.txt").read_text() == chat.id
+    assert done.bytes == len(chat.id)
+
+
 def test_a_file_is_where_the_output_says(store, tmp_path):
     chat = store.create()
-    (file,) = export.exported_files(store, chat, "html", output=tmp_path / "page.html")
+    (file,) = exports.exported_files(store, chat, HTML, output=tmp_path / "page.html")
     assert file.path == tmp_path / "page.html"
-    assert next(export.exported_files(store, chat, "html")).path == Path()
+    assert next(exports.exported_files(store, chat, HTML)).path == Path()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 
 ODD = "\ud83d \0 \u6f22"
 AT = "2026-03-01T10:00:00.123456Z"
@@ -81,9 +81,9 @@ BY_LINES = {one.__name__: one for one in (claude_code, codex, gemini)}
 SOURCES: dict[str, Write] = {**BY_LINES, "opencode": opencode, "roo": roo}
 
 
-def take(store: Any, path: Path) -> Taken:
+def take(store: Any, path: Path) -> SessionImport:
     (done,) = import_paths(store, [path])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     return done
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import SourceDiverged
-from roocontext.formats import claude_code
-from roocontext.formats.gather import Taken, import_paths
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats.importers import claude_code
+from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 from roocontext.log.forms import Rule
 from support.examples import TORTURE
 from support.transcripts import Transcript, say, use
@@ -305,11 +305,11 @@ def test_a_result_below_a_cycle_of_words(store, file):
     assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 4
 
 
-def test_a_parent_that_is_not_in_the_file_begins_anew(store, file):
+def test_a_row_whose_parent_is_missing_follows_the_row_before_it(store, file):
     file.user("one")
     file.user("two", parent="elsewhere")
     take(store, file.path)
-    assert seen(chat_of(store)) == [("u", "two")]
+    assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
 
 
 def test_side_chains_are_child_sessions(store, file):
@@ -379,7 +379,7 @@ def test_a_dry_run_writes_nothing(store, file):
     file.user("one")
     file.compact()
     (done,) = import_paths(store, [file.path], dry_run=True)
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.messages, done.controls, store.sessions()) == (1, 1, [])
 
 
@@ -448,6 +448,31 @@ def test_a_kept_row_that_is_written_again_behind_the_summary(store, file):
     file.user("and more")
     assert take(store, file.path)[0].messages == 1
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more", "and more"]
+
+
+def test_a_kept_row_that_an_earlier_compaction_hides_is_written_again(store, file):
+    first = file.user("kept at last")
+    file.user("one")
+    file.compact("S1")
+    tail = file.user("kept")
+    file.compact("S2", preservedMessages={"anchorUuid": "u-8", "uuids": [first, tail]})
+    file.user("more", parent=tail)
+    (done,) = take(store, file.path)
+    assert [text for _, text in seen(chat_of(store))] == ["S2", "kept at last", "kept", "more"]
+    assert (done.again, done.problems) == (2, [])
+    assert take(store, file.path)[0].new == 0
+
+
+def test_a_hidden_row_that_is_kept_ahead_of_a_summary_is_reported(store, file):
+    first = file.user("hidden for good")
+    file.compact("S1")
+    head = file.user("kept")
+    file.compact("S2", preservedMessages={"anchorUuid": "u-5", "uuids": [first, head]})
+    (done,) = take(store, file.path)
+    assert [text for _, text in seen(chat_of(store))] == ["kept", "S2"]
+    assert [(one.line, one.what) for one in done.problems] == [
+        (6, "an earlier compaction hides 1 of the messages that it keeps")
+    ]
 
 
 def test_rows_that_are_kept_ahead_of_the_summary(store, file):
@@ -565,32 +590,7 @@ def test_a_branch_behind_a_message_that_was_refused(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_an_older_release_continues_a_session_in_a_new_file(store, file):
-    old = {"version": "2.0.11"}
-    file.user("one", **old)
-    file.reply("m1", use("t1"), **old)
-    file.result("t1", **old)
-    leaf = file.reply("m2", "done", **old)
-    file.user("a branch of the first file", **old)
-    resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
-    resumed.line({"type": "summary", "summary": "A title", "leafUuid": leaf})
-    resumed.at, resumed.count = leaf, 10
-    at = resumed.user("two", **old)
-    third = Transcript(file.path.with_name("s-3.jsonl"), "s-3")
-    third.at, third.count = at, 20
-    third.user("three", **old)
-    expected = [("u", "one"), ("a", "t1"), ("u", "=t1"), ("a", "done"), ("u", "two")]
-    take(store, resumed.path)
-    assert seen(chat_of(store, "claude-code:s-2")) == expected
-    take(store, third.path)
-    assert seen(chat_of(store, "claude-code:s-3")) == [*expected, ("u", "three")]
-    file.user("grown", **old)
-    third.reply("m9", "more", **old)
-    (done,) = take(store, third.path)
-    assert (done.messages, done.controls) == (1, 0)
-
-
-def test_a_later_release_reads_its_own_file_only(store, file):
+def test_a_parent_in_another_file_is_not_looked_for(store, file):
     leaf = file.user("one")
     resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
     resumed.at, resumed.count = leaf, 10

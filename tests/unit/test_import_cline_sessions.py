@@ -8,7 +8,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 
 
 def say(text: str) -> dict[str, Any]:
@@ -58,10 +58,10 @@ def session(folder: Path, rows: Any, name: str = "s1", **compaction: Any) -> Pat
     return folder
 
 
-def take(store: Any, path: Path) -> list[Taken]:
+def take(store: Any, path: Path) -> list[SessionImport]:
     found = list(import_paths(store, [path]))
-    assert all(isinstance(one, Taken) for one in found)
-    return [one for one in found if isinstance(one, Taken)]
+    assert all(isinstance(one, SessionImport) for one in found)
+    return [one for one in found if isinstance(one, SessionImport)]
 
 
 def seen(store: Any, name: str = "cline:s1") -> list[Any]:

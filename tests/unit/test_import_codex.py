@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import codex
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats.importers import codex
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 from support.codex_rollouts import SUMMARY, item, line, said, write
 
 
@@ -100,15 +100,6 @@ def test_an_old_compaction_keeps_what_the_user_said(store, path):
     write(path, line("compacted", message="S"), item("assistant", "four"))
     take(store, path)
     assert seen(store) == ["<environment_context>", "one", "three", "S", "four"]
-
-
-def test_a_rollback_of_an_older_release_leaves_the_context_of_the_turn(store, path):
-    write(path, line("session_meta", id="aa", cli_version="0.104.0"), ENVIRONMENT)
-    write(path, item("user", "one"), item("assistant", "two"))
-    write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
-    write(path, line("event_msg", type="thread_rolled_back", num_turns=1), item("user", "five"))
-    take(store, path)
-    assert seen(store) == ["<environment_context>", "one", "two", "permissions", "five"]
 
 
 def test_a_rollback(store, path):
@@ -274,31 +265,7 @@ def test_a_fork_of_a_thread_that_is_not_here(store, tmp_path):
     assert seen(store, "codex:bb") == ["two"]
 
 
-def test_a_compaction_of_2025_is_one_message(store, path):
-    write(path, line("session_meta", id="aa", cli_version="0.44.0"), ENVIRONMENT)
-    write(path, item("user", "one"), item("assistant", "two"), line("compacted", message="S"))
-    write(path, item("user", "three"), line("compacted", message="T"), item("user", "four"))
-    take(store, path)
-    context, bridged, last = [
-        one.content["content"][0] for one in store.session("codex:aa").view().messages
-    ]
-    assert bridged["text"].startswith("You were originally given instructions from a user over")
-    assert bridged["text"].count("Here were the user messages:\n\n") == 2
-    assert "messages:\n\none\n\nAnother language model" in bridged["text"]
-    assert "analysis:\n\nS\n\nthree\n\nAnother language model" in bridged["text"]
-    assert bridged["text"].endswith("analysis:\n\nT")
-    assert (context["text"][:5], last["text"]) == ("<envi", "four")
-
-
-def test_releases_that_keep_a_summary_among_the_users_messages(store, path):
-    write(path, line("session_meta", id="aa", cli_version="0.55.0"), ENVIRONMENT)
-    write(path, item("user", "one"), line("compacted", message="S"), item("user", "two"))
-    write(path, line("compacted", message=f"{SUMMARY}\nT"), line("compacted", message="U"))
-    take(store, path)
-    assert seen(store) == ["<environment_context>", "one", "S", "two", SUMMARY, "U"]
-
-
-def test_releases_that_know_the_summary_of_an_earlier_compaction(store, path):
+def test_the_summary_of_an_earlier_compaction_is_not_kept(store, path):
     write(path, line("session_meta", id="aa", cli_version="0.59.0"), item("user", "one"))
     write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "two"))
     write(path, line("compacted", message=f"{SUMMARY}\nT"))

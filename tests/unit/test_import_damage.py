@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Store
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 from support.examples import examples
 from support.transcripts import Transcript, use
 
@@ -173,7 +173,7 @@ def test_a_damaged_source_is_reported_and_never_raises(tmp_path_factory, source,
             assert "shape" not in str(one)
         # What was imported once is not imported twice, whatever is wrong with it.
         for one in import_paths(store, [path]):
-            if isinstance(one, Taken):
+            if isinstance(one, SessionImport):
                 assert not one.failed
                 assert (one.messages, one.notes, one.controls) == (0, 0, 0)
         assert all(store.session(one.session_id).verify().ok for one in store.sessions())
@@ -249,14 +249,14 @@ def test_no_good_line_is_lost(tmp_path_factory, source, seed):
     with Store.open(":memory:") as store:
         found = list(import_paths(store, [path]))
         assert "shape" not in str(found)
-        if not any(isinstance(one, Taken) for one in found):
+        if not any(isinstance(one, SessionImport) for one in found):
             return  # nothing that is left of it speaks, and that is reported
         logs = "".join(
             repr(list(store.session(one.session_id).audit())) for one in store.sessions()
         )
         assert [mark for mark in sorted(marks) if mark not in logs] == []
         for one in import_paths(store, [path]):
-            assert isinstance(one, Taken)
+            assert isinstance(one, SessionImport)
             assert (one.messages, one.notes, one.controls) == (0, 0, 0)
 
 
@@ -324,7 +324,7 @@ def test_a_document_that_is_being_written_anew_takes_nothing_back(tmp_path):
             for end in (len(text), 0, 10, len(text) // 2, len(text) - 1, len(text)):
                 path.write_text(text[:end])
                 (done,) = import_paths(store, [task if path.parent == task else path])
-                assert isinstance(done, Taken)
+                assert isinstance(done, SessionImport)
                 assert (bool(done.problems), done.rewound) == (end < len(text), False)
                 assert len(store.session(done.session_id).view().messages) == 3
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
@@ -23,7 +23,7 @@ def imported(store: Any, path: Path, **options: Any) -> Any:
     done = list(import_paths(store, [path], **options))
     assert would == done
     again = list(import_paths(store, [path], dry_run=True, **options))
-    taken = [one for one in again if isinstance(one, Taken)]
+    taken = [one for one in again if isinstance(one, SessionImport)]
     assert all(one.messages == one.notes == one.controls == 0 for one in taken)
     return done
 

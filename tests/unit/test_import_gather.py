@@ -5,6 +5,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import pytest
 from roocontext import Store
 from roocontext.cli.exit_codes import Code, code_of
 from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
-from roocontext.formats import claude_code, find, jsonl
-from roocontext.formats.gather import SkippedSource, Taken, import_paths
+from roocontext.formats import find, jsonl
+from roocontext.formats.importer import IMPORTERS
+from roocontext.formats.importers import claude_code, opencode
+from roocontext.formats.imports import SessionImport, SkippedSource, import_paths
 from support.examples import TORTURE
 from support.transcripts import Transcript
 
@@ -52,20 +55,20 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
 ):
     for name in ("a", "b", "c"):
         talk(tmp_path / f"{name}.jsonl", "secret")
-    real = find.sources
+    real = IMPORTERS["claude-code"]
 
-    def broken(path: Path, format_: str) -> Any:
+    def broken(path: Path) -> Any:
         if path.stem == "b":
             raise error("secret")
-        return real(path, format_)
+        return real.sources(path)
 
-    monkeypatch.setattr(find, "sources", broken)
+    monkeypatch.setitem(IMPORTERS, "claude-code", replace(real, sources=broken))
     first, second, third = import_paths(store, [tmp_path])
     assert isinstance(second, SkippedSource)
     assert (second.path.name, second.is_problem) == ("b.jsonl", True)
     assert second.why == f"its shape is unknown ({error.__name__})"
-    assert isinstance(first, Taken)
-    assert isinstance(third, Taken)
+    assert isinstance(first, SessionImport)
+    assert isinstance(third, SessionImport)
 
 
 def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
@@ -79,7 +82,7 @@ def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp
 
     monkeypatch.setattr(claude_code, "events_of", broken)
     (done,) = import_paths(store, [tmp_path])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert done.failed
     assert [one.content for one in store.session(done.session_id).view().messages] == ["one"]
     assert "ZeroDivisionError" in done.problems[0].what
@@ -122,7 +125,7 @@ def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
     export_of(tmp_path / "c.json", "another")
     for _ in range(2):
         first, second, third = import_paths(store, [tmp_path])
-        assert isinstance(first, Taken)
+        assert isinstance(first, SessionImport)
         assert [isinstance(one, SkippedSource) and one.is_problem for one in (second, third)] == [
             *(False, True),
         ]
@@ -139,7 +142,7 @@ def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
     file.write_bytes(whole)
     with Store.open(":memory:") as other:
         (done,) = import_paths(other, [file], dry_run=True)
-        assert isinstance(done, Taken)
+        assert isinstance(done, SessionImport)
         assert (done.messages, done.created, done.problems) == (2, True, ())
         assert other.sessions() == []
         file.write_bytes(b"".join(lines[:2]))
@@ -182,7 +185,7 @@ def test_a_folder_with_very_many_files(store, tmp_path):
     talk(tmp_path / "real.jsonl", "one")
     found = list(import_paths(store, [tmp_path]))
     assert len(found) == count + 1
-    assert [one.path.name for one in found if isinstance(one, Taken)] == ["real.jsonl"]
+    assert [one.path.name for one in found if isinstance(one, SessionImport)] == ["real.jsonl"]
     assert not any(one.is_problem for one in found if isinstance(one, SkippedSource))
 
 
@@ -194,7 +197,7 @@ def test_a_folder_in_the_place_of_a_file(store, tmp_path):
     (tmp_path / "opencode.db").mkdir()
     (tmp_path / "session-x.json").mkdir()
     found = list(import_paths(store, [tmp_path]))
-    assert [one.problems[0].what for one in found if isinstance(one, Taken)] == [
+    assert [one.problems[0].what for one in found if isinstance(one, SessionImport)] == [
         "the file is missing",
     ]
 
@@ -232,6 +235,12 @@ def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_pat
     ]
 
 
+def test_a_source_of_which_nothing_can_be_read_has_failed(store, tmp_path):
+    (tmp_path / "opencode.db").write_bytes(b"no database, but named like one")
+    (done,) = import_paths(store, [tmp_path])
+    assert (done.failed, len(done.problems), store.sessions()) == (True, 1, [])
+
+
 def test_what_has_changed_since_it_was_seen(tmp_path):
     file = talk(tmp_path / "a.jsonl", "one")
     export_of(tmp_path / "b.json", "one")
@@ -255,7 +264,7 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
     (task / "api_conversation_history.json").write_text('[{"role": "user", "content": "a"}]')
     (task / "history_item.json").write_text(json.dumps({"parentTaskId": "\0"}))
     (done,) = import_paths(store, [tmp_path])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.created, done.failed) == (True, False)
 
 
@@ -307,10 +316,10 @@ def test_a_database_that_a_variable_names(tmp_path, monkeypatch):
     with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
         connection.execute("CREATE TABLE session (id TEXT)")
     assert find.places("opencode") == [tmp_path / "mine.db"]
-    assert find.format_of(tmp_path / "mine.db") == "opencode"
+    assert find.importer_of(tmp_path / "mine.db") == opencode.IMPORTER
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE sessions (id TEXT)")
-    assert find.format_of(tmp_path / "other.db") is None
+    assert find.importer_of(tmp_path / "other.db") is None
 
 
 def test_links_to_folders_are_followed_once(store, tmp_path):
@@ -320,7 +329,7 @@ def test_links_to_folders_are_followed_once(store, tmp_path):
     for name, target in (("a", "elsewhere"), ("b", "elsewhere"), ("up", "."), ("self", "top")):
         (top / name).symlink_to(tmp_path / target)
     (done,) = import_paths(store, [top])
-    assert isinstance(done, Taken)
+    assert isinstance(done, SessionImport)
     assert (done.session_id, done.path) == ("claude-code:a", top / "a" / "a.jsonl")
 
 

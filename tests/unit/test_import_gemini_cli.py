@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import find, gemini_cli
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats import find
+from roocontext.formats.importers import gemini_cli
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 from roocontext.log.entries import Kind
 
 META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
@@ -284,4 +285,4 @@ def test_a_document_is_recognised_by_what_it_holds(tmp_path):
     file = tmp_path / "saved.json"
     for record_ in ({"sessionId": "g", "messages": []}, [{"role": "model", "parts": []}]):
         file.write_text(json.dumps(record_))
-        assert find.format_of(file) == "gemini-cli"
+        assert find.importer_of(file) == gemini_cli.IMPORTER

@@ -12,7 +12,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find, jsonl
-from roocontext.formats.gather import Outcome, SkippedSource, Taken, import_paths
+from roocontext.formats.imports import Outcome, SessionImport, SkippedSource, import_paths
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
@@ -20,11 +20,11 @@ from unit.test_import_gather import somebody_else
 
 
 def taken(found: list[Outcome]) -> list[str]:
-    return [one.session_id for one in found if isinstance(one, Taken)]
+    return [one.session_id for one in found if isinstance(one, SessionImport)]
 
 
 def told(found: list[Outcome]) -> list[str]:
-    problems = [str(p) for one in found if isinstance(one, Taken) for p in one.problems]
+    problems = [str(p) for one in found if isinstance(one, SessionImport) for p in one.problems]
     return problems + [f"{one.path}: {one.why}" for one in found if isinstance(one, SkippedSource)]
 
 
@@ -81,6 +81,45 @@ def test_a_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, mo
     assert sorted(told(found)) == [
         *("top/link: Permission denied", "top/storage/session/b: Permission denied"),
     ]
+
+
+@pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
+def test_messages_in_a_closed_folder_are_reported(tmp_path, monkeypatch, closed):
+    storage = tmp_path / "storage"
+    for name, record in (
+        ("session/p/ses_1", {"id": "ses_1"}),
+        ("message/ses_1/msg_1", {"id": "msg_1", "role": "user"}),
+        ("part/msg_1/prt_1", {"id": "prt_1", "type": "text", "text": "one"}),
+    ):
+        file = storage / f"{name}.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(record))
+    with Store.open(":memory:") as other:
+        list(import_paths(other, [storage]))  # what is loaded late is loaded now
+    (storage / closed).chmod(0)
+    tmp_path.chmod(0o755)
+    # From inside, because the folders above are root's own.
+    monkeypatch.chdir(tmp_path)
+    for dry_run in (True, False):
+        with Store.open(":memory:") as other, somebody_else():
+            (done,) = import_paths(other, [Path("storage")], dry_run=dry_run)
+        assert [f"{one.path}: {one.what}" for one in done.problems] == [
+            f"storage/{closed}: Permission denied"
+        ]
+    (storage / closed).chmod(0o755)
+
+
+def test_a_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
+    (tmp_path / "top").mkdir()
+    file = tmp_path / "top" / "export.json"
+    file.write_text("{}")
+    file.chmod(0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    list(import_paths(store, [tmp_path / "top"]))
+    with somebody_else():
+        (skipped,) = import_paths(store, [Path("top")])
+    assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
 
 
 def test_a_closed_folder_among_the_places_of_a_tool(monkeypatch):
@@ -148,7 +187,7 @@ def test_other_encodings_are_read(tmp_path, made, encoding):
 
     def imported() -> Any:
         with Store.open(":memory:") as store:
-            done = [one for one in import_paths(store, [path]) if isinstance(one, Taken)]
+            done = [one for one in import_paths(store, [path]) if isinstance(one, SessionImport)]
             views = [store.session(one.session_id).view().messages for one in done]
             seen = [[one.content for one in view] for view in views]
             return seen, told([*done])
@@ -213,7 +252,7 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
         *(("it is another program's database", False), ("it is empty", False)),
     ]
     damaged = found["opencode-old.db"]
-    assert isinstance(damaged, Taken)
+    assert isinstance(damaged, SessionImport)
     assert [one.what for one in damaged.problems] == ["file is not a database"]
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats import roo
-from roocontext.formats.play import play
-from roocontext.formats.played import Played
+from roocontext.formats.importers import roo
+from roocontext.formats.player import play
+from roocontext.formats.writing import Played
 
 
 @pytest.fixture

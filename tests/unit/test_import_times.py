@@ -9,7 +9,7 @@ import pytest
 
 from roocontext import NewMessage, Store
 from roocontext.formats.events import Added, Cleared, Event, Hid, Source, WentBack
-from roocontext.formats.play import play
+from roocontext.formats.player import play
 from support.steady_sources import SetClock
 
 NOW = 1_800_000_000_000

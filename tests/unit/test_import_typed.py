@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.gather import Taken, import_paths
+from roocontext.formats.imports import SessionImport, import_paths
 from roocontext.formats.typed import Insertions
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, say
@@ -14,7 +14,7 @@ from support.transcripts import Transcript, say
 
 def prompt(store: Any, path: Path) -> str | None:
     (taken,) = import_paths(store, [path])
-    assert isinstance(taken, Taken)
+    assert isinstance(taken, SessionImport)
     assert not taken.problems
     chat = store.session(taken.session_id)
     assert chat.verify().ok

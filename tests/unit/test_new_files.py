@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from roocontext.formats.new_files import NewFile, write_new
+from roocontext.formats.exporter import NewFile, write_new
 
 
 def failing() -> Iterator[bytes]:

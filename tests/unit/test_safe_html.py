@@ -5,7 +5,7 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.formats.safe_html import escaped, html_line, preformatted
+from roocontext.reports.markup.safe_html import escaped, html_line, preformatted
 
 BIDI = "\u202e\u2066\u200f\u061c"
 

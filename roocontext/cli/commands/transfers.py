@@ -1,6 +1,7 @@
 """Commands that bring sessions in and out."""
 
 import os
+import sys
 import time
 from contextlib import contextmanager
 from functools import partial
@@ -79,7 +80,7 @@ def import_(
         raise Refusal(line, Code.USAGE)
     # A session's metadata has the path of its source, whatever folder the command was run in.
     chosen = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
-    tools = [tool] if tool else list(find.PLACES) if everything else []
+    tools = [tool] if tool else find.tools() if everything else []
     default = [place for one in tools for place in find.places(one)]  # checks the name too
     if not chosen:
         if not tools:
@@ -137,36 +138,38 @@ def export(
     """Write a session in another format.
 
     Nothing is overwritten. With --output, `--json` prints what was written. Without it, only the
-    session itself is printed.
+    session itself is printed, and on stderr what the format cannot hold.
     """
-    from roocontext.formats import export as exporting  # noqa: PLC0415 - heavy
-    from roocontext.formats.new_files import write_new  # noqa: PLC0415
+    from roocontext.formats import exports  # noqa: PLC0415 - heavy
 
+    exporter = reports.transfers.exporter_for(to)
     with context.store() as store, context.progress("Exporting") as progress:
         chat = store.session(reports.naming.session_named(store, session))
-        files = exporting.exported_files(
-            store, chat, to, family=family, output=output, progress=progress
-        )
         if output is None:
-            for file in files:
+            for file in exports.exported_files(
+                store, chat, exporter, family=family, progress=progress
+            ):
                 write_bytes(file.chunks)
+            missing = exports.left_out(store, chat, exporter, family=family)
+            if line := results.left_out_line(reports.transfers.in_words(missing)):
+                sys.stderr.write(f"{line}\n")
             return
         try:
-            written, size = write_new(files)
+            found = exports.export(
+                store, chat, exporter, output=output, family=family, progress=progress
+            )
         except FileExistsError as error:
             raise Refusal(f"{error.filename!r} exists already.", Code.NOT_FOUND) from None
         except OSError as error:
             line = f"{output!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
-        missing = exporting.left_out(store, chat, to, family=family)
-        answer = reports.transfers.exported(chat.id, to, written, size, missing)
-    context.show(answer, results.draw_export)
+    context.show(reports.transfers.exported(chat.id, to, found), results.draw_export)
 
 
 def _imported(
     context: CommandContext, paths: list[Path], tool: str | None, on_conflict: str, *, dry_run: bool
 ) -> "Import":
-    from roocontext.formats.gather import import_paths  # noqa: PLC0415 - heavy
+    from roocontext.formats import import_paths  # noqa: PLC0415 - heavy
 
     with (
         _store(context, dry_run=dry_run) as store,

@@ -311,10 +311,17 @@ def draw_export(screen: Screen, answer: "Exported") -> None:
     screen.line(
         f"Wrote {name} as {answer.format} to {one_line(first)}{more}, {size(answer.bytes)}."
     )
-    if answer.left_out:
-        shown = ", ".join(answer.left_out[:_SHOWN])
-        rest = f" and {len(answer.left_out) - _SHOWN:,} more" if answer.left_out[_SHOWN:] else ""
-        screen.line(f"Left out, because only its provider knows it: {one_line(shown)}{rest}.")
+    if line := left_out_line(answer.left_out):
+        screen.line(line)
+
+
+def left_out_line(missing: list[str]) -> str:
+    """The line that says what an export could not write; empty if there is nothing."""
+    if not missing:
+        return ""
+    rest = f" and {len(missing) - _SHOWN:,} more" if missing[_SHOWN:] else ""
+    shown = one_line(", ".join(missing[:_SHOWN]))
+    return f"Left out or made text, because only its provider knows it: {shown}{rest}."
 
 
 def _session(one: "ImportedSession", screen: Screen) -> str:

@@ -1,0 +1,162 @@
+"""Task folders for Roo Code. docs/formats/roo-code.md.
+
+Roo keeps one list. A hidden message stays in it and names the summary or marker that hides it. The
+program of 2026 sends nothing before the last summary, and that of 2025 puts a message before an
+assistant's summary. So only a summary of the user's that comes first in the view, or is hidden
+before that one, is a summary for Roo. Any other is a marker: both programs send those in place.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from roocontext.formats.exporter import Exporter, NewFile
+from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
+from roocontext.formats.importers.roo import API, CLINE, ROO, UI
+from roocontext.log.entries import Kind, Message
+from roocontext.log.readings import reader, words_of
+from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
+from roocontext.store.reading.live import LiveMessage
+from roocontext.store.session import Session
+
+
+def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile]:
+    """The task folder of each session, named by the task's id."""
+    for session in sessions:
+        live = session.internals.live()
+        tags = _tags(live)
+        files = {
+            API: _rows(live, tags, _kept(session)),
+            UI[0]: list(_screen(live, tags)),
+            "history_item.json": _item(session, sessions, live),
+            "task_metadata.json": {"files_in_context": []},
+        }
+        for name, content in files.items():
+            text = json.dumps(content, separators=(",", ":")).encode()
+            yield NewFile(folder / foreign_id(session.id) / name, iter([text]))
+
+
+def _tags(live: Sequence[LiveMessage]) -> dict[str, Tag]:
+    """By the id of each summary and marker: which of Roo's two kinds it is."""
+    first = next((index for index, one in enumerate(live) if not any(one[1:])), 0)
+    begins = bool(live) and _is_users_summary(live[first].message)
+    found: dict[str, Tag] = {}
+    for index, (message, _, _) in enumerate(live):
+        if message.compaction_id and message.kind in (Kind.SUMMARY, Kind.MARKER):
+            is_summary = begins and index <= first and _is_users_summary(message)
+            found[message.compaction_id] = CONDENSED if is_summary else TRUNCATED
+    return found
+
+
+def _is_users_summary(message: Message) -> bool:
+    return message.kind is Kind.SUMMARY and _role(message) == "user"
+
+
+def _role(message: Message) -> str:
+    return reader(message.format).blocks(message.role, message.content)[0]
+
+
+def _kept(session: Session) -> dict[int, dict[str, Any]]:
+    """By seq: Roo's own fields of imported messages, such as `reasoning_details`."""
+    metadata = session.info().metadata
+    if not isinstance(metadata, dict) or metadata.get("tool") not in (ROO, CLINE):
+        return {}
+    marks = {name for tag in TAGS for name in (tag.key, tag.flag, tag.id)}
+    kept: dict[int, dict[str, Any]] = {}
+    for entry in session.audit():
+        match entry.entry.extra:
+            case {"record": dict(record)}:
+                kept[entry.seq] = {name: record[name] for name in record.keys() - marks}
+    return kept
+
+
+def _rows(
+    live: Sequence[LiveMessage], tags: dict[str, Tag], kept: dict[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The API messages with their marks, without those that have nothing Roo could send."""
+    read = AnthropicRows()
+    rows = [
+        {**kept.get(one.message.seq, {}), **_row(one.message, read), **_marks(one, tags)}
+        for one in live
+    ]
+    return [row for row in rows if row.get("content") != [] or "isTruncationMarker" in row]
+
+
+def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
+    match message:
+        case Message(format="openai-responses", content={"type": "reasoning"} as item):
+            # Roo keeps such an item as a whole message.
+            return {**item, "role": message.role, "ts": _time(message)}
+    role, content = read.read(message)
+    return {"role": role, "content": content, "ts": _time(message)}
+
+
+def _marks(one: LiveMessage, tags: dict[str, Tag]) -> dict[str, Any]:
+    """What hides the message, and what it hides itself."""
+    hiders = [hider for hider in one[1:] if hider]
+    marks: dict[str, Any] = {tags[hider].key: hider for hider in hiders}
+    own = _own_tag(one.message, tags)
+    if own:
+        marks |= {own.flag: True, own.id: one.message.compaction_id}
+    return marks
+
+
+def _own_tag(message: Message, tags: dict[str, Tag]) -> Tag | None:
+    if message.kind not in (Kind.SUMMARY, Kind.MARKER):
+        return None
+    return tags.get(message.compaction_id or "")
+
+
+def _screen(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> Iterator[dict[str, Any]]:
+    """What the interface shows: the words, the requests, and each summary and marker."""
+    hidden = Counter(hider for one in live for hider in one[1:])
+    say = "text"
+    for message, _, _ in live:
+        _, blocks = reader(message.format).blocks(message.role, message.content)
+        words, about = words_of(blocks), {"ts": _time(message), "type": "say"}
+        if own := _own_tag(message, tags):
+            facts = {own.id: message.compaction_id, "prevContextTokens": 0, "newContextTokens": 0}
+            if own is CONDENSED:
+                facts |= {"summary": words, "cost": 0}
+            else:
+                facts |= {"messagesRemoved": hidden[message.compaction_id]}
+            yield {**about, "say": own.event, own.facts: facts}
+        elif _role(message) == "user":
+            if words or say == "text":
+                yield {**about, "say": say, "text": words}
+                say = "user_feedback"
+        else:
+            yield {**about, "say": "api_req_started", "text": "{}"}
+            if words:
+                yield {**about, "say": "text", "text": words}
+
+
+def _item(
+    session: Session, sessions: Sequence[Session], live: Sequence[LiveMessage]
+) -> dict[str, Any]:
+    """The task as Roo lists it."""
+    info = session.info()
+    metadata = info.metadata if isinstance(info.metadata, dict) else {}
+    ids = [one.id for one in sessions]
+    item = {
+        "id": foreign_id(session.id),
+        "number": 1,
+        "ts": _time(live[-1].message) if live else info.created_at,
+        "task": info.title or info.first_prompt or "",
+        "tokensIn": 0,
+        "tokensOut": 0,
+        "totalCost": 0,
+        "workspace": metadata.get("folder"),
+        "parentTaskId": foreign_id(info.parent) if info.parent and info.parent in ids else None,
+        "childIds": [foreign_id(one.id) for one in sessions if one.parent == session.id],
+    }
+    return {name: value for name, value in item.items() if value not in (None, [])}
+
+
+def _time(message: Message) -> int:
+    return message.happened_at
+
+
+EXPORTER: Final = Exporter("roo", folder=export_folder, left_out=types_left_out)

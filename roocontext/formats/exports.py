@@ -1,0 +1,166 @@
+"""Sessions as other programs take them: their own files, a provider's request, text to read."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain, count
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from roocontext.errors import InvalidOption
+from roocontext.formats import jsonl
+from roocontext.formats.exporter import Exporter, NewFile, family_of, write_new
+from roocontext.formats.exporters import claude_code, markdown, roo
+from roocontext.store.proof.verify import Progress
+from roocontext.store.session import Session
+from roocontext.store.store import Store
+
+_STEP: Final = 100
+
+
+class LeftOut(NamedTuple):
+    """What a message holds and the format does not: the type of the block, item or part."""
+
+    session_id: str
+    seq: int
+    type: str
+
+
+class Export(NamedTuple):
+    """The files that an export has written, their bytes, and what they do not hold."""
+
+    files: tuple[Path, ...]
+    bytes: int
+    left_out: tuple[LeftOut, ...]
+
+
+def _one_by_one(
+    name: str, export_session: Callable[[Session], Iterator[bytes]], *, is_for_one: bool = False
+) -> Exporter:
+    """A format in which one session follows the other."""
+    return Exporter(
+        name,
+        lambda sessions: chain.from_iterable(map(export_session, sessions)),
+        is_for_one=is_for_one,
+    )
+
+
+def _request(form: str, session: Session) -> Iterator[bytes]:
+    # As of an entry, because a request for now records the frame.
+    last = session.head().seq
+    request = session.request(form, as_of=last, unanswered=True, prefill=True)
+    yield json.dumps(dict(request), indent=1).encode() + b"\n"
+
+
+EXPORTERS: Final = {
+    one.name: one
+    for one in (
+        _one_by_one("jsonl", jsonl.export_session),
+        _one_by_one("markdown", markdown.export_session),
+        claude_code.EXPORTER,
+        roo.EXPORTER,
+        *(
+            _one_by_one(form, partial(_request, form), is_for_one=True)
+            for form in ("anthropic", "openai", "openai-responses", "gemini")
+        ),
+    )
+}
+"""The formats by name. Another `Exporter` may be given to all functions here in place of one."""
+
+
+def export(
+    store: Store,
+    session: Session,
+    to: str | Exporter = "jsonl",
+    *,
+    output: str | Path,
+    family: bool = False,
+    progress: Progress | None = None,
+) -> Export:
+    """Write a session into new files, with `family` the sessions of its sub-agents too.
+
+    `output` is the file, or the folder for a format of several files; for one that can be both, it
+    is a folder unless it ends in `.jsonl`. Raises FileExistsError instead of overwriting anything,
+    and after a failure nothing is left.
+    """
+    files = exported_files(store, session, to, family=family, output=output, progress=progress)
+    written, size = write_new(files)
+    return Export(tuple(written), size, tuple(left_out(store, session, to, family=family)))
+
+
+def exported_files(
+    store: Store,
+    session: Session,
+    to: str | Exporter = "jsonl",
+    *,
+    family: bool = False,
+    output: str | Path | None = None,
+    progress: Progress | None = None,
+) -> Iterator[NewFile]:
+    """The same files, not written yet. Without `output` it is a single one, for a stream."""
+    exporter = exporter_named(to)
+    if family and exporter.is_for_one:
+        line = f"A request holds one session: export {exporter.name!r} without the family."
+        raise InvalidOption(line, name="family")
+    sessions = list(family_of(store, session)) if family else [session]
+    is_folder = output is not None and _names_folder(output, exporter)
+    if is_folder and exporter.folder is None:
+        line = f"An export to {exporter.name!r} is one file: name a file, not a folder."
+        raise InvalidOption(line, name="output")
+    if is_folder and exporter.folder is not None:
+        found = exporter.folder(sessions, Path(output or ""))
+    elif exporter.file is not None and not (exporter.folder is not None and family):
+        found = iter([NewFile(Path(output or ""), exporter.file(sessions))])
+    else:
+        line = f"An export to {exporter.name!r} is several files: it needs a folder."
+        raise InvalidOption(line, name="output")
+    return _reported(found, sessions, progress) if progress else found
+
+
+def left_out(
+    store: Store, session: Session, to: str | Exporter, *, family: bool = False
+) -> Iterator[LeftOut]:
+    """What this format cannot hold of the messages that an export writes."""
+    types_left_out = exporter_named(to).left_out
+    if types_left_out is None:
+        return
+    for one in family_of(store, session) if family else [session]:
+        for row in one.internals.live():
+            for kind in types_left_out(row.message):
+                yield LeftOut(one.id, row.message.seq, kind)
+
+
+def exporter_named(to: str | Exporter) -> Exporter:
+    """The exporter with this name, or the one that is given."""
+    if isinstance(to, Exporter):
+        return to
+    if to not in EXPORTERS:
+        known = ", ".join(EXPORTERS)
+        raise InvalidOption(f"There is no format {to!r}: {known}.", name="to")
+    return EXPORTERS[to]
+
+
+def _names_folder(output: str | Path, exporter: Exporter) -> bool:
+    """Whether the export is written into a folder: one that exists, or that is named as one."""
+    if Path(output).is_dir() or os.fspath(output).endswith(("/", os.sep)):
+        return True
+    is_file = exporter.file is not None and Path(output).suffix == ".jsonl"
+    return exporter.folder is not None and not is_file
+
+
+def _reported(
+    found: Iterator[NewFile], sessions: list[Session], progress: Progress
+) -> Iterator[NewFile]:
+    """The same files, whose chunks report the progress: about one chunk for each entry."""
+    total = sum(one.info().last_seq for one in sessions)
+    done = count()
+
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+            if (number := next(done)) % _STEP == 0:
+                progress(min(number, total), total)
+
+    for file in found:
+        yield NewFile(file.path, counted(file.chunks))

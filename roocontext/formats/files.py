@@ -1,0 +1,297 @@
+"""The files of other programs, and the records in them, whatever state they are in.
+
+Only regular files are read: a pipe or a device would wait for a writer. Programs and editors on
+Windows write UTF-8 with a byte order mark, and UTF-16: both are read as UTF-8. Such a file is in
+memory as a whole.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from datetime import datetime
+from errno import EINVAL
+from functools import lru_cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from roocontext.formats.events import Problem
+
+NO_FILE: Final = "it is not a regular file"
+SQLITE: Final = b"SQLite format 3\0"
+"""How a database begins."""
+_MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_OPENINGS: Final = b"{[ \t\r\n"
+"""How JSON begins. Without a mark, the NUL next to it says which UTF-16 it is."""
+
+
+def opened(path: Path, buffering: int = -1) -> BinaryIO:
+    """A file as UTF-8; OSError if it is not a regular one."""
+    file = open(path, "rb", buffering, opener=_open_regular)  # noqa: SIM115 - the caller closes it
+    try:
+        mark, encoding = _encoding(file.read(3))
+        file.seek(0)
+        if encoding is None:
+            return file
+        found = os.fstat(file.fileno())
+        key = (path, found.st_mtime_ns, found.st_size, mark, encoding)
+    except BaseException:
+        file.close()
+        raise
+    file.close()
+    return BytesIO(_as_utf8(*key))
+
+
+def read_bytes(path: Path) -> bytes:
+    """All of a file as UTF-8."""
+    with opened(path) as file:
+        return file.read()
+
+
+def _open_regular(path: str, flags: int) -> int:
+    # Without O_NONBLOCK the open itself waits until somebody writes to a pipe.
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        raise OSError(EINVAL, NO_FILE, path)
+    return handle
+
+
+def _encoding(begin: bytes) -> tuple[int, str | None]:
+    """How long the byte order mark is, and the encoding unless it is plain UTF-8."""
+    for mark, encoding in _MARKS.items():
+        if begin.startswith(mark):
+            return len(mark), encoding
+    if len(begin) > 1 and begin[0] in _OPENINGS and not begin[1]:
+        return 0, "utf-16-le"
+    return 0, "utf-16-be" if len(begin) > 1 and not begin[0] and begin[1] in _OPENINGS else None
+
+
+# A program that is read line by line is opened several times.
+@lru_cache(maxsize=2)
+def _as_utf8(path: Path, _changed: int, _size: int, mark: int, encoding: str) -> bytes:
+    data = path.read_bytes()[mark:]
+    if encoding == "utf-8":
+        return data
+    whole = data[: len(data) & ~1]  # a program may be writing the last character
+    return whole.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
+
+
+_decode = msgspec.json.Decoder().decode
+_JSON = json.JSONDecoder()
+
+
+class SourceLine(NamedTuple):
+    """A record, the number of its line, and the bytes of the file that hold it."""
+
+    number: int
+    record: Any
+    start: int
+    end: int
+
+
+class _RepeatedError(Exception):
+    """An object has a name twice."""
+
+
+def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLine]:
+    """The records of a file in order. What is not JSON is reported with its line's number.
+
+    Without `problems`, nothing is reported.
+    """
+    start = 0
+    with opened(path) as file:
+        for number, text in enumerate(file, 1):
+            end = start + len(text)
+            try:
+                record = _decode(text)
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                if text.strip():
+                    yield from _records(path, number, text, start, problems)
+            else:
+                report_repeated(text, path, number, problems)
+                yield SourceLine(number, record, start, end)
+            start = end
+
+
+def report_repeated(
+    text: bytes, path: Path, line: int | None, problems: list[Problem] | None
+) -> None:
+    """Report that an object has a name twice: the last value counts, as in most programs."""
+    if problems is None:
+        return
+    try:
+        _UNIQUE.decode(text.decode("utf-8", "surrogatepass"))
+    except _RepeatedError:
+        problem = Problem(path, line, "an object has the same name twice: the last value was taken")
+        problems += [] if problem in problems else [problem]  # a file may be read twice
+    except (ValueError, RecursionError):
+        pass  # it is not JSON, or the store says what is wrong with it
+
+
+def _once(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise _RepeatedError
+
+
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_once)
+
+
+def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[Any, int | None]]:
+    """The records of a file with their lines, or the one value of a JSON document."""
+    if path.suffix != ".json":
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+        return
+    text = read_bytes(path)
+    try:
+        found = loads(text)
+    except ValueError as error:
+        if not _begins_with_a_record(text):
+            if problems is not None:
+                problems.append(Problem(path, None, str(error), cuts=True))
+            return
+        for line in read_lines(path, problems):
+            yield line.record, line.number
+    else:
+        report_repeated(text, path, None, problems)
+        yield found, None
+
+
+def contents_of(folder: Path, problems: list[Problem]) -> list[Path]:
+    """What is in a folder, if there is one. Not by a pattern: that skips what is closed."""
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        problem = Problem(folder, None, error.strerror or "it cannot be read", cuts=True)
+        problems += [] if problem in problems else [problem]
+        return []
+
+
+def read_document(path: Path, problems: list[Problem], *, cuts: bool = False) -> Any:
+    """The value of a JSON document; None if there is no file, or a damaged one: that is reported.
+
+    With `cuts`, what it holds must not be taken for all that there is.
+    """
+    if not path.is_file():
+        return None
+    text = read_bytes(path)
+    try:
+        found = loads(text)
+    except ValueError as error:
+        problem = Problem(path, None, str(error) if text.strip() else "the file is empty", cuts)
+        problems += [] if problem in problems else [problem]
+        return None
+    report_repeated(text, path, None, problems)
+    return found
+
+
+def read_object(path: Path, problems: list[Problem], *, cuts: bool = False) -> dict[str, Any]:
+    """The object that a JSON document holds; an empty one if it holds none."""
+    found = read_document(path, problems, cuts=cuts)
+    return found if isinstance(found, dict) else {}
+
+
+def _begins_with_a_record(text: bytes) -> bool:
+    """Whether these are lines, in a file that is named like a document."""
+    try:
+        return isinstance(loads(text.split(b"\n", 1)[0]), dict)
+    except ValueError:
+        return False
+
+
+def read_at(file: BinaryIO, start: int, end: int) -> Any:
+    """The record at this place of a file."""
+    file.seek(start)
+    return loads(file.read(end - start))
+
+
+def loads(text: bytes) -> Any:
+    """A JSON value; ValueError if it is none."""
+    try:
+        return _decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        pass  # the standard library also reads lone surrogates, and numbers of any size
+    try:
+        return json.loads(text.decode("utf-8", "surrogatepass"), parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        if not str(error).startswith("Exceeds the limit"):
+            raise
+        raise ValueError("a number in it has too many digits") from None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _records(
+    path: Path, number: int, text: bytes, start: int, problems: list[Problem] | None
+) -> Iterator[SourceLine]:
+    try:
+        record = loads(text)
+    except ValueError as error:
+        why = str(error)
+    else:
+        report_repeated(text, path, number, problems)
+        yield SourceLine(number, record, start, start + len(text))
+        return
+    # A program that was stopped between a record and its newline leaves two records on one line.
+    try:
+        rest = text.decode("utf-8", "surrogatepass")
+        place = 0
+        while rest[place:].strip():
+            place += len(rest[place:]) - len(rest[place:].lstrip())
+            record, end = _JSON.raw_decode(rest, place)
+            begin = start + len(rest[:place].encode("utf-8", "surrogatepass"))
+            size = len(rest[place:end].encode("utf-8", "surrogatepass"))
+            if not isinstance(record, dict):
+                break
+            yield SourceLine(number, record, begin, begin + size)
+            place = end
+        else:
+            return
+    except (ValueError, RecursionError):
+        pass
+    is_cut = not text.endswith(b"\n")
+    if problems is not None:
+        problems.append(Problem(path, number, "the line is cut off" if is_cut else why, is_cut))
+
+
+_LETTERS = re.compile(r"[^A-Za-z]+")
+
+
+def non_empty(value: Any) -> str | None:
+    """A string that is not empty."""
+    return value if isinstance(value, str) and value else None
+
+
+def name(value: Any) -> str | None:
+    """An id that can distinguish records: all that read REDACTED are the same."""
+    return value if isinstance(value, str) and value and not is_removed(value) else None
+
+
+def is_removed(value: Any) -> bool:
+    """Whether an id was replaced before the record was published."""
+    return isinstance(value, str) and "REDACTED" in value and _LETTERS.sub("", value) == "REDACTED"
+
+
+def iso_ms(value: Any) -> int | None:
+    """An ISO-8601 time in milliseconds since the epoch; None if it is none."""
+    try:
+        return int(datetime.fromisoformat(value).timestamp() * 1000)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def whole_ms(value: Any) -> int | None:
+    """Milliseconds since the epoch; None if it is no such number."""
+    return value if type(value) is int and abs(value) < 1 << 62 else None

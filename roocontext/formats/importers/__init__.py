@@ -1,0 +1,1 @@
+"""How the sessions of other tools are read: a module for each tool."""

@@ -1,0 +1,220 @@
+"""The rows of a Claude Code transcript: what is kept in memory of each line.
+
+These are the few fields that its place in the tree needs. The whole record is read again when its
+turn comes.
+"""
+
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from sys import intern
+from typing import Any, BinaryIO, TypeAlias, TypeGuard
+
+import msgspec
+
+from roocontext.formats.events import Problem
+from roocontext.formats.files import (
+    SourceLine,
+    is_removed,
+    name,
+    non_empty,
+    opened,
+    read_at,
+    read_lines,
+)
+from roocontext.log.readings.blocks import as_dict, dicts, text
+
+Content: TypeAlias = str | list[Any]
+
+_SPEAKERS = ("user", "assistant")
+_FACTS = {"session": "sessionId", "folder": "cwd", "branch": "gitBranch", "version": "version"}
+_WORDS = "queued_command"
+_FILES = ("file", "directory", "pdf_reference", "mcp_resource", "selected_lines_in_ide")
+
+
+class TranscriptRow(msgspec.Struct, gc=False):
+    """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
+
+    `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
+    `keeps_first` says that they come before its summary.
+    """
+
+    index: int
+    line: int
+    start: int
+    end: int
+    type: str
+    uuid: str = ""
+    parent: str | None = None
+    subtype: str | None = None
+    answer: str | None = None
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    source: str | None = None
+    agent: str | None = None
+    speaks: bool = False
+    is_summary: bool = False
+    stopped: bool = False
+    kept: list[str] | tuple[()] = ()
+    segment: tuple[str, str] | None = None
+    keeps_first: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+@dataclass(slots=True)
+class TranscriptRows:
+    """The rows of a file, the lines without a place in the tree, and the facts of the session."""
+
+    all: list[TranscriptRow] = field(default_factory=list)
+    loose: list[SourceLine] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(_FACTS))
+    _by_uuid: dict[str, TranscriptRow] = field(default_factory=dict)
+    _last: dict[str | None, str] = field(default_factory=dict)
+    _boundary: TranscriptRow | None = None
+    _summary: str = ""
+
+    @classmethod
+    def read(cls, path: Path, problems: list[Problem]) -> "TranscriptRows":
+        """Read a file once; of rows with the same uuid the first one counts."""
+        found = cls()
+        with opened(path) as file:
+            for index, line in enumerate(read_lines(path, problems)):
+                if not isinstance(line.record, dict):
+                    problems.append(Problem(path, line.number, "the line holds no object"))
+                elif found._take(index, line, file):
+                    continue
+                found.loose.append(line._replace(record=None))
+        for row in found.all:
+            if row.agent == "?":  # a sub-agent is named by the first row of its chain
+                above = found._by_uuid.get(row.parent or "")
+                row.agent = above.agent if above and above.agent else row.uuid
+        return found
+
+    def _take(self, index: int, line: SourceLine, file: BinaryIO) -> bool:
+        """Take a line; whether it has a place in the tree, or is a copy of one that has."""
+        self._learn(line.record)
+        row = row_of(line, index)
+        if not row.uuid:
+            return False
+        if is_removed(row.uuid):
+            row.uuid = f"line {row.line}"
+            row.parent = self._last.get(row.agent)
+        elif is_removed(row.parent):
+            row.parent = self._last.get(row.agent)
+        if row.parent is not None and (above := self._by_uuid.get(row.parent)):
+            row.parent = above.uuid  # one text in memory, not two that are equal
+        first = self._by_uuid.get(row.uuid)
+        if first is not None:
+            self._keep(row, first)
+            return _is_copy(file, first, row)
+        self.all.append(row)
+        self._by_uuid[row.uuid] = row
+        self._last[row.agent] = row.uuid
+        if row.subtype == "compact_boundary":
+            self._boundary, self._summary = row, ""
+        elif row.is_summary:
+            self._summary = row.uuid
+        return True
+
+    def _keep(self, row: TranscriptRow, first: TranscriptRow) -> None:
+        """A row that is written again after a summary is one that the compaction has kept."""
+        boundary = self._boundary
+        if boundary is None or not self._summary or first.index > boundary.index:
+            return
+        is_kept = row.parent == self._summary or row.parent in boundary.kept
+        if is_kept and row.uuid not in boundary.kept:
+            boundary.kept = [*boundary.kept, row.uuid]
+
+    def _learn(self, record: dict[str, Any]) -> None:
+        """Learn the facts from the first lines that have them, the release from the last.
+
+        The release that wrote last is the one that would continue the session.
+        """
+        for fact, name_ in _FACTS.items():
+            if self.facts[fact] is None or fact == "version":
+                self.facts[fact] = non_empty(record.get(name_)) or self.facts[fact]
+
+
+def _is_copy(file: BinaryIO, first: TranscriptRow, row: TranscriptRow) -> bool:
+    try:
+        return bool(read_at(file, first.start, first.end) == read_at(file, row.start, row.end))
+    except ValueError:
+        return False
+
+
+def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
+    """The row of a line. A field that does not have its usual type counts as none."""
+    number, record, start, end = line
+    record = record if isinstance(record, dict) else {}
+    kind = intern(non_empty(record.get("type")) or "unknown")
+    row = TranscriptRow(index, number, start, end, kind, non_empty(record.get("uuid")) or "")
+    if not row.uuid:
+        return row
+    row.subtype = non_empty(record.get("subtype"))
+    row.parent = non_empty(record.get("parentUuid"))
+    row.source = name(record.get("sourceToolAssistantUUID"))
+    if record.get("isSidechain") is True:
+        row.agent = non_empty(record.get("agentId")) or "?"
+    message = record.get("message")
+    is_error = bool(record.get("isApiErrorMessage"))
+    if row.type in _SPEAKERS and isinstance(message, dict) and not is_error:
+        row.speaks = True
+        row.answer = name(message.get("id")) if row.type == "assistant" else None
+        row.stopped = message.get("stop_reason") is not None
+        row.is_summary = record.get("isCompactSummary") is True
+        blocks = dicts(message.get("content"))
+        calls = (name(one.get("id")) for one in blocks if one.get("type") == "tool_use")
+        row.calls = tuple(filter(None, calls))
+        # A result whose call cannot be named is a result all the same.
+        results = (one for one in blocks if one.get("type") == "tool_result")
+        row.results = tuple(name(one.get("tool_use_id")) or "" for one in results)
+    elif row.type == "attachment":
+        row.speaks = sent_of(record.get("attachment"), record.get("rendered")) is not None
+    if row.subtype == "compact_boundary":
+        row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
+        _read_kept(row, record.get("compactMetadata"))
+    elif row.subtype == "microcompact_boundary":
+        row.metadata = record.get("microcompactMetadata")
+    return row
+
+
+def compacted_calls(metadata: Any) -> list[str]:
+    """The calls whose results a micro-compaction has cleared."""
+    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
+    return [*map(str, named)] if isinstance(named, list) else []
+
+
+def _read_kept(row: TranscriptRow, metadata: Any) -> None:
+    row.metadata = as_dict(metadata)
+    segment, kept = row.metadata.get("preservedSegment"), row.metadata.get("preservedMessages")
+    anchors: list[Any] = []
+    if isinstance(segment, dict):
+        row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
+        anchors.append(segment.get("anchorUuid"))
+    if isinstance(kept, dict):
+        anchors.append(kept.get("anchorUuid"))
+        if isinstance(uuids := kept.get("uuids"), list):
+            row.kept = [one for one in uuids if isinstance(one, str)]
+    row.keeps_first = row.uuid in anchors
+
+
+def sent_of(attachment: Any, rendered: Any) -> Content | None:
+    """The content of the message that is sent; None if it is not the user's, or not known."""
+    kind = as_dict(attachment).get("type")
+    if kind != _WORDS and kind not in _FILES:
+        return None
+    contents = [one for row in dicts(rendered) if _is_content(one := row.get("content"))]
+    if not contents and kind == _WORDS and _is_content(words := attachment.get("prompt")):
+        if isinstance(words, str):
+            return words
+        return sorted(words, key=lambda block: bool(block.get("type") != "text"))  # texts first
+    if len(contents) < 2:
+        return contents[0] if contents else None
+    lists = ([text(one)] if isinstance(one, str) else one for one in contents)
+    return list(chain.from_iterable(lists))
+
+
+def _is_content(value: Any) -> TypeGuard[Content]:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, dict) for one in value)
+    return isinstance(value, str) and bool(value)

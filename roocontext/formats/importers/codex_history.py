@@ -1,0 +1,356 @@
+"""The lines of a Codex CLI rollout, and the items that the program would send now.
+
+Since 2026 a forked thread holds only what is new. Its first record names the thread that it was
+forked from, and the number of the first record there that it does not share.
+
+If a compaction has left nothing but a summary, the program finds the user's messages in what came
+before and sends them again, as text and from the newest backwards, up to 20,000 tokens of four
+bytes. Of the one that crosses the limit the middle is left out, and those before it are dropped.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from roocontext.formats.events import Added, Event, Hid, Problem, WentBack
+from roocontext.formats.files import SourceLine, opened, read_at, read_lines
+from roocontext.formats.typed import Insertions, typed
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader, text_of
+from roocontext.log.readings.blocks import as_dict, dicts
+
+FORMAT = "openai-responses"
+# Tuples: what a damaged record holds in the place of a name need not be hashable.
+ENVELOPES = ("session_meta", "response_item", "turn_context", "compacted", "event_msg")
+NOT_SENT = ("ghost_snapshot",)
+_NO_SUMMARY = "(no summary available)"
+_RECORD = {"compacted": True}
+_THREAD = re.compile(r"[\w-]+")
+_CONTEXT = (
+    *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
+    *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
+)
+"""How the program's own words begin that it says as the user."""
+_INSERTIONS = Insertions(
+    openings=(
+        *_CONTEXT,
+        "Warning: apply_patch was requested via",
+        "<image>",
+        "<image name=",
+        "</image>",
+    ),
+    tags=(
+        *("environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted"),
+        *("user_shell_command", "user_action", "skill", "subagent_notification", "hook_prompt"),
+        *("collaboration_mode", "personality_spec", "realtime_conversation"),
+    ),
+    heading="## My request for Codex:",
+)
+_TOKENS = 20_000
+_TOKEN = 4
+"""How many bytes the program takes for a token."""
+_PREFIX = (
+    "Another language model started to solve this problem and produced a summary of its thinking "
+    "process. You also have access to the state of the tools that were used by that language "
+    "model. Use this to build on the work that has already been done and avoid duplicating work. "
+    "Here is the summary produced by the other language model, use the information in this "
+    "summary to assist with your own analysis:"
+)
+_IMAGE_TAG = re.compile(r"<image( name=[^>]*)?>|</image>")
+
+
+class Placed(NamedTuple):
+    """A line, its file, and its number as a name that no line of another file has."""
+
+    path: Path
+    line: SourceLine
+    name: str
+
+
+def read_threads(
+    path: Path,
+    problems: list[Problem],
+    *,
+    end: int | None = None,
+    above: tuple[Path, ...] = (),
+) -> Iterator[Placed]:
+    """The lines of a rollout in their order, after those of its base; `end` is not read."""
+    is_begun = False
+    for line in read_lines(path, problems):
+        record = as_dict(line.record)
+        ordinal = record.get("ordinal")
+        if end is not None and type(ordinal) is int and ordinal >= end:
+            return
+        if not is_begun and record.get("type") == "session_meta":
+            is_begun = True
+            yield from _base(record.get("payload"), line, problems, end, (*above, path))
+        name = f"{path.stem}:{line.number}" if above else f"{line.number}"
+        yield Placed(path, line, name)
+
+
+def _base(
+    facts: Any,
+    line: SourceLine,
+    problems: list[Problem],
+    end: int | None,
+    above: tuple[Path, ...],
+) -> Iterator[Placed]:
+    """The lines that a thread shares with the one that it was forked from."""
+    match facts:
+        case {"history_base": {"thread_id": str(thread), "end_ordinal_exclusive": int(last)}}:
+            path = above[-1]
+            found = _rollout(path, thread) if _THREAD.fullmatch(thread) else None
+            if found is None or found in above:
+                what = "the thread that it was forked from is not here, so its history is missing"
+                problems.append(Problem(path, line.number, what))
+                return
+            last = last if end is None else min(last, end)
+            yield from read_threads(found, problems, end=last, above=above)
+
+
+def _rollout(path: Path, thread: str) -> Path | None:
+    """The rollout of another thread: in the same folder, or where the program keeps them all."""
+    name = f"rollout-*-{thread}.jsonl"
+    homes = [folder.parent for folder in path.parents if folder.name.endswith("sessions")][:1]
+    places = [path.parent.glob(name)]
+    for home in homes:
+        places += [home.glob(f"sessions/*/*/*/{name}"), home.glob(f"archived_sessions/{name}")]
+    return next((found for place in places for found in sorted(place)), None)
+
+
+def opened_line(record: Any) -> tuple[str, dict[str, Any]]:
+    """The type and the payload of a line, of those without an envelope too."""
+    if not isinstance(record, dict):
+        return "unknown", {}
+    payload = record.get("payload")
+    if isinstance(payload, dict):
+        return str(record.get("type") or "unknown"), payload
+    if "payload" in record or record.get("type") in ENVELOPES:
+        return "unknown", {}
+    if "record_type" in record:
+        return "state", record
+    if "type" in record:
+        return "response_item", record
+    return "session_meta", record
+
+
+class Item(NamedTuple):
+    """An item of the history: the id of its message, whose words it holds, and where it is.
+
+    `place` is its number in a list that replaced the history; None if the line itself is the item.
+    A `text` is one that the rollout does not hold. A rollback counts the items that are turns of
+    the user, and a compaction without a list keeps them.
+    """
+
+    name: str
+    at: Placed
+    place: int | None
+    is_turn: bool
+    is_context: bool
+    text: str | None = None
+
+
+@dataclass(slots=True)
+class CodexHistory:
+    """The items that the program would send now, and the reply whose usage may still come.
+
+    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
+    as long as no item is a message.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    compacted: int = 0
+    count: int = 0
+    model: str | None = None
+    reply: Added | None = None
+    behind: list[Event] = field(default_factory=list)
+    events: list[Added] | None = field(default_factory=list)
+
+    def add(
+        self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
+    ) -> NewMessage:
+        """The next item as a message."""
+        self.count += 1
+        name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
+        message = item_message(payload, name, ts, self.model)
+        speaks = payload.get("type", "message") == "message"
+        is_user = speaks and payload.get("role") == "user"
+        is_own = is_user and _texts(message).lstrip().startswith(_CONTEXT)
+        is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
+        # Without the record, which may be long, and is read again where it is needed.
+        at = at._replace(line=at.line._replace(record=None))
+        self.items.append(Item(name, at, place, is_user and not is_own, is_context))
+        if speaks:
+            self.events = None
+        return message
+
+    def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
+        """The next item, a message of the user's that the rollout does not hold."""
+        message = self.add(text_item("user", text), at, ts)
+        self.items[-1] = self.items[-1]._replace(text=text)
+        return message
+
+    def again(self, item: Item) -> NewMessage:
+        """An item that a rollback has left, once more."""
+        if item.text is not None:
+            return self.write(item.text, item.at, None)
+        return self.add(self.read(item), item.at, None, item.place)
+
+    def read(self, item: Item) -> dict[str, Any]:
+        """An item as it was added."""
+        if item.text is not None:
+            return text_item("user", item.text)
+        with opened(item.at.path) as file:
+            _, payload = opened_line(read_at(file, item.at.line.start, item.at.line.end))
+        found: dict[str, Any] = (
+            payload if item.place is None else payload["replacement_history"][item.place]
+        )
+        return found
+
+    def cut(self, turns: int) -> None:
+        """Drop the last turns of the user, with the context that was written for them."""
+        starts = [index for index, item in enumerate(self.items) if item.is_turn]
+        if not starts or turns <= 0:
+            return
+        first = max(len(starts) - turns, 0)
+        at = starts[first]
+        # The context before the first turn is the session's.
+        while first and at and self.items[at - 1].is_context:
+            at -= 1
+        del self.items[at:]
+
+
+def text_item(role: str, text: str) -> dict[str, Any]:
+    """A message of one text as an item."""
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def item_message(
+    payload: dict[str, Any], name: str, ts: int | None, model: str | None
+) -> NewMessage:
+    """An item as a message."""
+    kind = str(payload.get("type") or "message")
+    role = payload.get("role")
+    if kind != "message" or not isinstance(role, str):
+        role = "user" if kind.endswith("output") else "assistant"
+    model = model if role == "assistant" else None
+    message = NewMessage(role, payload, FORMAT, ts=ts, message_id=name, model=model)
+    return typed(message, _INSERTIONS.typed) if kind == "message" else message
+
+
+def _texts(message: NewMessage) -> str:
+    """A message's texts; nothing if it cannot be read."""
+    try:
+        return text_of(reader(FORMAT).blocks(message.role, message.content)[1])
+    except (AttributeError, TypeError, ValueError):
+        return ""
+
+
+def compaction_events(
+    payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
+) -> Iterator[Event]:
+    """The events of a compaction."""
+    replaced = payload.get("replacement_history")
+    text = payload.get("message")
+    summary = text if isinstance(text, str) else ""
+    if isinstance(replaced, list):
+        return _replaced(replaced, summary, at, ts, history)
+    return _summed_up(summary if summary.strip() else _NO_SUMMARY, at, ts, history)
+
+
+def _replaced(
+    items: list[Any], summary: str, at: Placed, ts: int | None, history: CodexHistory
+) -> Iterator[Event]:
+    name, line = f"compacted:{at.name}", at.line.number
+    history.items = []
+    rows = [
+        history.add(item, at, ts, place)
+        for place, item in enumerate(items)
+        if isinstance(item, dict) and item.get("type") not in NOT_SENT
+    ]
+    history.compacted = len(rows)
+    lead = _summary_among(rows, summary)
+    if lead is not None:
+        yield Hid(name, tuple(rows), lead=lead, record=_RECORD, line=line)
+        return
+    # No text replaces what was there: these items are all there is.
+    yield WentBack(name, None, line, ts)
+    for row in rows:
+        yield Added(row.message_id, row, line)
+
+
+def _summary_among(rows: list[NewMessage], text: str) -> int | None:
+    """The row that holds the summary; else the last one that has words."""
+    texts = list(map(_texts, rows))
+    holds = [index for index, words in enumerate(texts) if text.strip() and text.strip() in words]
+    speaks = [index for index, words in enumerate(texts) if words.strip()]
+    found = holds or speaks
+    return found[-1] if found else None
+
+
+def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) -> Iterator[Event]:
+    """What the session began with, what is kept of all that the user has written, the summary."""
+    before = history.items
+    prompt = next((n for n, item in enumerate(before) if not item.is_context), len(before))
+    history.items = before[:prompt]
+    texts = _keep_turns([item for item in before if item.is_turn], history)
+    keeps = frozenset(item.name for item in history.items)
+    rows = tuple(history.write(text, at, ts) for text in (*texts, summary))
+    history.compacted = len(history.items)
+    name, lead = f"compacted:{at.name}", len(rows) - 1
+    yield Hid(name, rows, keeps=keeps, lead=lead, at_end=True, record=_RECORD, line=at.line.number)
+
+
+def _keep_turns(turns: list[Item], history: CodexHistory) -> list[str]:
+    """Keep the user's messages that are sent as they are; return the texts of those after them."""
+    texts = [_text_of_content(history.read(item).get("content")) for item in turns]
+    kept = [n for n, text in enumerate(texts) if not text.startswith(f"{_PREFIX}\n")]
+    sent = [*_within_limit(texts[n] for n in reversed(kept))][::-1]
+    first = len(kept) - len(sent)
+    for number, text in enumerate(sent):
+        item = turns[kept[first + number]]
+        if history.read(item).get("content") != text_item("user", text)["content"]:
+            return sent[number:]
+        history.items.append(item)
+    return []
+
+
+def _text_of_content(content: Any) -> str:
+    """What a compaction takes for the text of a user's message."""
+    parts = dicts(content)
+    is_image = [part.get("type") == "input_image" for part in parts]
+    return "".join(
+        text
+        for number, part in enumerate(parts)
+        if isinstance(text := part.get("text"), str)
+        # The program itself wraps an image into tags.
+        and not (any(is_image[max(number - 1, 0) : number + 2]) and _IMAGE_TAG.fullmatch(text))
+    )
+
+
+def _within_limit(newest_first: Iterable[str]) -> Iterator[str]:
+    """What is left of the user's messages, from the newest backwards."""
+    left = _TOKENS
+    for text in newest_first:
+        if not left:
+            return
+        data = text.encode("utf-8", "surrogatepass")
+        size = -(-len(data) // _TOKEN)
+        if size > left:
+            yield _without_middle(data, left * _TOKEN).decode("utf-8", "surrogatepass")
+            return
+        yield text
+        left -= size
+
+
+def _without_middle(data: bytes, limit: int) -> bytes:
+    start, end = limit // 2, len(data) - (limit - limit // 2)
+    while start and data[start] & 0xC0 == 0x80:  # between two characters
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    removed = -(-(len(data) - limit) // _TOKEN)
+    return data[:start] + f"…{removed} tokens truncated…".encode() + data[end:]

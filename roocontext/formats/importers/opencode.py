@@ -1,0 +1,249 @@
+"""OpenCode's sessions as events. docs/formats/opencode.md.
+
+`opencode_records` reads them, `opencode_parts` makes messages of their parts.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from roocontext.formats.events import (
+    Added,
+    Cleared,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Source,
+    TitleSet,
+    WentBack,
+)
+from roocontext.formats.files import name as named
+from roocontext.formats.files import non_empty, whole_ms
+from roocontext.formats.importer import Importer
+from roocontext.formats.importers.opencode_parts import (
+    CLEARED,
+    QUESTION,
+    OpenCodeTurn,
+    second_events,
+    turns_of,
+)
+from roocontext.formats.importers.opencode_records import (
+    OpenCodeMessage,
+    is_candidate,
+    is_database,
+    is_storage,
+    read_second,
+    read_sessions,
+    read_tool_messages,
+)
+from roocontext.formats.typed import with_typed_text
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings.blocks import as_dict, text
+
+NAME = "opencode"
+
+
+_NO_TITLE = re.compile(r"(New|Child) session - [0-9T:.Z-]+")
+"""How the program names a session until it has a title."""
+
+
+def _looks_like(record: Any) -> bool:
+    """Whether a JSON document is an export."""
+    return (
+        isinstance(record, dict)
+        and isinstance(record.get("info"), dict)
+        and isinstance(record.get("messages"), list)
+    )
+
+
+def sources(path: Path) -> Iterator[Source]:
+    """The sessions of a file or a folder, parents before their children."""
+    problems: list[Problem] = []
+    infos = read_sessions(path, problems)
+    # Ids of sessions descend with time.
+    for info in sorted(infos, key=lambda info: str(info.get("id")), reverse=True):
+        yield _source(path, info, problems)
+        problems = []
+    if problems:
+        yield _source(path, {}, problems)
+
+
+def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source:
+    session = named(info.get("id")) or path.stem
+    parent = named(info.get("parentID"))
+    facts = {
+        "tool": NAME,
+        "path": str(path),
+        "session": session,
+        "folder": info.get("directory"),
+        "version": info.get("version"),
+        "project": info.get("projectID"),
+    }
+    return Source(
+        f"{NAME}:{session}",
+        path,
+        facts,
+        partial(_events, path, info, problems),
+        problems,
+        f"{NAME}:{parent}" if parent else None,
+    )
+
+
+def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Event]:
+    if not info:
+        return
+    sent = read_tool_messages(path, info, problems)
+    if not sent and (second := read_second(path, info, problems)):
+        yield from second_events(second)
+    else:
+        yield from _played(info, sent)
+    yield Noted(None, "session", info, _time(info, "updated"))
+    title = info.get("title")
+    if isinstance(title, str) and title.strip() and not _NO_TITLE.fullmatch(title):
+        yield TitleSet(title.strip()[:200])
+
+
+def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event]:
+    turns = [turns_of(one.info, one.parts) for one in sent]
+    summaries = _summaries(sent)
+    questions: dict[str, OpenCodeMessage] = {}
+    last: dict[str, str | None] = {}
+    at: str | None = None
+    for one, rows in zip(sent, turns, strict=True):
+        name, role = str(one.info["id"]), one.info.get("role")
+        ts = _time(one.info, "created")
+        last[name] = at
+        if name in summaries.values() and role == "user":
+            questions[name] = one
+            continue
+        if not rows:
+            yield Noted(name, str(role), one.record, ts)
+        if name in summaries:
+            yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
+            at = name
+            continue
+        replies = [row for row in rows if row.role == "assistant"]
+        for number, row in enumerate(rows):
+            extra = {"record": one.record} if number == 0 else None
+            yield Added(row.id, _message(row, one, ts, extra, is_last=row in replies[-1:]))
+            at = row.id
+    yield from _reverted(info, sent, last)
+    cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
+    if cleared:
+        yield Cleared("cleared", cleared, CLEARED)
+
+
+def _time(info: dict[str, Any], name: str) -> int | None:
+    return whole_ms(as_dict(info.get("time")).get(name))
+
+
+def _summaries(sent: list[OpenCodeMessage]) -> dict[str, str]:
+    """The finished summaries, and the messages that asked for them."""
+    asked = {
+        one.info["id"]
+        for one in sent
+        if one.info.get("role") == "user"
+        and any(part.get("type") == "compaction" for part in one.parts)
+    }
+    return {
+        str(one.info["id"]): str(one.info["parentID"])
+        for one in sent
+        if one.info.get("summary") is True
+        and one.info.get("finish")
+        and not one.info.get("error")
+        and str(one.info.get("parentID")) in asked
+        and str(one.info.get("parentID")) < str(one.info["id"])
+    }
+
+
+def _hid(
+    summary: OpenCodeMessage,
+    question: OpenCodeMessage | None,
+    rows: list[OpenCodeTurn],
+    ts: int | None,
+    turns: list[list[OpenCodeTurn]],
+) -> Event:
+    """A compaction: the question and the summary for what is before, except the tail it kept."""
+    asked = question or OpenCodeMessage({"id": "?"}, [], {})
+    starts = [part.get("tail_start_id") for part in asked.parts if part.get("tail_start_id")]
+    tail = str(starts[0]) if starts else None
+    end = str(summary.info["id"])
+    named = [(row.id.partition(":")[0], row.id) for turn in turns for row in turn]
+    begins = str(asked.info["id"])
+    # What came while the summary was made follows it too.
+    behind = tuple(
+        row for of, row in named if (tail is not None and tail <= of < begins) or begins < of < end
+    )
+    first = NewMessage(
+        "user",
+        [text(QUESTION)],
+        message_id=str(asked.info["id"]),
+        extra={"record": asked.record},
+    )
+    first = with_typed_text(first, "")
+    extra = {"record": summary.record}
+    answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
+    lead = len(answer)
+    return Hid(end, (first, *answer), keeps=frozenset(behind), behind=behind, lead=lead)
+
+
+def _reverted(
+    info: dict[str, Any], sent: list[OpenCodeMessage], last: dict[str, str | None]
+) -> Iterator[Event]:
+    """A session that continues after a revert continues before its message, or before its part."""
+    revert = as_dict(info.get("revert"))
+    name, part = revert.get("messageID"), revert.get("partID")
+    if not isinstance(name, str) or name not in last:
+        return
+    yield WentBack("reverted", last[name])
+    if isinstance(part, str):
+        one = next(one for one in sent if one.info["id"] == name)
+        kept = [found for found in one.parts if str(found.get("id")) < part]
+        ts = _time(one.info, "created")
+        for row in turns_of(one.info, kept):
+            yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
+
+
+def _message(
+    row: OpenCodeTurn, one: OpenCodeMessage, ts: int | None, extra: Any, *, is_last: bool
+) -> NewMessage:
+    message = NewMessage(
+        row.role,
+        row.content,
+        ts=ts,
+        message_id=row.id,
+        model=non_empty(one.info.get("modelID")) if row.role == "assistant" else None,
+        usage=_usage(one.info) if is_last else None,
+        extra=extra,
+    )
+    texts = [block["text"] for block in row.content if block["type"] == "text"]
+    is_typed = row.role != "user" or row.typed == "\n".join(texts)
+    return message if is_typed else with_typed_text(message, row.typed)
+
+
+def _usage(info: dict[str, Any]) -> dict[str, Any] | None:
+    """The tokens of a message, in Anthropic's names: those of the cache are counted apart."""
+    tokens = as_dict(info.get("tokens"))
+    if not (tokens.get("input") or tokens.get("output")):
+        return None
+    cached = as_dict(tokens.get("cache"))
+    return {
+        "input_tokens": tokens.get("input"),
+        "output_tokens": tokens.get("output"),
+        "cache_read_input_tokens": cached.get("read"),
+        "cache_creation_input_tokens": cached.get("write"),
+    }
+
+
+IMPORTER: Final = Importer(
+    tool=NAME,
+    sources=sources,
+    places=("$OPENCODE_DB", "$XDG_DATA_HOME/opencode", "~/.local/share/opencode"),
+    is_folder=is_storage,
+    is_file=is_database,
+    is_candidate=is_candidate,
+    looks_like_document=_looks_like,
+)

@@ -1,0 +1,417 @@
+"""The one importer: plays the events of a source into a session.
+
+It follows the events along the tree of what was imported before, as far as they agree. What comes
+after is written; if the session was elsewhere, a rewind goes there first. So a source that was not
+changed writes nothing, one that has grown is continued, and a branch that was imported before is
+returned to.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from typing import Final, Literal, TypeAlias
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.errors import (
+    InvalidMessage,
+    InvalidPlan,
+    RooContextError,
+    SessionNotFound,
+    SourceDiverged,
+)
+from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Source, TitleSet, WentBack
+from roocontext.formats.imported import AGAIN, COMPANION, Imported, ImportedEvent, Keys, storable
+from roocontext.formats.plans import clearing, hiding
+from roocontext.formats.typed import with_typed_text
+from roocontext.formats.writing import (
+    NOTE,
+    SKIPPED,
+    Played,
+    copy_of,
+    exists,
+    fitting_item,
+    note_of,
+    skipping,
+)
+from roocontext.log.encoding import MAX_MODEL
+from roocontext.log.entries import NewMessage
+from roocontext.log.plan import Plan
+from roocontext.log.readings import reader
+from roocontext.store.session import Session
+from roocontext.store.store import Store
+from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
+
+OnConflict: TypeAlias = Literal["refuse", "fork"]
+BATCH: Final = 250
+BATCH_BYTES: Final = 4 << 20
+_SMALL: Final = 100
+_OFTEN: Final = 256
+_PAGE: Final = 100
+
+
+class WouldWriteError(Exception):
+    """An import that may only look has found something new."""
+
+
+def play(
+    store: Store,
+    source: Source,
+    *,
+    on_conflict: OnConflict = "refuse",
+    only_look: bool = False,
+    read: Callable[[int], None] | None = None,
+) -> Played:
+    """Import a source, or continue its import. With `only_look`, WouldWriteError ends it.
+
+    `read` is called from time to time with the bytes of the events so far.
+    """
+    name, parent = storable(source.session_id), storable(source.parent)
+    source = replace(source, session_id=name or "-", parent=parent)
+    player = _Player(store, source, on_conflict, only_look=only_look)
+    try:
+        for event in source.events():
+            player.take(event)
+            if read is not None and player.done.events % _OFTEN == 0:
+                read(player.size)
+    except RooContextError:
+        raise
+    except Exception:
+        player.flush()  # what comes before a record of an unknown shape
+        raise
+    return player.finish()
+
+
+class _Player:
+    """Takes one event after the other. Messages and notes wait until a batch is full."""
+
+    def __init__(
+        self, store: Store, source: Source, on_conflict: OnConflict, *, only_look: bool
+    ) -> None:
+        self._store, self._source, self._on_conflict = store, source, on_conflict
+        self._only_look = only_look
+        self._session, self._known = self._opened(source.session_id)
+        self.done = Played(source, self._session.id if self._session else source.session_id)
+        self.done.created = self._session is None
+        self._cursor = self._known.root
+        self._following = True
+        self._keys = Keys()
+        self._seqs: dict[str, int] = {}
+        """The entries of the source's ids."""
+        self._at = self.size = 0
+        self._time: int | None = None
+        self._before: int | None = None
+        self._waiting: list[tuple[Event | None, str, Item]] = []
+        self._waiting_size = 0
+        metadata = {name: one for name, one in source.metadata.items() if one is not None}
+        key, size = Keys().key(Noted(None, "metadata", metadata))
+        self._take_note(None, f"metadata#{key}", size, lambda name: SetMetadata(metadata, name))
+
+    def take(self, event: Event) -> None:
+        """Take the next event of the source."""
+        self.done.events += 1
+        self._before = self._time
+        try:
+            event = self._timed(self._checked(event))
+            key, size = self._keys.key(event)
+            self.size += size
+        except InvalidMessage as error:
+            # Not even the reason for a refusal can be found without walking the record.
+            self.done.report(event, error.fact)
+            return
+        if f"{SKIPPED}#{key}" in self._known.notes:
+            self._stay(event)
+            return
+        if isinstance(event, Noted | TitleSet):
+            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
+            return
+        if self._following and (known := self._cursor.following.get(key)):
+            self._follow(event, known)
+            return
+        if self._following:
+            self._following = False
+            self._go_to_cursor()
+        match event:
+            case Added():
+                self._wait(
+                    event, key, self._answering(event, self._message(event.message, key)), size
+                )
+            case Hid():
+                self._hide(event, key, size)
+            case Cleared():
+                self._clear(event, key)
+            case WentBack():
+                self._go_back(event, key)
+
+    def finish(self) -> Played:
+        """Write what waits; return what was done."""
+        self._before = self._time
+        if self._following and not any(problem.cuts for problem in self._source.problems):
+            # The source may end earlier than it did: then the session goes back to there.
+            self._go_to_cursor(only_if_moved=True)
+        if self.done.events == 0:
+            self._waiting.clear()  # no session for a source that holds nothing
+            self.done.created = False
+        self.flush()
+        self.done.problems += self._source.problems
+        self.done.problems.sort(key=lambda problem: problem.line or 0)
+        return self.done
+
+    def flush(self) -> None:
+        """Write the messages and notes that wait, in one transaction."""
+        waiting, self._waiting, self._waiting_size = self._waiting, [], 0
+        if not waiting:
+            return
+        items = [item for _, _, item in waiting]
+        try:
+            written = self._open().write_batch(items)
+        except InvalidMessage:
+            items = [fitting_item(self.done, *one) for one in waiting]
+            written = self._open().write_batch(items)
+        messages = sum(isinstance(item, NewMessage) for item in items)
+        self.done.messages += messages
+        self.done.notes += len(items) - messages
+        for (event, _, _), item, one in zip(waiting, items, written, strict=True):
+            if event is not None and isinstance(item, NewMessage):
+                self._remember(event, one.seq)
+            elif isinstance(event, Added):
+                self._stay(event)
+
+    def _wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
+        """Write an item with the next batch."""
+        if self._only_look:
+            raise WouldWriteError
+        self._waiting.append((event, key, item))
+        self._waiting_size += size
+        if len(self._waiting) >= BATCH or self._waiting_size >= BATCH_BYTES:
+            self.flush()
+
+    def _take_note(
+        self, event: Event | None, key: str, size: int, made: Callable[[str], Item]
+    ) -> None:
+        if key not in self._known.notes:
+            self._wait(event, key, made(f"import#0#{key}"), size)
+
+    def _open(self) -> Session:
+        """The session; it is created when the first entry is written."""
+        if self._only_look:
+            raise WouldWriteError
+        if self._session is None:
+            parent = self._source.parent
+            if parent is not None and not exists(self._store, parent):
+                parent = None
+            self._session = self._store.open_session(self._source.session_id, parent=parent)
+        return self._session
+
+    def _opened(self, session_id: str) -> tuple[Session | None, Imported]:
+        """The newest fork that an import has made of the session, or itself."""
+        number, found = 1, None
+        name = session_id
+        while True:
+            try:
+                found = self._store.session(name)
+            except SessionNotFound as error:
+                if type(error) is not SessionNotFound:
+                    raise
+                break
+            number += 1
+            name = f"{session_id}~{number}"
+        if found is None:
+            return None, Imported()
+        # In small pages: a page of large entries takes much memory.
+        return found, Imported.read(chain.from_iterable(found.internals.audit_pages(_PAGE)))
+
+    # Where the session is, and where the source goes.
+
+    def _follow(self, event: Event, known: ImportedEvent) -> None:
+        """Go on after an event that was imported before."""
+        self._cursor = known
+        self._remember(event, known.end - len(known.again))
+        self._at = known.end
+        for name, seq in known.again:
+            if name is not None:
+                self._seqs[name] = seq
+
+    def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
+        """Make the session what it was right after the last event that the source still has."""
+        moved = self._cursor is not self._known.tip
+        if only_if_moved and not moved:
+            return
+        if self._known.foreign is not None:
+            self._leave()
+        elif moved:
+            self.flush()
+            self.done.rewound = True
+            self._rewind(self._cursor.end, self._known.switch(self._cursor), self._before)
+
+    def _leave(self) -> None:
+        """Somebody has added entries: refuse, or continue in a fork that has none of them."""
+        session = self._open()
+        if self._on_conflict == "refuse":
+            raise SourceDiverged(
+                f"Session {session.id!r} has entries of its own since entry"
+                f" {self._known.foreign}, and {self._source.path} has changed.",
+                session_id=session.id,
+                seq=self._known.foreign,
+            )
+        self.done.forked_from = session.id
+        base, _, number = session.id.rpartition("~")
+        if base != self._source.session_id:
+            base, number = session.id, "1"
+        self.done.session_id = f"{base}~{int(number) + 1}"
+        self._known.foreign = None
+        self._session = session.fork(
+            self._cursor.end, session_id=self.done.session_id, ts=self._before
+        )
+        self._known.generation += 1
+        self._known.tip = self._cursor
+
+    def _go_back(self, event: WentBack, key: str) -> None:
+        self.flush()
+        to = 0 if event.to is None else self._seqs.get(event.to)
+        if to is None:
+            self._skip(event, key, f"it goes back to {event.to!r}, which is not in the source")
+            return
+        self._remember(event, self._rewind(to, self._known.client_id(key), self._time))
+
+    def _rewind(self, to: int, client_id: str, ts: int | None) -> int:
+        session = self._open()
+        item = Rewind(to, trigger="import", client_id=client_id, ts=ts)
+        (written,) = session.write_batch([item], expected_seq=session.head_seq())
+        self.done.controls += 1
+        return written.seq
+
+    def _remember(self, event: Event, seq: int) -> None:
+        self._at = seq
+        name = getattr(event, "id", None)
+        if name is not None:
+            self._seqs[name] = seq
+        if isinstance(event, Hid):
+            for index, row in enumerate(event.rows):
+                if row.message_id is not None:
+                    self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
+
+    def _stay(self, event: Event) -> None:
+        """Let an event that wrote nothing be where the session is: others may go back to it."""
+        name = getattr(event, "id", None)
+        if name is not None and not isinstance(event, Noted):
+            self.flush()
+            self._seqs[name] = self._at
+
+    def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
+        """Report an event that cannot be played. The note keeps the next import from trying."""
+        if is_problem:
+            self.done.report(event, what)
+        self._stay(event)
+        note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=skipping(key))
+        self._take_note(None, f"{SKIPPED}#{key}", _SMALL, lambda _: note)
+
+    # What is written of an event.
+
+    def _timed(self, event: Event) -> Event:
+        """The event: what hides, clears or goes back with the time of its record, or of the last.
+
+        So a moment finds the same place in the session as in the source.
+        """
+        match event:
+            case Added(message=message):
+                self._now(message.ts)
+            case Hid(rows=rows):
+                for row in rows:
+                    self._now(row.ts)
+                dated = (with_fields(row, ts=self._time) if row.ts is None else row for row in rows)
+                return replace(event, rows=tuple(dated))
+            case Noted() | Cleared() | WentBack():
+                self._now(event.ts)
+        return event
+
+    def _now(self, ts: int | None) -> None:
+        self._time = self._time if ts is None else ts
+
+    def _checked(self, event: Event) -> Event:
+        """The event, or a note in place of messages that the store would refuse."""
+        if not isinstance(event, Hid):
+            return event
+        try:
+            for row in event.rows:
+                reader(row.format).check(row.role, row.content)
+        except InvalidMessage as error:
+            self.done.report(event, error.fact)
+            record = [{"content": row.content, "extra": row.extra} for row in event.rows]
+            return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
+        return event
+
+    def _message(self, message: NewMessage, key: str | None) -> NewMessage:
+        """A message as the store takes it."""
+        message_id = storable(message.message_id)
+        client_id = None if key is None else self._known.client_id(key)
+        model = storable(message.model or None)
+        if model is not None and len(model) > MAX_MODEL:
+            model = None
+        return with_fields(message, message_id=message_id, model=model, client_id=client_id)
+
+    def _answering(self, event: Added, message: NewMessage) -> NewMessage:
+        """A message that names the call that it answers, if its id does not."""
+        if event.answers is None:
+            return message
+        self.flush()
+        name, number = event.answers
+        seq = self._seqs.get(name)
+        return message if seq is None else with_fields(message, answers=(seq, number))
+
+    def _hide(self, event: Hid, key: str, size: int) -> None:
+        rows = [self._message(row, None) for row in event.rows]
+        rows[event.lead] = self._message(event.rows[event.lead], key)
+        self.flush()
+        session = self._open()
+        head = session.head_seq()
+        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if made is None:
+            # A file may begin with a summary of what another file holds.
+            rows[event.lead] = with_typed_text(rows[event.lead], "")
+            for index, row in enumerate(rows):
+                name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
+                self._wait(Added(row.message_id, row), name, self._message(row, name), size)
+            return
+        if made.lost:
+            what = f"an earlier compaction hides {made.lost} of the messages that it keeps"
+            self.done.report(event, what)
+        copies = [
+            copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
+            for index, message in enumerate(made.again)
+        ]
+        self._commit(event, key, made.plan, copies, head)
+
+    def _clear(self, event: Cleared, key: str) -> None:
+        self.flush()
+        session = self._open()
+        head = session.head_seq()
+        plan = clearing(
+            *(session, event),
+            seqs=self._seqs,
+            head=head,
+            by="import",
+            client_id=self._known.client_id(key),
+            ts=self._time,
+        )
+        if plan is None:
+            self._skip(event, key, "what it cleared is hidden", is_problem=False)
+            return
+        self._commit(event, key, plan, [], head)
+
+    def _commit(
+        self, event: Hid | Cleared, key: str, plan: Plan, copies: list[NewMessage], head: int
+    ) -> None:
+        try:
+            written, *again = self._open().write_batch([plan, *copies], expected_seq=head)
+        except (InvalidPlan, InvalidMessage) as error:
+            self._skip(event, key, error.fact)
+            return
+        self.done.controls += len(written.seqs)
+        self.done.messages += len(again)
+        self.done.again += len(again)
+        self._remember(event, written.seqs[-1])
+        for copy, one in zip(copies, again, strict=True):
+            self._at = one.seq
+            if copy.message_id is not None:
+                self._seqs[copy.message_id] = one.seq
