@@ -43,11 +43,12 @@ test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adap
 test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'
 
-check: $(VENV)/.ready  ## format, lint, strict types, import layers, dead dependencies, the docs
+check: $(VENV)/.ready  ## format, lint, strict types, import layers, sizes, dead dependencies, the docs
 	$(RUN)/ruff format --check .
 	$(RUN)/ruff check .
 	$(RUN)/mypy
 	$(RUN)/lint-imports
+	$(RUN)/python tools/check_house.py
 	$(RUN)/deptry .
 	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
 

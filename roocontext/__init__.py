@@ -7,6 +7,8 @@ that is missing here is in the module of the method that returns it.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from roocontext.registry import BUILT_IN
+
 if TYPE_CHECKING:
     from roocontext.context.hooks import Hooks as Hooks
     from roocontext.context.manager import (
@@ -89,6 +91,9 @@ if TYPE_CHECKING:
     )
     from roocontext.store.writing.rewind import Rewound as Rewound
     from roocontext.store.writing.uncover import Uncovered as Uncovered
+
+BUILT_IN["roocontext.counters"] = "roocontext.tokens.builtin"
+BUILT_IN["roocontext.models"] = "roocontext.tokens.limits"
 
 # A store loads SQLAlchemy, so a module is loaded only when one of its names is first used.
 _LAZY = {

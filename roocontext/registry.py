@@ -10,18 +10,19 @@ from roocontext.errors import UnknownPlugin
 
 Plugin = TypeVar("Plugin")
 
+BUILT_IN: dict[str, str] = {}
+"""The module that registers the built-in plugins of a group, imported by the first look-up.
+
+`roocontext/__init__.py` fills it: it may name every room, and a registry in a lower room may not.
+"""
+
 
 class Registry(dict[str, Plugin], Generic[Plugin]):
     """A dict that looks for missing keys in an entry-point group and loads what it finds there."""
 
-    def __init__(self, group: str, *, home: str | None = None) -> None:
-        """The module `home` registers what is built in; it is imported by the first look-up.
-
-        So a lower layer can hold a registry whose plugins belong to a higher one.
-        """
+    def __init__(self, group: str) -> None:
         super().__init__()
         self.group = group
-        self._home = home
 
     def register(self, name: str, plugin: Plugin) -> None:
         """Register a plugin under a name, replacing any earlier one."""
@@ -54,8 +55,8 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
         return plugin
 
     def _settle(self) -> None:
-        if self._home is not None:
-            import_module(self._home)
+        if self.group in BUILT_IN:
+            import_module(BUILT_IN[self.group])
 
     @cached_property
     def _offered(self) -> dict[str, EntryPoint]:

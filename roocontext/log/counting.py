@@ -61,9 +61,7 @@ def count_message(counter: Counter, message: Message) -> int:
 CounterFactory: TypeAlias = Callable[[str, Any], Counter]
 """Takes the name of the model and the caller's client, or None."""
 
-counters: Final[Registry[CounterFactory]] = Registry(
-    "roocontext.counters", home="roocontext.tokens.builtin"
-)
+counters: Final[Registry[CounterFactory]] = Registry("roocontext.counters")
 
 
 def counter_named(counter: Counter | str) -> Counter:
@@ -148,12 +146,10 @@ class Budget:
 UNLIMITED = Budget()
 
 
-model_facts: Final[Registry[Callable[[str], bool]]] = Registry(
-    "roocontext.models", home="roocontext.tokens.limits"
-)
+model_facts: Final[Registry[Callable[[str], bool]]] = Registry("roocontext.models")
 """The yes-or-no columns of the table, by name."""
 
 
-def binds_thinking(model: str | None) -> bool:
-    """Whether a model refuses its thinking behind another prefix than the one it was made for."""
+def is_bound_to_prefix(model: str | None) -> bool:
+    """Whether a model refuses its thinking after another prefix than the one it was made for."""
     return model is not None and model_facts["binds_thinking"](model)

@@ -63,7 +63,7 @@ def last_change(controls: Sequence[Control], last: int) -> Control | None:
     return found[-1] if found else None
 
 
-def undo(
+def undo_view_change(
     chat: "Session", *, of: int | None, force: bool, expected_seq: int | None, dry_run: bool
 ) -> ViewChange:
     """Undo the last change of the view.

@@ -8,7 +8,7 @@ The reply may be hidden: what a model is sent does not decide which model it is.
 from collections.abc import Iterable
 
 from roocontext.errors import InvalidOption, NotTheModelsTurn
-from roocontext.log.counting import binds_thinking
+from roocontext.log.counting import is_bound_to_prefix
 from roocontext.log.draft import Salts
 from roocontext.log.entries import Message, Range, View
 from roocontext.log.forms import newest_reply
@@ -100,7 +100,7 @@ def sendable(database: Database, session_id: str, *, model: str | None, as_of: P
     shown, is_newest = newest_shown(view)
     chosen = as_recorded(model, None if shown is None else shown.model)
     # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
-    if is_newest and not binds_thinking(chosen):
+    if is_newest and not is_bound_to_prefix(chosen):
         return Sendable(view.messages, chosen)
     return database.snapshot(_read_beside, session_id, view, model)
 
@@ -153,7 +153,7 @@ def _sendable(
 ) -> Sendable:
     """The view for a model; what is not known of the frame that is sent is as it is recorded."""
     chosen = as_recorded(model, newest_model(tx, session_id, view, is_past=is_past))
-    if not binds_thinking(chosen):
+    if not is_bound_to_prefix(chosen):
         return Sendable(view.messages, chosen)
     notes = read_notes(tx, session_id, FRAME, view.seq)
     if sent is None:
