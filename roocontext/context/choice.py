@@ -4,12 +4,13 @@ A run of `manage` with a law-keeping policy ends within the limits or in a refus
 the policy answers, unless the answer is final. A compat policy does what its program does, and may
 end over the limits.
 
-The situation that a plan would leave behind, without committing it.
+Also the situation that a plan would leave behind, without committing it, and the state that stops a
+session from compacting again and again without effect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.check_plan import check_form, check_rows
@@ -31,7 +32,68 @@ from roocontext.policies.situation import (
     Row,
     Situation,
     TooLarge,
+    Totals,
 )
+from roocontext.store.reading.notes import Note
+
+TOO_LITTLE: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionState:
+    """How the last compactions of a session went.
+
+    It is in the newest note of its kind, so it survives a crash, a rewind and another process.
+
+    `failures` is how many condensations failed in a row. A run on request does not add to it, and a
+    condensation that was committed sets it to zero.
+
+    `stalled` is the size that a compaction left behind when it removed less than a twentieth.
+    Nothing is tried again until the context has grown by a twentieth of the window beyond that
+    size, is over the window, a run is requested, or a summary, marker or clearing is uncovered.
+    """
+
+    failures: int = 0
+    stalled: int | None = None
+
+    @classmethod
+    def of(cls, newest: Note | None) -> "CompactionState":
+        """Read it from the newest note of its kind."""
+        if newest is None:
+            return cls()
+        content: Mapping[str, Any] = newest.content
+        failures, stalled = (_number(content.get(name)) for name in ("failures", "stalled"))
+        return cls(failures or 0, stalled)
+
+    def failed(self, *, counts: bool) -> "CompactionState":
+        """After a condensation that came to nothing."""
+        return replace(self, failures=self.failures + 1) if counts else self
+
+    def committed(self, before: int, after: int, *, condensed: bool) -> "CompactionState":
+        """After a plan was committed."""
+        little = before - after < TOO_LITTLE * before
+        return CompactionState(0 if condensed else self.failures, after if little else None)
+
+    def uncovered(self) -> "CompactionState":
+        """After a summary, marker or clearing was uncovered: another run may help now."""
+        return replace(self, stalled=None)
+
+    def waits(self, totals: Totals) -> bool:
+        """Whether another run would most likely change as little as the last one."""
+        return (
+            self.stalled is not None
+            and not totals.is_over
+            and totals.size.tokens < self.stalled + TOO_LITTLE * totals.window
+        )
+
+    def facts(self) -> dict[str, Any]:
+        """What a note holds of it."""
+        return {"failures": self.failures, "stalled": self.stalled}
+
+
+def _number(value: Any) -> int | None:
+    """Read a number. Anybody may write notes of this kind, with anything in them."""
+    return value if type(value) is int and value >= 0 else None
 
 
 def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:

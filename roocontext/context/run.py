@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from roocontext.context import drift
-from roocontext.context.backoff import CompactionState
-from roocontext.context.choice import UNUSABLE, Choice, Prepared, prepared
+from roocontext.context.choice import UNUSABLE, Choice, CompactionState, Prepared, prepared
 from roocontext.context.hooks import Heard
 from roocontext.context.outcome import (
     Ended,

@@ -6,8 +6,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from roocontext.context import choice
-from roocontext.context.backoff import CompactionState
-from roocontext.context.choice import Prepared
+from roocontext.context.choice import CompactionState, Prepared
 from roocontext.context.hooks import Heard
 from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask

@@ -296,6 +296,10 @@ FIELDS: Final[dict[str, AbstractSet[str]]] = {
 
 def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     """Return an Anthropic block made sendable, or None; and the rules that were broken."""
+    said = block.get("text") if block.get("type") == "text" and len(block) == 2 else None
+    # Most blocks are such texts, which break no rule: a third of the time of a long history.
+    if isinstance(said, str) and said.isascii() and said.strip():
+        return block, []
     fixed, rules = fix(role, block)
     if fixed is None:
         return None, rules
