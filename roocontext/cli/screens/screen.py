@@ -147,7 +147,9 @@ class Screen:
             table.add_column(Text(heading), justify=side, overflow="fold", no_wrap=bool(index))
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
-        self.console.print(table)
+        with self.console.capture() as drawn:  # rich ends the process if a pipe is closed
+            self.console.print(table)
+        self.console.file.write(drawn.get())
 
     def blank(self) -> None:
         """An empty line."""
