@@ -80,6 +80,7 @@ HELP = (
     " `roocontext demo` shows what it does; it needs no key and no network."
     " --db, --json, --utc and --debug may be given before the command or after it."
 )
+_FAMILIES = (listing, read, search, sums, append, change, transfers, erase, maintain, mcp, demo)
 _EVERYWHERE = ("db", "as_json", "utc", "debug")
 _LEAST = 20
 """Help is laid out for at least this many columns."""
@@ -114,9 +115,7 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in (
-        *(listing, read, search, sums, append, change, transfers, erase, maintain, mcp, demo),
-    ):
+    for family in _FAMILIES:
         app.add_typer(family.app)
     app.callback()(_root)
     group: Any = get_command(app)

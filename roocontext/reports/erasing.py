@@ -3,9 +3,8 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.readings import reader, text_of
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import EntryRow, one_entry
+from roocontext.reports.history import one_entry, text_in
 
 if TYPE_CHECKING:
     from roocontext import Purged, Session, SessionInfo, Store
@@ -76,11 +75,14 @@ def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
     """Erase the content of an entry, or show what would go."""
     done = chat.redact(seq, dry_run=dry_run)
     row = one_entry(chat, seq) if dry_run and done.changed else None
+    text = text_in(row) if row else None
+    if row and text is None:
+        text = json.dumps(row.content, ensure_ascii=False)
     return RedactedReport.of(
         done,
         title=chat.info().title if dry_run else None,
         speaker=row.speaker or row.note if row else None,
-        beginning=_text(row)[:_BEGINNING] if row else None,
+        beginning=None if text is None else text[:_BEGINNING],
         bytes=len(json.dumps(row.content, ensure_ascii=True)) if row else None,
     )
 
@@ -114,9 +116,3 @@ def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSession
         bytes=sum(row.bytes for row in rows),
         dry_run=dry_run,
     )
-
-
-def _text(row: EntryRow) -> str:
-    if row.role is None:
-        return json.dumps(row.content, ensure_ascii=False)
-    return text_of(reader(row.format or "").blocks(row.role, row.content)[1])

@@ -73,12 +73,9 @@ def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None
         return given
     newest = chat.view(last=_SPOKEN, as_of=as_of).messages
     named = [message.model for message in newest if message.model]
-    return named[-1] if named else _model_of_the_last_call(chat)
-
-
-def _model_of_the_last_call(chat: "Session") -> str | None:
-    calls = [call for call in chat.calls(last=_RECENT) if call.model]
-    return calls[-1].model if calls else None
+    if not named:
+        named = [call.model for call in chat.calls(last=_RECENT) if call.model]
+    return named[-1] if named else None
 
 
 def counted_gauge(

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.errors import MessageNotFound
-from roocontext.log.readings import Holds, Piece, pieces, reader
+from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
@@ -248,6 +248,13 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
     (row,) = some_entries(chat, seq, 1)
     return row
+
+
+def text_in(row: EntryRow) -> str | None:
+    """The text of a message or a summary; None for an entry of another kind."""
+    if row.role is None:
+        return None
+    return text_of(reader(row.format or "").blocks(row.role, row.content)[1])
 
 
 def difference(

@@ -116,7 +116,12 @@ def matching_sessions(
     times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
     found = store.overview(limit=page, parent=parent, where=where, **times)
     wanted = text.casefold()
-    matching = [one for one in found if _mentions(one.info, wanted)]
+
+    def is_about(info: "SessionInfo") -> bool:
+        texts = (info.session_id, info.title or "", info.first_prompt or "")
+        return any(wanted in text.casefold() for text in texts)
+
+    matching = [one for one in found if is_about(one.info)]
     rows = [_row(one, model) for one in matching[:limit]]
     return Sessions(sessions=rows, purged=[], more=len(matching) > limit)
 
@@ -153,11 +158,6 @@ def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
     names = [name for name in StatsReport.model_fields if name not in known]
     sums = {name: sum(getattr(one, name) for one in found) for name in names}
     return StatsReport.of(**known, **sums)
-
-
-def _mentions(info: "SessionInfo", wanted: str) -> bool:
-    texts = (info.session_id, info.title or "", info.first_prompt or "")
-    return any(wanted in text.casefold() for text in texts)
 
 
 def _row(one: "SessionOverview", model: str | None) -> SessionRow:

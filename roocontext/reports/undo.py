@@ -12,6 +12,7 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
 from roocontext.reports.document import Document, Time
 from roocontext.reports.history import MessageRow, last_row
+from roocontext.reports.naming import quantity
 
 if TYPE_CHECKING:
     from roocontext import Rewound, Session, Uncovered
@@ -63,7 +64,7 @@ def last_change(controls: Sequence[Control], last: int) -> Control | None:
     return found[-1] if found else None
 
 
-def undo_view_change(
+def undo_last_change(
     chat: "Session", *, of: int | None, force: bool, expected_seq: int | None, dry_run: bool
 ) -> ViewChange:
     """Undo the last change of the view.
@@ -85,7 +86,10 @@ def undo_view_change(
         uncovered = chat.uncover(change.seq, expected_seq=expected_seq, dry_run=dry_run)
         return uncovered_report(chat, uncovered, **undone)
     if outline.info.head_seq != change.seq and not force:
-        raise _refused(chat, change)
+        since = sum(entry.kind is not Kind.NOTE for entry in chat.audit(after=change.seq))
+        came = f"{quantity(since, 'entry', 'entries')} came after {change.kind} {change.seq}"
+        line = f"{came}, and undoing it would hide them too."
+        raise UndoRefused(line, seq=change.seq, since=since)
     if change.kind is Kind.REWIND and not dry_run:
         done = chat.undo(of=change.seq, force=force, expected_seq=expected_seq)
     else:
@@ -119,10 +123,3 @@ def _controls(outline: "Outline") -> list[Control]:
         )
         for one in outline.controls
     ]
-
-
-def _refused(chat: "Session", change: Control) -> UndoRefused:
-    since = sum(entry.kind is not Kind.NOTE for entry in chat.audit(after=change.seq))
-    came = "1 entry" if since == 1 else f"{since:,} entries"
-    line = f"{came} came after {change.kind} {change.seq}, and undoing it would hide them too."
-    return UndoRefused(line, seq=change.seq, since=since)

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.readings import reader, text_of
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import EntryRow, one_entry
+from roocontext.reports.history import EntryRow, one_entry, text_in
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -84,14 +83,8 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
             recorded_at=hider.recorded_at,
             trigger=hider.trigger,
             policy=record.get("policy") if isinstance(record.get("policy"), str) else None,
-            text=_text(acting),
+            text=text_in(acting),
             partial=any(kept[0] == row.seq for kept in acting.details.get("keeps", ())),
             uncover=hider.seq if is_uncovered else None,
             rewind_to=None if is_uncovered else hider.seq - 1,
         )
-
-
-def _text(row: EntryRow) -> str | None:
-    if row.role is None:
-        return None
-    return text_of(reader(row.format or "").blocks(row.role, row.content)[1])

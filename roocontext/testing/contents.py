@@ -172,10 +172,6 @@ def _as_text(text: Any) -> list[Message]:
     return [says("go on"), tool_call("call_1", text), answers("call_1", text)]
 
 
-def _as_block(block: Any) -> list[Message]:
-    return [Message("user", [{"type": "text", "text": "look"}, block])]
-
-
 for _name, _asks, _cases, _messages_of in (
     ("numbers", "1, 1.0 and true, -0.0, the smallest and largest doubles, integers up to 2**70.",
      NUMBERS, _as_argument),
@@ -193,7 +189,7 @@ for _name, _asks, _cases, _messages_of in (
     ("large values", "A text of 1 MB and a list of 20,000 numbers.", LARGE, _as_argument),
     ("unknown blocks",
      "A type of block, and a field of a block, that the store's version does not know.",
-     BLOCKS, _as_block),
+     BLOCKS, lambda block: [Message("user", [{"type": "text", "text": "look"}, block])]),
 ):  # fmt: skip
     PROMISE.checks.append(Check(_name, PROMISE.name, _asks, _keeps(_cases, _messages_of)))
 

@@ -148,7 +148,7 @@ def undo(
     """
     with context.session(session, write=not dry_run) as chat:
         change = None if of is None else context.entry(chat, "--of", of)
-        answer = reports.undo.undo_view_change(
+        answer = reports.undo.undo_last_change(
             chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
         )
         draw = partial(results.draw_view_change, short=context.short_id(chat))

@@ -214,7 +214,9 @@ def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> Non
         screen.line(_already(answer, name))
         return
     done = f"{_changed(answer, name)} {_moved(answer)}."
-    reverse = _reverse(answer, short)
+    command = "" if answer.dry_run else next_command(short, "undo {}")
+    verb = "Undo" if answer.undone is None else "Redo"
+    reverse = f"{verb}: `{command}`" if command else ""
     if not reverse or cell_len(f"{done} {reverse}") <= screen.width:
         screen.line(f"{done} {reverse}".rstrip())
     else:  # a command is easier to copy on a line of its own
@@ -231,12 +233,6 @@ def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> Non
         screen.line(f"The view {'would be' if answer.dry_run else 'is'} empty.")
     end = "Nothing was changed." if answer.dry_run else "Files of the project are untouched."
     screen.line((end, "note"))
-
-
-def _reverse(answer: "ViewChange", short: str) -> str:
-    """The command that takes it back, if there is something to take back."""
-    command = "" if answer.dry_run else next_command(short, "undo {}")
-    return f"{'Undo' if answer.undone is None else 'Redo'}: `{command}`" if command else ""
 
 
 def _already(answer: "ViewChange", name: str) -> str:

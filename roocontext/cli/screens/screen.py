@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from typing import IO, Literal
+from typing import IO, Literal, NoReturn
 
 from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS, Console
@@ -50,11 +50,17 @@ _THEME = Theme(
 )
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise: rich would end the process with exit code 1."""
+        raise BrokenPipeError
+
+
 class Screen:
     """Where a command shows what it found."""
 
     def __init__(self, file: IO[str] | None = None, *, colours: bool | None = None) -> None:
-        self.console = Console(
+        self.console = _Console(
             file=file or sys.stdout,
             force_terminal=colours,
             color_system=None if os.environ.get("NO_COLOR") else "auto",
