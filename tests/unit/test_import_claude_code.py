@@ -515,7 +515,7 @@ def test_a_branch_behind_a_micro_compaction_that_cleared_nothing(store, file):
     file.user("left")
     file.user("instead", parent=at)
     (done,) = take(store, file.path)
-    assert (done.problems, [text for _, text in seen(chat_of(store))]) == ([], ["one", "instead"])
+    assert (done.problems, [text for _, text in seen(chat_of(store))]) == ((), ["one", "instead"])
     assert take(store, file.path)[0].new == 0
 
 
