@@ -84,6 +84,7 @@ def _as_utf8(path: Path, _changed: int, _size: int, mark: int, encoding: str) ->
 
 _decode = msgspec.json.Decoder().decode
 _JSON = json.JSONDecoder()
+_LETTERS = re.compile(r"[^A-Za-z]+")
 
 
 class SourceLine(NamedTuple):
@@ -107,16 +108,39 @@ def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLin
     start = 0
     with opened(path) as file:
         for number, text in enumerate(file, 1):
-            end = start + len(text)
             try:
-                record = _decode(text)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                if text.strip():
-                    yield from _records(path, number, text, start, problems)
+                record = loads(text)
+            except ValueError as error:
+                end = 0
+                for one, begin, end in _objects(text):
+                    yield SourceLine(number, one, start + begin, start + end)
+                if text[end:].strip() and problems is not None:
+                    is_cut = not text.endswith(b"\n")
+                    what = "the line is cut off" if is_cut else str(error)
+                    problems.append(Problem(path, number, what, is_cut))
             else:
                 report_repeated(text, path, number, problems)
-                yield SourceLine(number, record, start, end)
-            start = end
+                yield SourceLine(number, record, start, start + len(text))
+            start += len(text)
+
+
+def _objects(text: bytes) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """The objects on a line, and where they begin and end, up to what is none.
+
+    A program that was stopped between a record and its newline leaves two records on one line.
+    """
+    place = 0
+    try:
+        while rest := text[place:].lstrip():
+            begin = len(text) - len(rest)
+            words = rest.decode("utf-8", "surrogatepass")
+            record, size = _JSON.raw_decode(words)
+            if not isinstance(record, dict):
+                return
+            place = begin + len(words[:size].encode("utf-8", "surrogatepass"))
+            yield record, begin, place
+    except (ValueError, RecursionError):
+        return
 
 
 def report_repeated(
@@ -231,42 +255,6 @@ def loads(text: bytes) -> Any:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
-
-
-def _records(
-    path: Path, number: int, text: bytes, start: int, problems: list[Problem] | None
-) -> Iterator[SourceLine]:
-    try:
-        record = loads(text)
-    except ValueError as error:
-        why = str(error)
-    else:
-        report_repeated(text, path, number, problems)
-        yield SourceLine(number, record, start, start + len(text))
-        return
-    # A program that was stopped between a record and its newline leaves two records on one line.
-    try:
-        rest = text.decode("utf-8", "surrogatepass")
-        place = 0
-        while rest[place:].strip():
-            place += len(rest[place:]) - len(rest[place:].lstrip())
-            record, end = _JSON.raw_decode(rest, place)
-            begin = start + len(rest[:place].encode("utf-8", "surrogatepass"))
-            size = len(rest[place:end].encode("utf-8", "surrogatepass"))
-            if not isinstance(record, dict):
-                break
-            yield SourceLine(number, record, begin, begin + size)
-            place = end
-        else:
-            return
-    except (ValueError, RecursionError):
-        pass
-    is_cut = not text.endswith(b"\n")
-    if problems is not None:
-        problems.append(Problem(path, number, "the line is cut off" if is_cut else why, is_cut))
-
-
-_LETTERS = re.compile(r"[^A-Za-z]+")
 
 
 def non_empty(value: Any) -> str | None:

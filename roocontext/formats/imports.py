@@ -19,7 +19,7 @@ from roocontext.formats.events import Problem, Source
 from roocontext.formats.imported import storable
 from roocontext.formats.importer import Importer
 from roocontext.formats.player import OnConflict, WouldWriteError, play
-from roocontext.formats.writing import Played, exists
+from roocontext.formats.writing import SessionImport, exists
 from roocontext.store.store import Store
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -53,7 +53,7 @@ class Rehearsal:
         *,
         on_conflict: OnConflict = "refuse",
         read: Callable[[int], None] | None = None,
-    ) -> Played:
+    ) -> SessionImport:
         """What an import of this source would write."""
         problems = [*source.problems]
         with suppress(WouldWriteError):
@@ -96,29 +96,6 @@ class Rehearsal:
             copies.restore(name, session.stored())
             self._size += session.info().bytes
         return copies
-
-
-@dataclass(frozen=True, slots=True)
-class SessionImport:
-    """A session that was found, and what became of it. A `failed` one was left as it was.
-
-    `again` of the messages are copies: see `Played`. `redacted` messages, here and in other
-    sessions, were erased because another copy of them is redacted.
-    """
-
-    session_id: str
-    tool: str
-    path: Path
-    messages: int = 0
-    notes: int = 0
-    controls: int = 0
-    again: int = 0
-    created: bool = False
-    rewound: bool = False
-    forked_from: str | None = None
-    redacted: int = 0
-    failed: bool = False
-    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,12 +240,10 @@ class _Importing:
         return SkippedSource(source.path, why, is_problem=other)
 
     def _import(self, source: Source) -> SessionImport:
-        tool = str(source.metadata["tool"])
         try:
             if self.dry_run:
-                done = self.rehearsal.play(source, on_conflict=self.on_conflict, read=self.read)
-            else:
-                done = play(self.store, source, on_conflict=self.on_conflict, read=self.read)
+                return self.rehearsal.play(source, on_conflict=self.on_conflict, read=self.read)
+            return play(self.store, source, on_conflict=self.on_conflict, read=self.read)
         except StoreUnavailable:
             raise
         except (RooContextError, OSError) as error:
@@ -277,8 +252,7 @@ class _Importing:
         except Exception as error:  # noqa: BLE001 - no session may keep the others from it
             what = f"its shape is unknown ({type(error).__name__}): what is before was imported"
             problem = Problem(source.path, None, what)
-        else:
-            return _taken(done, tool)
+        tool = str(source.metadata["tool"])
         problems = (*source.problems, problem)
         return SessionImport(source.session_id, tool, source.path, failed=True, problems=problems)
 
@@ -298,20 +272,3 @@ class _Importing:
                 failed=bool(found) and not done.entries,
                 problems=found,
             )
-
-
-def _taken(done: Played, tool: str) -> SessionImport:
-    return SessionImport(
-        done.session_id,
-        tool,
-        done.source.path,
-        done.messages,
-        done.notes,
-        done.controls,
-        done.again,
-        done.created,
-        done.rewound,
-        done.forked_from,
-        failed=not done.events and bool(done.problems),  # nothing of it could be read
-        problems=tuple(done.problems),
-    )

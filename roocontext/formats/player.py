@@ -20,14 +20,24 @@ from roocontext.errors import (
     SessionNotFound,
     SourceDiverged,
 )
-from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, Source, TitleSet, WentBack
+from roocontext.formats.events import (
+    Added,
+    Cleared,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Source,
+    TitleSet,
+    WentBack,
+)
 from roocontext.formats.imported import AGAIN, COMPANION, Imported, ImportedEvent, Keys, storable
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
 from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
-    Played,
+    SessionImport,
     copy_of,
     exists,
     fitting_item,
@@ -61,7 +71,7 @@ def play(
     on_conflict: OnConflict = "refuse",
     only_look: bool = False,
     read: Callable[[int], None] | None = None,
-) -> Played:
+) -> SessionImport:
     """Import a source, or continue its import. With `only_look`, WouldWriteError ends it.
 
     `read` is called from time to time with the bytes of the events so far.
@@ -72,7 +82,7 @@ def play(
     try:
         for event in source.events():
             player.take(event)
-            if read is not None and player.done.events % _OFTEN == 0:
+            if read is not None and player.events % _OFTEN == 0:
                 read(player.size)
     except RooContextError:
         raise
@@ -91,14 +101,18 @@ class _Player:
         self._store, self._source, self._on_conflict = store, source, on_conflict
         self._only_look = only_look
         self._session, self._known = self._opened(source.session_id)
-        self.done = Played(source, self._session.id if self._session else source.session_id)
-        self.done.created = self._session is None
+        self._is_new = self._session is None
+        self._session_id = self._session.id if self._session else source.session_id
+        self.events = self.size = self._messages = self._notes = self._controls = self._again = 0
+        self._rewound = False
+        self._forked_from: str | None = None
+        self._problems: list[Problem] = []
         self._cursor = self._known.root
         self._following = True
         self._keys = Keys()
         self._seqs: dict[str, int] = {}
         """The entries of the source's ids."""
-        self._at = self.size = 0
+        self._at = 0
         self._time: int | None = None
         self._before: int | None = None
         self._waiting: list[tuple[Event | None, str, Item]] = []
@@ -109,7 +123,7 @@ class _Player:
 
     def take(self, event: Event) -> None:
         """Take the next event of the source."""
-        self.done.events += 1
+        self.events += 1
         self._before = self._time
         try:
             event = self._timed(self._checked(event))
@@ -117,7 +131,7 @@ class _Player:
             self.size += size
         except InvalidMessage as error:
             # Not even the reason for a refusal can be found without walking the record.
-            self.done.report(event, error.fact)
+            self._report(event, error.fact)
             return
         if f"{SKIPPED}#{key}" in self._known.notes:
             self._stay(event)
@@ -143,19 +157,35 @@ class _Player:
             case WentBack():
                 self._go_back(event, key)
 
-    def finish(self) -> Played:
+    def finish(self) -> SessionImport:
         """Write what waits; return what was done."""
         self._before = self._time
         if self._following and not any(problem.cuts for problem in self._source.problems):
             # The source may end earlier than it did: then the session goes back to there.
             self._go_to_cursor(only_if_moved=True)
-        if self.done.events == 0:
+        if self.events == 0:
             self._waiting.clear()  # no session for a source that holds nothing
-            self.done.created = False
         self.flush()
-        self.done.problems += self._source.problems
-        self.done.problems.sort(key=lambda problem: problem.line or 0)
-        return self.done
+        problems = [*self._problems, *self._source.problems]
+        return SessionImport(
+            self._session_id,
+            str(self._source.metadata.get("tool", "")),
+            self._source.path,
+            self._messages,
+            self._notes,
+            self._controls,
+            self._again,
+            created=self._is_new and self.events > 0,
+            rewound=self._rewound,
+            forked_from=self._forked_from,
+            failed=not self.events and bool(problems),  # nothing of it could be read
+            problems=tuple(sorted(problems, key=lambda problem: problem.line or 0)),
+        )
+
+    def _report(self, event: Event | None, what: str) -> None:
+        """Report what is wrong with an event of the source."""
+        line = None if event is None else event.line
+        self._problems.append(Problem(self._source.path, line, what.rstrip(".")))
 
     def flush(self) -> None:
         """Write the messages and notes that wait, in one transaction."""
@@ -166,11 +196,11 @@ class _Player:
         try:
             written = self._open().write_batch(items)
         except InvalidMessage:
-            items = [fitting_item(self.done, *one) for one in waiting]
+            items = [fitting_item(self._report, *one) for one in waiting]
             written = self._open().write_batch(items)
         messages = sum(isinstance(item, NewMessage) for item in items)
-        self.done.messages += messages
-        self.done.notes += len(items) - messages
+        self._messages += messages
+        self._notes += len(items) - messages
         for (event, _, _), item, one in zip(waiting, items, written, strict=True):
             if event is not None and isinstance(item, NewMessage):
                 self._remember(event, one.seq)
@@ -241,7 +271,7 @@ class _Player:
             self._leave()
         elif moved:
             self.flush()
-            self.done.rewound = True
+            self._rewound = True
             self._rewind(self._cursor.end, self._known.switch(self._cursor), self._before)
 
     def _leave(self) -> None:
@@ -254,15 +284,13 @@ class _Player:
                 session_id=session.id,
                 seq=self._known.foreign,
             )
-        self.done.forked_from = session.id
+        self._forked_from = session.id
         base, _, number = session.id.rpartition("~")
         if base != self._source.session_id:
             base, number = session.id, "1"
-        self.done.session_id = f"{base}~{int(number) + 1}"
+        self._session_id = f"{base}~{int(number) + 1}"
         self._known.foreign = None
-        self._session = session.fork(
-            self._cursor.end, session_id=self.done.session_id, ts=self._before
-        )
+        self._session = session.fork(self._cursor.end, session_id=self._session_id, ts=self._before)
         self._known.generation += 1
         self._known.tip = self._cursor
 
@@ -278,7 +306,7 @@ class _Player:
         session = self._open()
         item = Rewind(to, trigger="import", client_id=client_id, ts=ts)
         (written,) = session.write_batch([item], expected_seq=session.head_seq())
-        self.done.controls += 1
+        self._controls += 1
         return written.seq
 
     def _remember(self, event: Event, seq: int) -> None:
@@ -301,7 +329,7 @@ class _Player:
     def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
         """Report an event that cannot be played. The note keeps the next import from trying."""
         if is_problem:
-            self.done.report(event, what)
+            self._report(event, what)
         self._stay(event)
         note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=skipping(key))
         self._take_note(None, f"{SKIPPED}#{key}", _SMALL, lambda _: note)
@@ -336,7 +364,7 @@ class _Player:
             for row in event.rows:
                 reader(row.format).check(row.role, row.content)
         except InvalidMessage as error:
-            self.done.report(event, error.fact)
+            self._report(event, error.fact)
             record = [{"content": row.content, "extra": row.extra} for row in event.rows]
             return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
         return event
@@ -375,7 +403,7 @@ class _Player:
             return
         if made.lost:
             what = f"an earlier compaction hides {made.lost} of the messages that it keeps"
-            self.done.report(event, what)
+            self._report(event, what)
         copies = [
             copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
             for index, message in enumerate(made.again)
@@ -407,9 +435,9 @@ class _Player:
         except (InvalidPlan, InvalidMessage) as error:
             self._skip(event, key, error.fact)
             return
-        self.done.controls += len(written.seqs)
-        self.done.messages += len(again)
-        self.done.again += len(again)
+        self._controls += len(written.seqs)
+        self._messages += len(again)
+        self._again += len(again)
         self._remember(event, written.seqs[-1])
         for copy, one in zip(copies, again, strict=True):
             self._at = one.seq

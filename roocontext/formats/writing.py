@@ -1,13 +1,15 @@
 """What an import writes and counts: the items of its events, as the store takes them."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, SessionNotFound
-from roocontext.formats.events import Event, Noted, Problem, Source, TitleSet
+from roocontext.formats.events import Event, Noted, Problem, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
@@ -17,17 +19,18 @@ from roocontext.store.store import Store
 from roocontext.store.writing.items import Item, NewNote, SetTitle
 
 
-@dataclass(slots=True)
-class Played:
-    """What the import of one source found and wrote.
+@dataclass(frozen=True, slots=True)
+class SessionImport:
+    """A session that was found, and what became of it. A `failed` one was left as it was.
 
-    `again` counts the messages that were hidden and written again, because the source sends what
-    a compaction kept in an order that only this gives.
+    The numbers count new entries. `again` of the messages were hidden and written again, because
+    the source sends what a compaction kept in an order that only this gives. `redacted` messages,
+    here and in other sessions, were erased because another copy of them is redacted.
     """
 
-    source: Source
     session_id: str
-    events: int = 0
+    tool: str
+    path: Path
     messages: int = 0
     notes: int = 0
     controls: int = 0
@@ -35,30 +38,29 @@ class Played:
     created: bool = False
     rewound: bool = False
     forked_from: str | None = None
-    problems: list[Problem] = field(default_factory=list)
+    redacted: int = 0
+    failed: bool = False
+    problems: tuple[Problem, ...] = ()
 
     @property
     def new(self) -> int:
         """How many entries were written, or would be."""
         return self.messages + self.notes + self.controls
 
-    def report(self, event: Event | None, what: str) -> None:
-        """Report what is wrong with an event of the source."""
-        line = None if event is None else event.line
-        self.problems.append(Problem(self.source.path, line, what.rstrip(".")))
-
 
 NOTE: Final = "imported"
 SKIPPED: Final = "skipped"
 
 
-def fitting_item(done: Played, event: Event | None, key: str, item: Item) -> Item:
+def fitting_item(
+    report: Callable[[Event | None, str], None], event: Event | None, key: str, item: Item
+) -> Item:
     """The item, or what the store takes of it: its text, and a message without its record."""
     if isinstance(item, NewNote):
         try:
             encode(item.content)
         except InvalidMessage as error:
-            done.report(event, f"it is kept as text: {error.fact}")
+            report(event, f"it is kept as text: {error.fact}")
             content = {"kind": item.content["kind"], **_kept(item.content["record"])}
             return NewNote(NOTE, content, ts=item.ts, client_id=item.client_id)
         return item
@@ -68,14 +70,14 @@ def fitting_item(done: Played, event: Event | None, key: str, item: Item) -> Ite
         encode(item.content)
         reader(item.format).check(item.role, item.content)
     except InvalidMessage as error:
-        done.report(event, error.fact)
+        report(event, error.fact)
         record = {"content": item.content, "extra": item.extra}
         content = {"kind": "refused", **_kept(record)}
         return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
     try:
         encode(item.extra)
     except InvalidMessage as error:
-        done.report(event, f"only its content was taken: {error.fact}")
+        report(event, f"only its content was taken: {error.fact}")
         kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
         return with_fields(item, extra={**_kept(item.extra), **kept})
     return item

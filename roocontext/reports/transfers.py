@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 
 from roocontext.errors import InvalidOption
+from roocontext.formats import SessionImport, SkippedSource
 from roocontext.formats.exporter import Exporter
 from roocontext.formats.exports import EXPORTERS, Export, LeftOut
-from roocontext.formats.imports import SessionImport, SkippedSource
 from roocontext.reports.document import Document, Text
 from roocontext.reports.html_export import HTML
 

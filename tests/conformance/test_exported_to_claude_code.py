@@ -124,7 +124,7 @@ def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
     if source.parent:
         fresh.open_session(source.parent)
     done = play(fresh, source)
-    assert (done.problems, done.session_id) == ([], name)
+    assert (done.problems, done.session_id) == ((), name)
     again = [
         (one.role, blocks_of(one.content)) for one in fresh.session(done.session_id).view().messages
     ]

@@ -68,7 +68,7 @@ def check(fresh: Any, chat: Any, task: Path) -> None:
     )
     (source,) = roo.sources(task)
     done = play(fresh, source)
-    assert done.problems == []
+    assert done.problems == ()
     if wanted:
         again = fresh.session(done.session_id)
         assert [(one.role, one.content) for one in again.view().messages] == wanted

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
+from roocontext.formats.writing import SessionImport
 
 ODD = "\ud83d \0 \u6f22"
 AT = "2026-03-01T10:00:00.123456Z"

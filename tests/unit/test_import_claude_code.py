@@ -9,9 +9,9 @@ import pytest
 from roocontext import Store
 from roocontext.errors import SourceDiverged
 from roocontext.formats.importers import claude_code
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
 from roocontext.formats.player import play
-from roocontext.formats.writing import Played
+from roocontext.formats.writing import SessionImport
 from roocontext.log.forms import Rule
 from support.examples import TORTURE
 from support.transcripts import Transcript, say, use
@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
-def take(store: Any, path: Path, **options: Any) -> list[Played]:
+def take(store: Any, path: Path, **options: Any) -> list[SessionImport]:
     return [play(store, one, **options) for one in claude_code.sources(path)]
 
 
@@ -60,7 +60,7 @@ def test_a_plain_session(store, file):
     file.reply("m2", "done", stop="end_turn")
     file.line({"type": "ai-title", "aiTitle": "A title", "sessionId": "s-1"})
     (done,) = take(store, file.path)
-    assert (done.created, done.messages, done.problems) == (True, 5, [])
+    assert (done.created, done.messages, done.problems) == (True, 5, ())
     chat = chat_of(store)
     assert [message.message_id for message in chat.view().messages] == [
         f"u-{n}" for n in range(1, 6)
@@ -184,7 +184,7 @@ def test_a_file_that_begins_with_a_compaction(store, file):
     file.compact("S")
     file.user("more")
     (done,) = take(store, file.path)
-    assert (seen(chat_of(store)), done.problems) == ([("u", "S"), ("u", "more")], [])
+    assert (seen(chat_of(store)), done.problems) == ([("u", "S"), ("u", "more")], ())
 
 
 def test_a_compaction_without_a_summary(store, file):
@@ -229,7 +229,7 @@ def test_two_records_on_a_line(store, file):
     file.line({"type": "summary", "summary": "T", "leafUuid": "u-1"})
     file.user("two")
     (done,) = take(store, file.path)
-    assert (seen(chat_of(store)), done.problems) == ([("u", "one"), ("u", "two")], [])
+    assert (seen(chat_of(store)), done.problems) == ([("u", "one"), ("u", "two")], ())
     assert chat_of(store).info().title == "T"
 
 
@@ -242,7 +242,7 @@ def test_a_line_that_is_being_written_is_taken_later(store, file):
     assert [(one.line, one.what) for one in done.problems] == [(2, "the line is cut off")]
     file.path.write_bytes(whole)
     (done,) = take(store, file.path)
-    assert (done.messages, done.problems) == (1, [])
+    assert (done.messages, done.problems) == (1, ())
     assert seen(chat_of(store)) == [("u", "one"), ("u", "two \ud83d \0")]
 
 
@@ -402,7 +402,7 @@ def test_a_file_that_grows_line_by_line_gives_what_the_whole_gives(store, file):
     for number in range(1, len(lines) + 1):
         file.path.write_text("".join(lines[:number]))
         (grown,) = take(store, file.path)
-        assert grown.problems == []
+        assert grown.problems == ()
         whole = file.path.with_name(f"whole-{number}.jsonl")
         whole.write_text("".join(lines[:number]))
         take(store, whole)
@@ -429,7 +429,7 @@ def test_a_very_long_line(store, file):
     length = 10_000_000 if TORTURE else 500_000
     file.user("x" * length)
     file.user("after")
-    assert take(store, file.path)[0].problems == []
+    assert take(store, file.path)[0].problems == ()
     assert [len(text) for _, text in seen(chat_of(store))] == [length, 5]
 
 
@@ -459,7 +459,7 @@ def test_a_kept_row_that_an_earlier_compaction_hides_is_written_again(store, fil
     file.user("more", parent=tail)
     (done,) = take(store, file.path)
     assert [text for _, text in seen(chat_of(store))] == ["S2", "kept at last", "kept", "more"]
-    assert (done.again, done.problems) == (2, [])
+    assert (done.again, done.problems) == (2, ())
     assert take(store, file.path)[0].new == 0
 
 
@@ -515,7 +515,7 @@ def test_a_branch_behind_a_micro_compaction_that_cleared_nothing(store, file):
     file.user("left")
     file.user("instead", parent=at)
     (done,) = take(store, file.path)
-    assert (done.problems, [text for _, text in seen(chat_of(store))]) == ([], ["one", "instead"])
+    assert (done.problems, [text for _, text in seen(chat_of(store))]) == ((), ["one", "instead"])
     assert take(store, file.path)[0].new == 0
 
 

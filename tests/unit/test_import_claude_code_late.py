@@ -206,7 +206,7 @@ def test_a_row_that_a_compaction_kept_and_that_is_written_only_after_it(
     file.reply("m1", "two", uuid="a", parent=above, stop="end_turn")
     file.user("three", parent=below)
     (source,) = claude_code.sources(file.path)
-    assert play(store, source).problems == []
+    assert play(store, source).problems == ()
     assert " ".join(sent(store, file)) == seen
 
 

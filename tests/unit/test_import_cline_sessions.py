@@ -8,7 +8,8 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
+from roocontext.formats.writing import SessionImport
 
 
 def say(text: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 
 from roocontext.formats.importers import codex
 from roocontext.formats.player import play
-from roocontext.formats.writing import Played
+from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import SUMMARY, item, line, said, write
 
 
@@ -26,7 +26,7 @@ PERMISSIONS = item("developer", "permissions")
 TURN = line("turn_context", model="gpt-5.2", cwd="/work")
 
 
-def take(store: Any, path: Path) -> Played:
+def take(store: Any, path: Path) -> SessionImport:
     (source,) = codex.sources(path)
     return play(store, source)
 
@@ -52,7 +52,7 @@ def test_a_session(store, path):
     write(path, line("response_item", **output), line("response_item", type="ghost_snapshot"))
     write(path, line("world_state", full=True, state={}), item("assistant", "done"))
     done = take(store, path)
-    assert (done.messages, done.problems) == (6, [])
+    assert (done.messages, done.problems) == (6, ())
     assert seen(store) == [
         *("<environment_context>", "hello", "reasoning", "function_call"),
         *("function_call_output", "done"),
@@ -244,9 +244,9 @@ def test_a_fork_begins_with_what_it_shares(store, tmp_path):
     write(first, *ordered(0, META, item("user", "one"), item("assistant", "1"), item("user", "2")))
     write(second, *ordered(3, forked("bb", "aa", 3), item("user", "two"), item("assistant", "2")))
     write(third, *ordered(5, forked("cc", "bb", 5), item("user", "three")))
-    assert take(store, second).problems == []
+    assert take(store, second).problems == ()
     assert seen(store, "codex:bb") == ["one", "1", "two", "2"]
-    assert take(store, third).problems == []
+    assert take(store, third).problems == ()
     assert seen(store, "codex:cc") == ["one", "1", "two", "three"]
     assert store.session("codex:cc").info().metadata["forked_from"] == "bb"
     write(third, *ordered(7, item("assistant", "3")))

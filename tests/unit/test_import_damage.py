@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Store
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
+from roocontext.formats.writing import SessionImport
 from support.examples import examples
 from support.transcripts import Transcript, use
 

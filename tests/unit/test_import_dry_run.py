@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
+from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo

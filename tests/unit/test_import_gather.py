@@ -17,7 +17,8 @@ from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
 from roocontext.formats import find, jsonl
 from roocontext.formats.importer import IMPORTERS
 from roocontext.formats.importers import claude_code, opencode
-from roocontext.formats.imports import SessionImport, SkippedSource, import_paths
+from roocontext.formats.imports import SkippedSource, import_paths
+from roocontext.formats.writing import SessionImport
 from support.examples import TORTURE
 from support.transcripts import Transcript
 

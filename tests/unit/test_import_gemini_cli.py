@@ -9,7 +9,7 @@ import pytest
 from roocontext.formats import find
 from roocontext.formats.importers import gemini_cli
 from roocontext.formats.player import play
-from roocontext.formats.writing import Played
+from roocontext.formats.writing import SessionImport
 from roocontext.log.entries import Kind
 
 META = {"sessionId": "g-1", "projectHash": "ab" * 32, "startTime": "2026-04-01T00:00:00.000Z"}
@@ -33,7 +33,7 @@ def write(path: Path, *records: Any) -> None:
         file.writelines(f"{json.dumps(one)}\n" for one in records)
 
 
-def take(store: Any, path: Path) -> Played:
+def take(store: Any, path: Path) -> SessionImport:
     (source,) = gemini_cli.sources(path)
     return play(store, source)
 
@@ -64,7 +64,7 @@ def test_a_recording_as_one_document(store, path):
     path = path.with_suffix(".json")
     path.write_text(json.dumps({**META, "messages": WORK, "summary": "A title"}, indent=2))
     done = take(store, path)
-    assert (seen(store), done.problems) == (SEEN, [])
+    assert (seen(store), done.problems) == (SEEN, ())
     chat = store.session("gemini-cli:g-1")
     assert chat.info().title == "A title"
     ((one),) = chat.usage()
@@ -235,7 +235,7 @@ def test_the_prompts_of_a_project(store, path):
     file.write_text(json.dumps([prompt, {**prompt, "messageId": 1, "message": "hello"}]))
     assert gemini_cli.is_name(file)
     done = take(store, file)
-    assert (done.messages, done.problems) == (0, [])
+    assert (done.messages, done.problems) == (0, ())
     notes = store.session(done.session_id).notes("imported")
     assert [note.content["record"]["message"] for note in notes] == ["/help", "hello"]
     assert take(store, file).new == 0
@@ -278,7 +278,7 @@ def test_ids_that_were_removed_before_publication(store, path):
 def test_lines_in_a_file_that_is_named_like_a_document(store, path):
     write(path, META, *WORK)
     moved = path.rename(path.with_suffix(".json"))
-    assert (take(store, moved).problems, seen(store)) == ([], SEEN)
+    assert (take(store, moved).problems, seen(store)) == ((), SEEN)
 
 
 def test_a_document_is_recognised_by_what_it_holds(tmp_path):

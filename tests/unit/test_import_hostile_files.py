@@ -12,7 +12,8 @@ import pytest
 
 from roocontext import Store
 from roocontext.formats import find, jsonl
-from roocontext.formats.imports import Outcome, SessionImport, SkippedSource, import_paths
+from roocontext.formats.imports import Outcome, SkippedSource, import_paths
+from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
 from unit.test_import_damage import claude_code, codex, gemini, opencode, roo

@@ -8,7 +8,7 @@ import pytest
 
 from roocontext.formats.importers import roo
 from roocontext.formats.player import play
-from roocontext.formats.writing import Played
+from roocontext.formats.writing import SessionImport
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def row(role: str, said: str, ts: int | None, **fields: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **({} if ts is None else {"ts": ts}), **fields}
 
 
-def take(store: Any, folder: Path, **options: Any) -> Played:
+def take(store: Any, folder: Path, **options: Any) -> SessionImport:
     (source,) = roo.sources(folder)
     return play(store, source, **options)
 
 
-def seen(store: Any, done: Played) -> list[str]:
+def seen(store: Any, done: SessionImport) -> list[str]:
     return [
         message.content[0]["text"] for message in store.session(done.session_id).view().messages
     ]
@@ -57,7 +57,7 @@ def test_a_task(store, folder):
     task(folder, talk(4), screen, workspace="/work", mode="code")
     done = take(store, folder)
     chat = store.session(done.session_id)
-    assert (done.session_id, done.problems) == ("roo-code:0190-task", [])
+    assert (done.session_id, done.problems) == ("roo-code:0190-task", ())
     assert seen(store, done) == ["m0", "m1", "m2", "m3"]
     assert [m.ts for m in chat.view().messages] == [1_000, 1_001, 1_002, 1_003]
     info = chat.info()
@@ -181,7 +181,7 @@ def test_a_damaged_file_is_named_and_the_rest_taken(store, folder, damage):
 def test_the_old_name_of_the_screen_file(store, folder):
     task(folder, talk(2))
     (folder / "ui_messages.json").rename(folder / "claude_messages.json")
-    assert take(store, folder).problems == []
+    assert take(store, folder).problems == ()
     assert (folder / "claude_messages.json").exists()
 
 

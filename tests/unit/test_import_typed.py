@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from roocontext.formats.imports import SessionImport, import_paths
+from roocontext.formats.imports import import_paths
 from roocontext.formats.typed import Insertions
+from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, say
 
