@@ -64,6 +64,10 @@ class AsyncStore(_Threaded[Store]):
         clock: Clock = system_clock,
         ids: Ids | None = None,
         record_frames: bool = True,
+        pool_size: int = 16,
+        max_overflow: int = 16,
+        pool_timeout: float = 30,
+        pool_recycle: float | None = None,
     ) -> "AsyncStore":
         """See Store.open."""
         threads = Threads()
@@ -79,6 +83,10 @@ class AsyncStore(_Threaded[Store]):
                     clock=clock,
                     ids=ids,
                     record_frames=record_frames,
+                    pool_size=pool_size,
+                    max_overflow=max_overflow,
+                    pool_timeout=pool_timeout,
+                    pool_recycle=pool_recycle,
                 )
             )
 

@@ -16,6 +16,7 @@ from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
 from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_clock
+from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, engine_of
 from roocontext.store.proof import restore
@@ -61,6 +62,10 @@ class Store:
         clock: Clock = system_clock,
         ids: Ids | None = None,
         record_frames: bool = True,
+        pool_size: int = 16,
+        max_overflow: int = 16,
+        pool_timeout: float = 30,
+        pool_recycle: float | None = None,
     ) -> "Store":
         """Open a database by URL, or an SQLite file by path (":memory:" for one in memory).
 
@@ -68,9 +73,14 @@ class Store:
         was returned survives a power cut; "normal" may lose the last commits then, and is faster.
         Unless `record_frames` is False, `manage` and `request` record the system prompt and the
         tools when they change.
+
+        Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
+        use; there is no limit on SQLite. If all are in use for `pool_timeout` seconds,
+        PoolExhausted is raised. A connection that is `pool_recycle` seconds old is replaced.
         """
+        options = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)
         engine = engine_of(url, create=upgrade, durability=durability, read_only=read_only)
-        database = Database(engine)
+        database = Database(engine, options)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:

@@ -1,7 +1,5 @@
 """What one operation does while another goes on, or after one went wrong half-way."""
 
-import asyncio
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,7 +7,7 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
+from roocontext import Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
 from roocontext.log.counting import Size
 from roocontext.store.proof.verify import PAGE
@@ -151,22 +149,3 @@ def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -
         chat.commit(plan)
         assert store.create().verify().ok
         assert chat.verify().ok
-
-
-def test_an_async_store_lives_on_in_a_forked_child(tmp_path: Any) -> None:
-    async def use(store: AsyncStore) -> None:
-        chat = await store.create()
-        await chat.append("user", "x")
-
-    async def open_and_use() -> AsyncStore:
-        store = await AsyncStore.open(tmp_path / "store.db")
-        await use(store)
-        return store
-
-    store = asyncio.run(open_and_use())
-    child = os.fork()
-    if child == 0:
-        asyncio.run(use(store))
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    asyncio.run(store.close())

@@ -12,6 +12,7 @@ import selectors
 import sqlite3
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from operator import methodcaller
 from pathlib import Path
@@ -25,7 +26,6 @@ from sqlalchemy.exc import ArgumentError
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import sqlite_files
 from roocontext.store.engine.driver_errors import translated, unconnected
-from roocontext.store.engine.holds import Queue
 from roocontext.store.engine.statements import with_constants
 
 Durability: TypeAlias = Literal["full", "normal"]
@@ -35,25 +35,18 @@ _SQLITE = with_constants(SQLiteDialect_pysqlite())
 _SYNCHRONOUS_SQLITE: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 
-def is_at_rest(connection: Any) -> bool:
-    """Whether this connection reads a file as it lies, without locks."""
-    return isinstance(connection, sqlite_files.Connection) and connection.at_rest is not None
-
-
-def _as_it_is(error: StoreUnavailable) -> StoreUnavailable:
-    return error
+def _nothing() -> None:
+    """What most engines have to close beside their connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """What a database needs of its engine.
 
-    `cursor` makes a cursor of a connection, for statements as the dialect compiles them. `queue`
-    gives what the writers of one process queue in, if they do; `alone` says that there is
-    one connection, which readers queue for too. `is_idle` says whether a connection is free of
-    transactions and can begin one. `check_read`, where there is one, raises if what was
-    just read on a connection may be torn. `explained` says more about an error, where more shows.
-    `path` is the file, if there is one.
+    `cursor` makes a cursor of a connection, for statements as the dialect compiles them. `is_idle`
+    says whether a connection is free of transactions and can begin one. A writer waits for others
+    for `patience_s`. `path` is the file, if there is one: a database in memory has neither file nor
+    server.
     """
 
     dialect: Dialect
@@ -61,12 +54,12 @@ class Engine:
     cursor: Callable[[Any], Any]
     is_alive: Callable[[Any], bool]
     is_idle: Callable[[Any], bool]
-    queue: Callable[[], Queue | None]
     begin_write: str
     begin_read: str
-    alone: bool = False
-    check_read: Callable[[Any], None] | None = None
-    explained: Callable[[StoreUnavailable], StoreUnavailable] = _as_it_is
+    patience_s: float = sqlite_files.BUSY_TIMEOUT_S
+    is_server: bool = False
+    read_only: bool = False
+    close: Callable[[], None] = _nothing
     path: Path | None = None
 
 
@@ -78,9 +71,9 @@ def engine_of(
         raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
     parsed = checked_url(url)
     if parsed.get_backend_name() == "postgresql":
-        return _postgres(parsed, durability, read_only=read_only)
+        return replace(_postgres(parsed, durability), read_only=read_only)
     if parsed.database in (None, ":memory:"):
-        return _in_memory(durability)
+        return replace(_in_memory(durability), read_only=read_only)
     return _sqlite_file(
         sqlite_files.resolved(parsed.database), durability, create=create, read_only=read_only
     )
@@ -99,14 +92,6 @@ def checked_url(url: str | Path | URL) -> URL:
             name="url",
         )
     return parsed
-
-
-def file_of(url: str | Path | URL) -> Path | None:
-    """The SQLite file of a URL, if it names one."""
-    parsed = _parse(url)
-    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
-        return None
-    return sqlite_files.resolved(str(parsed.database))
 
 
 def _parse(url: str | Path | URL) -> URL:
@@ -131,30 +116,24 @@ def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only:
     if create and not read_only:
         sqlite_files.create_private(path)
     sqlite_files.check_is_file(path)
-    file = sqlite_files.File(path, _SYNCHRONOUS_SQLITE[durability], read_only)
-    return replace(
-        _sqlite(file.connect, lambda: sqlite_files.queue_of(path)),
-        is_alive=file.is_alive,
-        check_read=file.check_read,
-        explained=file.explained,
-        path=path,
-    )
+    sqlite_files.refuse_foreign(path, read_only=read_only)
+    synchronous = _SYNCHRONOUS_SQLITE[durability]
+    connect = partial(sqlite_files.connect, path, synchronous, read_only=read_only)
+    return replace(_sqlite(connect), path=path, read_only=read_only)
 
 
 def _in_memory(durability: Durability) -> Engine:
     memory = sqlite_files.Memory(_SYNCHRONOUS_SQLITE[durability])
-    # Another connection would be another, empty database.
-    return replace(_sqlite(memory.connect, Queue), alone=True)
+    return replace(_sqlite(memory.connect), close=memory.close)
 
 
-def _sqlite(connect: Callable[[], sqlite3.Connection], queue: Callable[[], Queue]) -> Engine:
+def _sqlite(connect: Callable[[], sqlite3.Connection]) -> Engine:
     return Engine(
         _SQLITE,
         connect,
         methodcaller("cursor"),
         is_alive=lambda _connection: True,
         is_idle=sqlite_files.is_idle,
-        queue=queue,
         # Takes the write lock at once. A plain BEGIN takes it at the first change, and if another
         # writer committed in between, SQLite refuses that change however long it would wait (0003).
         begin_write="BEGIN IMMEDIATE",
@@ -198,7 +177,7 @@ def _readable(descriptor: int) -> bool:
         return bool(selector.select(0))
 
 
-def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
+def _postgres(url: URL, durability: Durability) -> Engine:
     if find_spec("psycopg") is None:
         raise InvalidOption(
             "PostgreSQL needs the package psycopg, which is not installed.",
@@ -213,8 +192,11 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
     made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
     dialect = with_constants(made(paramstyle="numeric_dollar"))
     args, options = dialect.create_connect_args(url)
+    try:
+        psycopg.conninfo.make_conninfo("", **options)
+    except psycopg.ProgrammingError as wrong:
+        raise unconnected(wrong) from None
     settings = [
-        *(["SET default_transaction_read_only = on"] if read_only else []),
         # Writers queue on their session's row and then read what the one before wrote.
         "SET default_transaction_isolation = 'read committed'",
         _SYNCHRONOUS_POSTGRES[durability],
@@ -226,7 +208,7 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
             try:
                 connection = psycopg.connect(*args, **options, autocommit=True)
             except psycopg.Error as refused:
-                raise unconnected(refused, options) from None
+                raise unconnected(refused) from None
             try:
                 _check_encoding(connection.info.parameter_status("server_encoding"))
                 for setting in settings:
@@ -253,10 +235,9 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         psycopg.RawCursor,
         is_alive,
         is_idle,
-        # None: on PostgreSQL writers wait for the row lock of their session, and only for that.
-        queue=lambda: None,
         begin_write="BEGIN",
         # One snapshot for all statements of a read; the isolation that writers use gives each its
         # own.
         begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+        is_server=True,
     )

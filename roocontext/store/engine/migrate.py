@@ -26,9 +26,8 @@ def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
         if writes:
             database.restore_write_ahead()
         return
-    with database.inspection() as connection:
-        if not _outdated(connection, upgrade=upgrade):
-            return
+    if not database.inspect(lambda connection: _outdated(connection, upgrade=upgrade)):
+        return
     database.write_ahead()
     database.migrate(_upgrade_once)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
-from roocontext.store.engine import processes
+from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
 from roocontext.store.engine.shapes import checked_row, checked_rows, unpacked_rows
 from roocontext.store.engine.statements import Compiled
@@ -45,6 +45,7 @@ class Transaction:
         self._beginning: str | None = None
         self._is_open = False
         self.is_sound = True
+        self.is_inherited = False
 
     def begin(self, command: str | None) -> None:
         """Begin a transaction; without a command, each statement is one of its own.
@@ -225,7 +226,8 @@ class Transaction:
 
     def disown(self) -> None:
         """In a forked child: refuse every further statement."""
-        self.connection = self._run = self._run_alone = processes.Inherited()
+        self.is_inherited = True
+        self.connection = self._run = self._run_alone = forks.Inherited()
         self._pipeline = None
 
     def _run_apart(self, *statement: Any) -> Any:
