@@ -4,7 +4,7 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -68,6 +68,10 @@ class AsyncStore(_Threaded[Store]):
         max_overflow: int = 16,
         pool_timeout: float = 30,
         pool_recycle: float | None = None,
+        lock_timeout: float | None = None,
+        statement_timeout: float | None = None,
+        prepare: bool | None = None,
+        on_begin: Sequence[str | tuple[str, Sequence[Any]]] = (),
     ) -> "AsyncStore":
         """See Store.open."""
         threads = Threads()
@@ -87,6 +91,10 @@ class AsyncStore(_Threaded[Store]):
                     max_overflow=max_overflow,
                     pool_timeout=pool_timeout,
                     pool_recycle=pool_recycle,
+                    lock_timeout=lock_timeout,
+                    statement_timeout=statement_timeout,
+                    prepare=prepare,
+                    on_begin=on_begin,
                 )
             )
 

@@ -21,7 +21,6 @@ from roocontext.store.proof import rebuild
 from roocontext.store.session_loop import SessionLoop
 from roocontext.store.writing import (
     append,
-    append_one,
     batch,
     commit,
     erase,
@@ -72,7 +71,7 @@ class Session(SessionLoop):
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
         message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return append_one.append_message(self._database, self.id, draft, expected_seq)
+        return append.append_message(self._database, self.id, draft, expected_seq)
 
     def append_many(
         self,

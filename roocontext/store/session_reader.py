@@ -53,11 +53,11 @@ class SessionReader:
 
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
-        return self._database.snapshot(sessions.info, self.id, is_last=True)
+        return self._database.lookup(sessions.info, self.id)
 
     def children(self) -> list[SessionInfo]:
         """The sessions whose parent this is, in the order of their creation."""
-        return self._database.snapshot(sessions.children, self.id)
+        return self._database.lookup(sessions.children, self.id)
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
@@ -103,7 +103,7 @@ class SessionReader:
         if as_of is None and after is None and limit is None:
             return view_current.view_now(self._database, self.id)
         asked: dict[str, Any] = {"as_of": point, "after": after, "limit": limit}
-        return read(view.read_view, self.id, **asked, is_last=True)
+        return read(view.read_view, self.id, **asked)
 
     def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False

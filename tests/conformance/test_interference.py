@@ -5,7 +5,6 @@ from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy
 
 from roocontext import Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
@@ -135,14 +134,12 @@ def test_a_plan_of_another_session_is_refused(store: Any) -> None:
 
 
 def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
-    plain = sqlalchemy.make_url(postgres_url).set(drivername="postgresql")
-    url = plain.update_query_dict({"options": "-c lock_timeout=40"})
-    with Store.open(url.render_as_string(hide_password=False)) as store:
+    with Store.open(postgres_url, lock_timeout=0.04) as store:
         store.sessions()
         chat = store.create()
         chat.append_many([NewMessage("user", "word " * 30) for _ in range(6)])
         plan = Plan.condense(chat.view(), [1, 2, 3, 4], "S")
-        with psycopg.connect(plain.render_as_string(hide_password=False)) as other:
+        with psycopg.connect(postgres_url) as other:
             other.execute("LOCK TABLE spans IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreUnavailable):
                 chat.commit(plan)

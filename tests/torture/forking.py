@@ -1,5 +1,6 @@
 """Jobs of the nursery that fork while a store is open. Each side reports what was acknowledged."""
 
+import asyncio
 import ctypes
 import json
 import multiprocessing
@@ -14,7 +15,7 @@ from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from roocontext import Store
+from roocontext import AsyncStore, Store
 from roocontext.errors import StoreForked
 from roocontext.store.engine.clock_and_ids import RandomIds
 
@@ -318,6 +319,21 @@ def fork_with_a_store_in_memory(child: Any) -> None:
         chat.append("user", "and more")
         assert [message.content for message in chat.view().messages] == ["kept", "and more"]
         assert chat.verify().ok
+
+
+def fork_an_async_store(child: Any, url: str, session: str) -> None:
+    """The child has threads of its own."""
+    child.start()
+    store = asyncio.run(AsyncStore.open(url))
+
+    async def append(text: str) -> None:
+        receipt = await (await store.session(session)).append("user", text)
+        report(0, seq=receipt.seq, text=text)
+
+    asyncio.run(append("before"))
+    ended(forked(lambda: asyncio.run(append("child"))))
+    asyncio.run(append("parent"))
+    asyncio.run(store.close())
 
 
 def fork_with_a_server(child: Any, url: str, session: str) -> None:

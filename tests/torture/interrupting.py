@@ -191,7 +191,7 @@ def _connections(store: Store) -> int:
     """How many connections this process has to the store."""
     gc.collect()
     database = store._database
-    if database.dialect == "sqlite":
+    if database.server is None:
         found = [each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)]
         return sum(map(_is_open, found))
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"

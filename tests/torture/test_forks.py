@@ -95,7 +95,10 @@ def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
 
-def test_a_child_leaves_connections_to_a_server_alone(nursery: Nursery, postgres_url: str) -> None:
+@pytest.mark.parametrize("job", ["fork_with_a_server", "fork_an_async_store"])
+def test_a_child_leaves_connections_to_a_server_alone(
+    nursery: Nursery, postgres_url: str, job: str
+) -> None:
     _create(postgres_url, "family")
     options = {"url": postgres_url, "session": "family"}
-    _check(postgres_url, "family", nursery.run(("fork_with_a_server", options)))
+    _check(postgres_url, "family", nursery.run((job, options)))

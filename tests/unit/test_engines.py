@@ -116,7 +116,7 @@ def test_memory_is_nobody_elses(url: str) -> None:
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """A database without a schema."""
-    engine = engine_of(tmp_path / "raw.db", create=True, durability="full", read_only=False)
+    engine = engine_of(tmp_path / "raw.db", create=True)
     database = Database(engine)
     yield database
     database.close()

@@ -29,7 +29,7 @@ def tx() -> Iterator[Transaction]:
         connection.execute("CREATE TABLE entries (seq, tools, answers_seq)")
         connection.executemany("INSERT INTO entries VALUES (?, ?, ?)", ROWS)
         compiled = compiler(SQLiteDialect_pysqlite())
-        yield Transaction(connection, sqlite3.Connection.cursor, compiled, "sqlite")
+        yield Transaction(connection, compiled)
 
 
 @pytest.mark.parametrize("first", [1, 3, 4])

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -173,19 +172,6 @@ async def test_when_no_thread_can_be_started_the_error_says_so(monkeypatch, crew
             await crew.run(int)
         assert refused.value.outcome_unknown  # the executor keeps the call
     assert await crew.run(int) == 0
-
-
-def test_a_forked_child_has_threads_of_its_own(crew):
-    assert asyncio.run(crew.run(int)) == 0
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        try:
-            code = asyncio.run(asyncio.wait_for(crew.run(int), 10))
-        finally:
-            os._exit(code)
-    assert os.waitpid(pid, 0)[1] == 0
-    assert asyncio.run(crew.run(int)) == 0
 
 
 def test_a_process_ends_although_its_store_was_not_closed(tmp_path):

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,6 @@ from sqlalchemy.util.queue import Empty, Full, QueueCommon
 
 from roocontext.errors import (
     PoolExhausted,
-    RooContextError,
     StoreClosed,
     StoreForked,
     StoreUnavailable,
@@ -28,8 +28,7 @@ from roocontext.errors import (
 from roocontext.store.engine import forks
 from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.statements import compiler
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import Command, Transaction
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
@@ -117,7 +116,6 @@ class Connections:
     def __init__(self, engine: Engine, options: PoolOptions) -> None:
         self._engine = engine
         self._options = options
-        self._compiled = compiler(engine.dialect)
         # Of the kind that only its owner can release: an interrupt may come before it is taken or
         # after it, and who cleans up cannot know which.
         own = threading.RLock()
@@ -136,7 +134,7 @@ class Connections:
         self._pool = _Pool(
             creator,
             pool_size=options.pool_size,
-            max_overflow=options.max_overflow if self._engine.is_server else -1,
+            max_overflow=-1 if self._engine.server is None else options.max_overflow,
             timeout=options.pool_timeout,
             recycle=-1 if options.pool_recycle is None else options.pool_recycle,
         )
@@ -146,8 +144,8 @@ class Connections:
         engine = self._engine
         # On a server writers wait for the row lock of their session, and only for that. In memory
         # there is one connection, and a reader would see the uncommitted half of a write.
-        in_turn = not engine.is_server and (writes or engine.path is None)
-        return Hold(self, engine, self._turn if in_turn else None)
+        in_turn = engine.server is None and (writes or engine.path is None)
+        return Hold(self, self._turn if in_turn else None, engine.patience_s)
 
     def take(self) -> "PoolProxiedConnection":
         """A connection that works; its `info` holds the transaction that runs on it."""
@@ -191,7 +189,7 @@ class Connections:
         self._begin_life()
         if self._is_closed and not left:
             return set()
-        self._is_lost = not self._engine.is_server
+        self._is_lost = self._engine.server is None
         return self._files
 
     def _connect(self, record: "ConnectionPoolEntry") -> Any:
@@ -202,9 +200,8 @@ class Connections:
             if (file := forks.identity(path)) is not None:
                 self._files.add(file)
         connection = self._engine.connect()
-        tx = Transaction(connection, self._engine.cursor, self._compiled, self._engine.dialect.name)
         assert record.info is not None
-        record.info["transaction"] = tx
+        tx = record.info["transaction"] = self._engine.transaction(connection)
         self._transactions.add(tx)
         return connection
 
@@ -227,22 +224,22 @@ class Hold:
     the first one short. See decision 0023.
     """
 
-    def __init__(self, connections: Connections, engine: Engine, turn: Any) -> None:
+    def __init__(self, connections: Connections, turn: Any, patience_s: float) -> None:
         self._connections = connections
-        self._engine = engine
         self._turn = turn
+        self._patience_s = patience_s
         self._lent: PoolProxiedConnection | None = None
 
-    def begin(self, command: str | None) -> Transaction:
+    def begin(self, commands: Sequence[Command]) -> Transaction:
         """Wait for the turn, take a connection and begin."""
-        if self._turn is not None and not self._turn.acquire(timeout=self._engine.patience_s):
+        if self._turn is not None and not self._turn.acquire(timeout=self._patience_s):
             raise StoreUnavailable(
                 "Another thread of this process holds the write lock on the database.",
                 code=SQLITE_BUSY,
             )
         self._lent = lent = self._connections.take()
         tx = transaction_on(lent)
-        tx.begin(command)
+        tx.begin(commands)
         return tx
 
     def failed(self, error: BaseException) -> None:
@@ -254,7 +251,7 @@ class Hold:
         """Give everything back, and roll back what was not committed."""
         if (lent := self._lent) is not None:
             tx = transaction_on(lent)
-            is_sound = not tx.is_inherited and self._is_rolled_back(tx)
+            is_sound = not tx.is_inherited and tx.reset()
             self._lent = None  # first: from here on it may be another's
             if tx.is_inherited:
                 forks.keep_open(lent)
@@ -266,15 +263,6 @@ class Hold:
             except RuntimeError:  # it was not taken, or is released already
                 pass
             self._turn = None
-
-    def _is_rolled_back(self, tx: Transaction) -> bool:
-        """Whether a connection can be used again, after what was left open is rolled back."""
-        # On SQLite also before closing: a cursor that a traceback keeps also keeps the connection.
-        is_asked = tx.is_sound or not self._engine.is_server
-        if is_asked and not self._engine.is_idle(tx.connection):
-            with suppress(RooContextError):
-                tx.command("ROLLBACK")
-        return tx.is_sound and self._engine.is_idle(tx.connection)
 
 
 def transaction_on(lent: "PoolProxiedConnection") -> Transaction:

@@ -2,38 +2,30 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
 from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import Command, SqlRow, Transaction
 
 
 @contextmanager
-def inspecting(driver: Any, dialect: Dialect, begin: str) -> Iterator[Connection]:
-    """A SQLAlchemy connection in a transaction."""
+def inspecting(driver: Any, dialect: Dialect) -> Iterator[Connection]:
+    """A SQLAlchemy connection over one of the driver. It begins and ends no transaction."""
     with translated():
         engine = create_engine(
             f"{dialect.name}+{dialect.driver}://", creator=lambda: driver, poolclass=StaticPool
         )
         with engine.connect() as connection:
-            connection.exec_driver_sql(begin)
-            try:
-                yield connection
-            except BaseException:
-                with suppress(DBAPIError):  # some faults have ended the transaction already
-                    connection.exec_driver_sql("ROLLBACK")
-                raise
-            connection.exec_driver_sql("COMMIT")
+            yield connection
 
 
 Result = TypeVar("Result")
@@ -54,8 +46,10 @@ class Database:
     """One database, shared by threads."""
 
     def __init__(self, engine: Engine, options: PoolOptions | None = None) -> None:
-        self.dialect = engine.dialect.name
         self.path = engine.path
+        self.server = engine.server
+        self.has_round_trips = engine.server is not None
+        self.text_search = "fts5" if engine.server is None else "tsvector"
         self._engine = engine
         self._connections = Connections(engine, options or PoolOptions())
 
@@ -86,7 +80,7 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation whose statements are transactions of their own."""
-        return self._repeated(None, lambda tx: operation(tx, *args, **kwargs))
+        return self._repeated((), lambda tx: operation(tx, *args, **kwargs))
 
     def snapshot(
         self,
@@ -108,7 +102,7 @@ class Database:
 
         It saves PostgreSQL the end of a transaction, which is a round trip.
         """
-        return self._once(None, lambda tx: operation(tx, *args, **kwargs), writes=False)
+        return self._once((), lambda tx: operation(tx, *args, **kwargs), writes=False)
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
@@ -129,11 +123,11 @@ class Database:
 
     def inspect(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
-        return self._once(None, self._over(self._engine.begin_read, operation), writes=False)
+        return self._once((), self._over(self._engine.begin_read, operation), writes=False)
 
     def migrate(self, operation: Callable[[Connection], None]) -> None:
         """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
-        self._once(None, self._over(self._engine.begin_write, operation))
+        self._once((), self._over(self._engine.begin_write, operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.
@@ -148,7 +142,7 @@ class Database:
 
         If another connection is in the way, the next opening tries it again.
         """
-        if self.path is None or self.snapshot(Transaction.command, "PRAGMA journal_mode") == _WAL:
+        if self.path is None or self.lookup(Transaction.command, "PRAGMA journal_mode") == _WAL:
             return
         with suppress(StoreUnavailable):
             self._briefly(_WRITE_AHEAD)
@@ -161,7 +155,7 @@ class Database:
         # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
         # may still hold the content, and that is what False means.
         try:
-            if self.dialect == "postgresql":
+            if self.server is not None:
                 self._briefly("VACUUM (SKIP_LOCKED) entries, sessions, search_rows")
                 return False
             # FTS5 only marks a row as deleted: the terms go when it merges all that it has written.
@@ -176,7 +170,7 @@ class Database:
         """Run a command that gives up soon, so that other writers hardly wait for it."""
 
         def run(tx: Transaction) -> SqlRow | None:
-            if self.dialect == "postgresql":
+            if self.server is not None:
                 return tx.command(command)
             tx.command(f"PRAGMA busy_timeout = {BRIEFLY_S * 1000}")
             try:
@@ -184,7 +178,7 @@ class Database:
             finally:
                 tx.command(f"PRAGMA busy_timeout = {self._engine.patience_s * 1000:.0f}")
 
-        return self._once(None, run)
+        return self._once((), run)
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
@@ -192,7 +186,7 @@ class Database:
 
     def _repeated(
         self,
-        begin: str | None,
+        begin: Sequence[Command],
         operation: Callable[[Transaction], Result],
         *,
         keep: bool = True,
@@ -215,7 +209,7 @@ class Database:
 
     def _once(
         self,
-        begin: str | None,
+        begin: Sequence[Command],
         operation: Callable[[Transaction], Result],
         *,
         writes: bool = True,
@@ -240,11 +234,16 @@ class Database:
                 hold.give_back()
 
     def _over(
-        self, begin: str, operation: Callable[[Connection], Result]
+        self, begin: Sequence[Command], operation: Callable[[Connection], Result]
     ) -> Callable[[Transaction], Result]:
         def run(tx: Transaction) -> Result:
-            with inspecting(tx.connection, self._engine.dialect, begin) as connection:
-                return operation(connection)
+            # SQLAlchemy's connection first: it asks its own questions, and ends with a rollback.
+            with inspecting(tx.connection, self._engine.dialect) as connection:
+                tx.begin(begin)
+                tx.command("SELECT 1")  # so that the transaction begins
+                result = operation(connection)
+                tx.commit()
+                return result
 
         return run
 

@@ -17,7 +17,7 @@ from sqlalchemy import text as sql
 from roocontext.errors import RooContextError
 from roocontext.store.engine import migrate
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.engines import engine_of
+from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.engine.schema import VERSION_TABLE, metadata
 
 Found = TypeVar("Found")
@@ -90,7 +90,7 @@ def hindrances(url: str | Path | URL) -> Hindrances:
 
 
 def _inspected(url: str | Path | URL, look: Callable[[Connection], Found]) -> Found:
-    engine = engine_of(url, create=False, durability="full", read_only=True)
+    engine = engine_of(url, EngineOptions(read_only=True))
     with closing(Database(engine)) as database:
         return database.inspect(look)
 

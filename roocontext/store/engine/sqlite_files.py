@@ -8,21 +8,11 @@ from pathlib import Path
 from roocontext.errors import StoreNotFound, StoreUnavailable
 from roocontext.store.engine.driver_errors import raise_ours, translated
 
-BUSY_TIMEOUT_S = 30
 
-
-def is_idle(connection: sqlite3.Connection) -> bool:
-    """Whether a connection is open and in no transaction."""
-    try:
-        return not connection.in_transaction
-    except sqlite3.ProgrammingError:  # it is closed
-        return False
-
-
-def connect(path: Path, synchronous: str, *, read_only: bool) -> sqlite3.Connection:
+def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:
     """A new connection to a file."""
     try:
-        return _connect(f"{path.as_uri()}?mode={'ro' if read_only else 'rw'}", synchronous)
+        return _connect(f"{path.as_uri()}?mode={mode}", synchronous, patience_s)
     except sqlite3.Error as error:
         raise_ours(error, sent=False, path=path)
 
@@ -43,15 +33,14 @@ class _Kept(sqlite3.Connection):
 class Memory:
     """A database in memory: all connections to it are the same one."""
 
-    def __init__(self, synchronous: str) -> None:
-        self._synchronous = synchronous
+    def __init__(self) -> None:
         self._only: sqlite3.Connection | None = None
 
-    def connect(self) -> sqlite3.Connection:
+    def connect(self, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:  # noqa: ARG002 - as of a file
         """The connection."""
         if self._only is None:
             with translated():
-                self._only = _connect("file::memory:", self._synchronous, _Kept)
+                self._only = _connect("file::memory:", synchronous, patience_s, _Kept)
         return self._only
 
     def close(self) -> None:
@@ -128,10 +117,13 @@ def refuse_foreign(path: Path, *, read_only: bool) -> None:
 
 
 def _connect(
-    uri: str, synchronous: str, factory: type[sqlite3.Connection] = sqlite3.Connection
+    uri: str,
+    synchronous: str,
+    patience_s: float,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
 ) -> sqlite3.Connection:
     pragmas = (
-        f"busy_timeout = {BUSY_TIMEOUT_S * 1000}",
+        f"busy_timeout = {patience_s * 1_000:.0f}",
         f"synchronous = {synchronous}",
         # Otherwise INSERT OR REPLACE would delete a row without asking the trigger that protects
         # the log.

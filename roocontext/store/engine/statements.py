@@ -1,5 +1,6 @@
 """Statements compiled for a dialect, once per process: opening a store compiles nothing anew."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,8 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter
 
+_NUMBER = re.compile(r"\$(\d+)")
+
 
 class Compiled:
     """A statement's text for one dialect, and how to give it its parameters."""
@@ -21,10 +24,23 @@ class Compiled:
         self._statement = statement
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         self._pick = _picker(self.names)
+        self._of_rows: dict[int, str] = {}
 
     def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters as the driver takes them; others may be given with them."""
         return self._pick(params)
+
+    def of_rows(self, count: int) -> str:
+        """An INSERT of one row with $1, $2, ... as one of so many rows."""
+        if count not in self._of_rows:
+            head, row = self.text.split(" VALUES ")
+            width = len(self.names)
+            rows = (
+                _NUMBER.sub(lambda found, at=at: f"${int(found[1]) + at}", row)  # type: ignore[misc]
+                for at in range(0, count * width, width)
+            )
+            self._of_rows[count] = f"{head} VALUES {', '.join(rows)}"
+        return self._of_rows[count]
 
     @cached_property
     def packed(self) -> str:

@@ -67,16 +67,26 @@ class Threads:
 
 
 async def _joined(future: Future[Result]) -> Result:
-    call = asyncio.wrap_future(future)
+    # Not `wrap_future` and `shield`, which make two more futures for each call.
+    loop, has_ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake(_: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
+            loop.call_soon_threadsafe(has_ended.set)
+
+    future.add_done_callback(wake)
+    cancelled: asyncio.CancelledError | None = None
+    while not has_ended.is_set():
+        try:
+            await has_ended.wait()
+        except asyncio.CancelledError as error:
+            cancelled = error
     try:
-        return await asyncio.shield(call)
-    except asyncio.CancelledError:
-        while not call.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([call])
-        raise
+        if cancelled is not None:
+            raise cancelled
+        return future.result()
     finally:
-        del call, future  # an error's traceback refers to this frame
+        del cancelled, future  # an error's traceback refers to this frame
 
 
 async def _joined_in_trio(future: Future[Result], trio: Any) -> Result:

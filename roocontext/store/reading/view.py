@@ -96,7 +96,6 @@ def read_view(
     as_of: Point = None,
     after: int | None = None,
     limit: int | None = None,
-    is_last: bool = False,
 ) -> View:
     """The view, or the page of it that follows the message `after`."""
     if as_of is None:
@@ -111,7 +110,7 @@ def read_view(
         cleared = cleared_at(controls, seq)
     if after is not None:
         ranges = _following(ranges, after)
-    messages = read_messages(tx, session_id, ranges, cleared, limit=limit, is_last=is_last)
+    messages = read_messages(tx, session_id, ranges, cleared, limit=limit)
     whole = after is None and limit is None
     return View(session_id, seq, head_seq, tuple(messages), whole)
 
@@ -154,12 +153,11 @@ def read_messages(
     cleared: Cleared,
     *,
     limit: int | None = None,
-    is_last: bool = False,
 ) -> list[Message]:
     """The messages in these ranges, in the ranges' order."""
     # Sent together on PostgreSQL. With a limit, the ranges behind a full page are not asked for.
     if limit is None:
-        rows = tx.each(SHOWN, bounds(session_id, ranges), is_last=is_last)
+        rows = tx.each(SHOWN, bounds(session_id, ranges))
     else:
         rows = []
         for lo, hi in ranges:

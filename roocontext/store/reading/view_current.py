@@ -121,7 +121,7 @@ _NULLS = {0, len(_SPAN_COLUMNS)}
 
 def view_now(database: Database, session_id: str) -> View:
     """The view as it is now."""
-    if database.dialect == "postgresql":
+    if database.has_round_trips:
         return database.lookup(_by_one_statement, session_id)
     return database.snapshot(_by_spans, session_id)
 
@@ -130,7 +130,7 @@ def view_at(tx: Transaction, session_id: str, as_of: Point) -> View:
     """The whole view, now or at a point in time."""
     if as_of is not None:
         return read_view(tx, session_id, as_of=as_of)
-    read = _by_one_statement if tx.dialect == "postgresql" else _by_spans
+    read = _by_one_statement if tx.has_round_trips else _by_spans
     return read(tx, session_id)
 
 

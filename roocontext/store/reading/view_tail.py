@@ -92,7 +92,7 @@ def read_newest(
         # The newest row comes first.
         used += [(found[-1][0], found[0][0])] if found else []
     if cleared is None:
-        blocks = tx.each(_CLEARED_IN, bounds(session_id, used), is_last=True)
+        blocks = tx.each(_CLEARED_IN, bounds(session_id, used))
         cleared = placeholders(blocks)
     messages = as_shown(rows_to_messages(rows[::-1]), cleared)
     return View(session_id, seq, head_seq, tuple(messages), whole=False)

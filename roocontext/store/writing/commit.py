@@ -82,10 +82,7 @@ def commit(
     query = (head_query if dry_run else lock_query)(session_id)
     state = CommitState(tx, session_id, plan, query)
     _check_still(tx, session_id, plan, state.head)
-    is_last = not new_notes and counted == Counted()
-    done, _ = commit_on(
-        state, plan, now=now, salts=salts, new_id=new_id, dry_run=dry_run, is_last=is_last
-    )
+    done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id, dry_run=dry_run)
     if not dry_run:
         for note in new_notes:
             write_note(tx, session_id, note)
@@ -101,12 +98,8 @@ def commit_on(
     salts: Salts,
     new_id: Callable[[], str],
     dry_run: bool = False,
-    is_last: bool = False,
 ) -> tuple[Committed, list[Receipt]]:
-    """Write what a plan says to a locked session; the receipts of its entries too.
-
-    If nothing else is written, it is committed with it.
-    """
+    """Write what a plan says to a locked session; the receipts of its entries too."""
     tx, session_id, head = state.tx, state.session_id, state.head
     compaction_id = plan.compaction_id
     if compaction_id is not None:
@@ -138,9 +131,7 @@ def commit_on(
         return committed, []
     tail = state.tail
     present = tail.followed_by(placed)
-    receipts = write_controls(
-        tx, session_id, head, drafts, tail=tail, present=present, is_last=is_last
-    )
+    receipts = write_controls(tx, session_id, head, drafts, tail=tail, present=present)
     return replace(committed, hash=receipts[-1].hash), receipts
 
 

@@ -385,7 +385,6 @@ class _Rewind:
             tail=tail,
             present=present,
             rewound=rewound,
-            is_last=not self.in_batch,
         )
         return receipt
 

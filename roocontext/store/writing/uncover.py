@@ -168,7 +168,6 @@ def _write(
         tail=tail,
         present=present,
         rewound=rewound,
-        is_last=True,
     )
     return replace(done, hash=receipt.hash)
 
