@@ -5,6 +5,7 @@ So the code that reads rows need not check them again.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
 from types import GenericAlias
@@ -79,6 +80,10 @@ def _shape(statement: ClauseElement) -> _Shape | None:
     row = msgspec.defstruct("Row", fields, array_like=True, gc=False)
     # A struct around the list too, because msgspec looks at such a type once only.
     rows = msgspec.defstruct("Rows", [("rows", list[row])], array_like=True, gc=False)  # type: ignore[valid-type]  # made just now
+    # msgspec looks at both when they are first used. Two threads that do so at once crash the
+    # process: so they are used here, where only this thread has them.
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(None, rows)
     return _Shape(tuple(selected), row, rows)
 
 
