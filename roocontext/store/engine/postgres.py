@@ -230,10 +230,6 @@ class ServerTransaction(Transaction):
             for query, cursor in zip(queries, cursors, strict=True)
         ]
 
-    def all_packed(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
-        """See Transaction."""
-        return self.all(queries)
-
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """See Transaction."""
         compiled = self._compiled(statement)

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from decimal import Decimal
 from functools import cache
-from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -55,12 +54,6 @@ def checked_row(statement: ClauseElement, row: tuple[Any, ...]) -> tuple[Any, ..
     return row
 
 
-def unpacked_rows(statement: ClauseElement, packed: str) -> list[tuple[Any, ...]]:
-    """The rows that SQLite packed into a JSON text; an error of msgspec if they are not right."""
-    rows: list[tuple[Any, ...]] = _unpacker(statement).decode(packed)
-    return rows
-
-
 def whole_number(number: Any) -> int:
     """A number that the engine computed from stored integers, which PostgreSQL sums to decimals.
 
@@ -85,13 +78,6 @@ def _shape(statement: ClauseElement) -> _Shape | None:
     with suppress(msgspec.ValidationError):
         msgspec.convert(None, rows)
     return _Shape(tuple(selected), row, rows)
-
-
-@cache
-def _unpacker(statement: ClauseElement) -> msgspec.json.Decoder[Any]:
-    shape = _shape(statement)
-    row = GenericAlias(tuple, tuple(type_ for _, type_ in shape.columns) if shape else ())
-    return msgspec.json.Decoder(GenericAlias(list, row))
 
 
 def _name(column: Any) -> str:

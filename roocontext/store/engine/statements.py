@@ -3,11 +3,9 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Select
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter
@@ -21,7 +19,6 @@ class Compiled:
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
-        self._statement = statement
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         self._pick = _picker(self.names)
         self._of_rows: dict[int, str] = {}
@@ -41,13 +38,6 @@ class Compiled:
             )
             self._of_rows[count] = f"{head} VALUES {', '.join(rows)}"
         return self._of_rows[count]
-
-    @cached_property
-    def packed(self) -> str:
-        """A query of SQLite that returns all rows of this one as a JSON text."""
-        assert isinstance(self._statement, Select)
-        names = ", ".join(column.name for column in self._statement.selected_columns)
-        return f"SELECT json_group_array(json_array({names})) FROM ({self.text})"  # noqa: S608 - ours
 
 
 def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias
 
-import msgspec
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
 from roocontext.errors import RooContextError
@@ -20,7 +19,7 @@ from roocontext.store.engine.driver_errors import (
     raise_ours,
     translated,
 )
-from roocontext.store.engine.shapes import checked_row, checked_rows, unpacked_rows
+from roocontext.store.engine.shapes import checked_row, checked_rows
 from roocontext.store.engine.statements import Compiled
 
 SqlRow: TypeAlias = tuple[Any, ...]
@@ -134,20 +133,6 @@ class Transaction:
     def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
         """The rows of each query, asked for at once where that saves round trips."""
         return [self.rows(statement, **params) for statement, params in queries]
-
-    def all_packed(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
-        """The same for queries with few short columns, which may return thousands of rows."""
-        # SQLite's driver takes as long for a short row as SQLite takes to find it.
-        return [self._unpacked(*query) for query in queries]
-
-    def _unpacked(self, statement: ClauseElement, params: Mapping[str, Any]) -> list[SqlRow]:
-        compiled = self._compiled(statement)
-        try:
-            (packed,) = self._run(compiled.packed, compiled.bind(params)).fetchone()
-            return unpacked_rows(statement, packed)
-        except (sqlite3.Error, msgspec.MsgspecError):
-            # A value is damaged, or this SQLite has no JSON: the rows themselves show it.
-            return self.rows(statement, **params)
 
     def command(self, text: str) -> SqlRow | None:
         """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
