@@ -241,12 +241,21 @@ class StoreClosed(StoreUnavailable):
     advice = "Open it again."
 
 
+class PoolExhausted(StoreUnavailable):
+    """All connections of the store's pool are in use."""
+
+    advice = "Open the store with a larger pool_size or max_overflow, or with fewer threads."
+    pool_size: int = 0
+    max_overflow: int = 0
+    pool_timeout: float = 0
+
+
 class StoreForked(StoreUnavailable):
-    """The store was in use when this process was forked, and cannot be used in it."""
+    """The store was open when this process was forked, and cannot be used in it."""
 
     advice = (
-        "Start the process with spawn or forkserver, or finish what uses the store (an audit, a"
-        " transaction) before forking. A store in memory belongs to the process that created it."
+        "Close the store before forking, or start the process with spawn or forkserver. A store in"
+        " memory belongs to the process that created it."
     )
 
 

@@ -60,9 +60,9 @@ Documents have times in UTC, with the offset.
 
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
 upgrade it: `db upgrade` does. Only the default file is also made by the first `append new`: another
-name may be a typing error. The file and its folder are made for their owner only. When the last
-process that has an SQLite file open closes it, what waits in the file's log may be moved into the
-file, even if that process only read.
+name may be a typing error. The file and its folder are made for their owner only. Reading an SQLite
+file may leave an empty `-wal` and a `-shm` beside it until it is next written, so a file of another
+user is refused, except to root.
 
 **Content cannot act on the terminal.** Control characters, escapes, marks that reverse the
 direction of text, and invisible characters are shown as escapes, such as `\\x1b`, by `export` in a

@@ -1,6 +1,7 @@
 """The log, the caches of its fold, the checks and triggers that guard it, the views, the search.
 
-The triggers, the views and the index of the search are in the `.sql` files beside this one.
+The triggers, the views, the index of the search and PostgreSQL's function for an append are in the
+`.sql` files beside this one.
 """
 
 import logging
@@ -81,6 +82,7 @@ def upgrade() -> None:
     _tables()
     _indexes()
     _checks_by_functions()
+    _append()
     _triggers()
     _views()
     _search()
@@ -260,32 +262,38 @@ def _checks_by_functions() -> None:
     """Let a function check what each append writes, on PostgreSQL.
 
     It parses the text of every check anew in each statement that writes, which took half of an
-    append's time on the server. It parses the body of a function once for each connection.
+    append's time on the server. It parses the body of a function once for each connection. The
+    functions take the columns that their rules name.
     """
     if op.get_bind().dialect.name == "sqlite":
         return
     statements = []
     for table, rules in WRITTEN_BY_APPENDS.items():
-        dropped = ", ".join(f"DROP CONSTRAINT {table}_{which}" for which in rules)
-        body = f"BEGIN RETURN {_of_row(table, rules)}; END"
+        rule = " AND ".join(f"({one})" for one in rules.values())
+        words = set(re.findall(r"'\w+'|\w+", rule))
+        columns = [
+            column
+            for column in sa.inspect(op.get_bind()).get_columns(table)
+            if column["name"] in words
+        ]
+        names = ", ".join(column["name"] for column in columns)
+        takes = ", ".join(f"{column['name']} {_type(column['type'])}" for column in columns)
         called = f"roocontext_{table}_rules"
-        function = f"FUNCTION {called}(written {table}) RETURNS boolean"
-        check = f"ADD CONSTRAINT {table}_rules CHECK ({called}({table}))"
-        statements.append(f"CREATE {function} LANGUAGE plpgsql IMMUTABLE AS $$ {body} $$")
+        function = f"FUNCTION {called}({takes}) RETURNS boolean LANGUAGE plpgsql IMMUTABLE"
+        dropped = ", ".join(f"DROP CONSTRAINT {table}_{which}" for which in rules)
+        check = f"ADD CONSTRAINT {table}_rules CHECK ({called}({names}))"
+        statements.append(f"CREATE {function} AS $$ BEGIN RETURN {rule}; END $$")
         statements.append(f"ALTER TABLE {table} {dropped}, {check}")
     _run_if_permitted(statements, "functions in checks")
 
 
-def _of_row(table: str, rules: Mapping[str, str]) -> str:
-    """The rules about a row called `written`. What is quoted in a rule is no column."""
-    columns = sa.inspect(op.get_bind()).get_columns(table)
-    names = "|".join(column["name"] for column in columns)
-    rule = " AND ".join(f"({rule})" for rule in rules.values())
-    return re.sub(rf"'\w+'|\b(?:{names})\b", _qualified, rule)
+def _type(type_: Any) -> str:
+    return {"BIGINT": "bigint", "TEXT": "text", "BYTEA": "bytea"}[type(type_).__name__]
 
 
-def _qualified(word: re.Match[str]) -> str:
-    return word[0] if word[0].startswith("'") else f"written.{word[0]}"
+def _append() -> None:
+    if op.get_bind().dialect.name == "postgresql":
+        _run_if_permitted(_statements("append_postgresql"), "the function of an append")
 
 
 def _triggers() -> None:

@@ -19,7 +19,6 @@ from roocontext.reports.naming import quantity, size
 from roocontext.store.engine import health as facts
 
 if TYPE_CHECKING:
-    from roocontext.store.engine.files import PathStatus
     from roocontext.store.engine.health import FileFacts, Health, Hindrances
 
 FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
@@ -27,10 +26,6 @@ FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
 WAL_RESET_FIXED = (3, 51, 3)
 """Before this version, two connections that write or checkpoint at once may damage the file."""
 
-NETWORKED = frozenset(
-    {"9p", "afs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "glusterfs", "lustre"}
-    | {"nfs", "nfs4", "ocfs2", "smb3", "smbfs", "vboxsf", "virtiofs"}
-)
 _NO_STORE = "no store yet: `roocontext db upgrade` creates one"
 _PRIVATE = 0o077
 _LARGE_LOG = 64_000_000
@@ -78,7 +73,6 @@ def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
     """What is known of a database that could not be examined."""
     helps = error.advice if "advice" in error.facts else ""
     findings = [_finding("database", "bad", f"{error.fact} {helps}".rstrip())]
-    findings += [_place(place) for place in found.places]
     if found.problems:
         findings.append(_finding("integrity", "bad", "; ".join(found.problems)))
     if found.unreadable:
@@ -87,27 +81,12 @@ def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
     return findings
 
 
-def _place(place: "PathStatus") -> Finding:
-    check, name = ("folder" if place.kind == "folder" else "file"), str(place.path)
-    if place.kind in ("hidden", "nothing"):
-        return _finding(check, "bad", f"{name} cannot be reached")
-    rights = [right for right, has in (("read", place.readable), ("write", place.writable)) if has]
-    may = f"you can {' and '.join(rights)} it" if rights else "you can neither read nor write it"
-    held = f", {size(place.size)}" if place.kind == "file" else ""
-    status: FindingStatus = "note" if place.readable else "bad"
-    return _finding(check, status, f"{name}{held}: {place.rights}; {may}")
-
-
 def _sqlite(health: "Health") -> Iterator[Finding]:
     yield _version(health)
     if health.file is not None:
         yield from _file(health.file)
     settings = health.settings
-    if "journal_mode" not in settings:
-        yield _finding(
-            "journal", "note", "not checked: nobody writes to the file, so it is read as it is"
-        )
-    elif settings["journal_mode"] == "wal":
+    if settings["journal_mode"] == "wal":
         yield _finding(
             "journal", "ok", "write-ahead log: readers and a writer do not wait for each other"
         )
@@ -122,14 +101,6 @@ def _sqlite(health: "Health") -> Iterator[Finding]:
         if full
         else "synchronous is below FULL: a power cut may lose the last commits",
     )
-    mapped = settings["mmap_size"]
-    yield _finding(
-        "mmap",
-        "ok" if mapped == "0" else "warn",
-        "mmap_size = 0"
-        if mapped == "0"
-        else f"mmap_size = {mapped}: a stray write in the process may damage the file",
-    )
     if health.problems:
         yield _finding("integrity", "bad", "; ".join(health.problems))
     else:
@@ -141,12 +112,8 @@ def _version(health: "Health") -> Finding:
     if tuple(map(int, health.version.split("."))) >= WAL_RESET_FIXED:
         return _finding("engine", "ok", version)
     fixed = ".".join(map(str, WAL_RESET_FIXED))
-    others = health.file.holders if health.file else 0
     danger = f"{version}: before {fixed}, two processes that write at once may damage the file"
-    if others:
-        many = quantity(others, "other process has", "other processes have")
-        return _finding("engine", "warn", f"{danger}, and {many} it open")
-    return _finding("engine", "note", f"{danger}; no other process has it open now")
+    return _finding("engine", "note", danger)
 
 
 def _file(file: "FileFacts") -> Iterator[Finding]:
@@ -155,20 +122,8 @@ def _file(file: "FileFacts") -> Iterator[Finding]:
         yield _finding(
             "rights", "warn", f"{mode}: other users can read the file; chmod 600 prevents it"
         )
-    elif not file.is_own:
-        yield _finding("rights", "note", f"{mode}, and the file belongs to another user")
     else:
-        yield _finding("rights", "ok", f"{mode}: only you can read it")
-    if file.filesystem is None:
-        yield _finding("disk", "note", "this system does not report the kind of file system")
-    elif file.filesystem in NETWORKED:
-        kind = file.filesystem
-        yield _finding("disk", "bad", f"{kind}: locks are not reliable on network file systems")
-    else:
-        yield _finding("disk", "ok", f"{file.filesystem}, {size(file.size)}")
-    for place in file.locked if file.is_own else ():
-        says = f"{place.path}: {place.rights}; you can only write once it belongs to you"
-        yield _finding("log", "bad", says)
+        yield _finding("rights", "ok", f"{mode}: only its owner can read it")
     if file.log_size == 0:
         yield _finding("log", "ok", "the write-ahead log is empty")
     elif file.log_size > _LARGE_LOG:

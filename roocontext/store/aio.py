@@ -4,7 +4,7 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from pathlib import Path
@@ -64,6 +64,14 @@ class AsyncStore(_Threaded[Store]):
         clock: Clock = system_clock,
         ids: Ids | None = None,
         record_frames: bool = True,
+        pool_size: int = 16,
+        max_overflow: int = 16,
+        pool_timeout: float = 30,
+        pool_recycle: float | None = None,
+        lock_timeout: float | None = None,
+        statement_timeout: float | None = None,
+        prepare: bool | None = None,
+        on_begin: Sequence[str | tuple[str, Sequence[Any]]] = (),
     ) -> "AsyncStore":
         """See Store.open."""
         threads = Threads()
@@ -79,6 +87,14 @@ class AsyncStore(_Threaded[Store]):
                     clock=clock,
                     ids=ids,
                     record_frames=record_frames,
+                    pool_size=pool_size,
+                    max_overflow=max_overflow,
+                    pool_timeout=pool_timeout,
+                    pool_recycle=pool_recycle,
+                    lock_timeout=lock_timeout,
+                    statement_timeout=statement_timeout,
+                    prepare=prepare,
+                    on_begin=on_begin,
                 )
             )
 

@@ -46,7 +46,6 @@ from roocontext.store.sessions import sessions
 from roocontext.store.sessions.sessions import SessionInfo, Stats
 from roocontext.store.writing import (
     append,
-    append_one,
     batch,
     commit,
     erase,
@@ -108,7 +107,7 @@ class Session:
 
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
-        return self._database.snapshot(sessions.info, self.id, is_last=True)
+        return self._database.snapshot(sessions.info, self.id)
 
     def children(self) -> list[SessionInfo]:
         """The sessions whose parent this is, in the order of their creation."""
@@ -157,7 +156,7 @@ class Session:
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
         message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return append_one.append_message(self._database, self.id, draft, expected_seq)
+        return append.append_message(self._database, self.id, draft, expected_seq)
 
     def append_many(
         self,
@@ -303,7 +302,7 @@ class Session:
         part = Part(limit, after) if last is None else Part(last, before, newest=True)
         if as_of is None and part == WHOLE:
             return view_now(self._database, self.id)
-        return self._database.snapshot(read_view, self.id, as_of=point, part=part, is_last=True)
+        return self._database.snapshot(read_view, self.id, as_of=point, part=part)
 
     def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False

@@ -1,6 +1,6 @@
 """The front door: a Store of sessions. Each method is one transaction around one function."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -16,8 +16,9 @@ from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
 from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_clock
+from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.engines import Durability, engine_of
+from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
 from roocontext.store.proof import restore
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
@@ -61,6 +62,14 @@ class Store:
         clock: Clock = system_clock,
         ids: Ids | None = None,
         record_frames: bool = True,
+        pool_size: int = 16,
+        max_overflow: int = 16,
+        pool_timeout: float = 30,
+        pool_recycle: float | None = None,
+        lock_timeout: float | None = None,
+        statement_timeout: float | None = None,
+        prepare: bool | None = None,
+        on_begin: Sequence[str | tuple[str, Sequence[Any]]] = (),
     ) -> "Store":
         """Open a database by URL, or an SQLite file by path (":memory:" for one in memory).
 
@@ -68,9 +77,27 @@ class Store:
         was returned survives a power cut; "normal" may lose the last commits then, and is faster.
         Unless `record_frames` is False, `manage` and `request` record the system prompt and the
         tools when they change.
+
+        Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
+        use; there is no limit on SQLite. If all are in use for `pool_timeout` seconds,
+        PoolExhausted is raised. A connection that is `pool_recycle` seconds old is replaced.
+
+        A write waits for others for `lock_timeout` seconds: 10 on PostgreSQL, 30 on SQLite. The
+        other options are for PostgreSQL. A statement ends after `statement_timeout` seconds.
+        Statements are prepared unless there is a pooler; `prepare` says which, where that is known
+        better. The statements of `on_begin`, with values for $1, $2, are sent with each BEGIN. This
+        and a timeout make every statement a transaction.
         """
-        engine = engine_of(url, create=upgrade, durability=durability, read_only=read_only)
-        database = Database(engine)
+        pool = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)
+        options = EngineOptions(
+            durability=durability,
+            read_only=read_only,
+            lock_timeout=lock_timeout,
+            statement_timeout=statement_timeout,
+            prepare=prepare,
+            on_begin=on_begin,
+        )
+        database = Database(engine_of(url, options, create=upgrade), pool)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:
@@ -293,7 +320,7 @@ class Store:
             context=context,
             recorded=recorded,
         )
-        return self._database.snapshot(hits.search, search_for, self._database.dialect)
+        return self._database.snapshot(hits.search, search_for, self._database.text_search)
 
     def index(self, *, anew: bool = False, progress: Progress | None = None) -> int:
         """Bring the index of `search` up to date; how many messages were added to it.

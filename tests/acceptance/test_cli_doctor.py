@@ -28,11 +28,11 @@ GOLDEN = Path(__file__).with_name("golden_cli")
 WIDTHS = (40, 80, 120)
 
 
-FILE = FileFacts("/srv/agent.db", 0o600, True, 98_304, 0, (), "ext4", 0)
+FILE = FileFacts(mode=0o600, log_size=0)
 SQLITE = Health(
     "sqlite",
     "3.51.3",
-    {"journal_mode": "wal", "synchronous": "2", "mmap_size": "0"},
+    {"journal_mode": "wal", "synchronous": "2"},
     SchemaVersion("0001", "0001"),
     differences=0,
     unguarded=(),
@@ -71,14 +71,9 @@ def test_a_healthy_database_has_nothing_to_tell() -> None:
     ("ill", "found"),
     [
         (replace(SQLITE, version="3.51.2"), {"engine": "note"}),
-        (replace(SQLITE, version="3.9.0", file=replace(FILE, holders=1)), {"engine": "warn"}),
         (replace(SQLITE, file=replace(FILE, mode=0o644)), {"rights": "warn"}),
-        (replace(SQLITE, file=replace(FILE, is_own=False)), {"rights": "note"}),
-        (replace(SQLITE, file=replace(FILE, filesystem="nfs4")), {"disk": "bad"}),
-        (replace(SQLITE, file=replace(FILE, filesystem=None)), {"disk": "note"}),
         (replace(SQLITE, file=replace(FILE, log_size=4_096)), {"log": "note"}),
         (replace(SQLITE, file=replace(FILE, log_size=65_000_000)), {"log": "warn"}),
-        (replace(SQLITE, settings={**SQLITE.settings, "mmap_size": "1024"}), {"mmap": "warn"}),
         (
             replace(SQLITE, settings={**SQLITE.settings, "journal_mode": "delete"}),
             {"journal": "warn"},
@@ -150,7 +145,7 @@ def test_the_doctor_looks_at_a_real_database(database: str, command_line: Comman
         assert {one["check"] for one in bad} <= {"fsync", "full_page_writes"}
         assert findings["engine"]["says"].startswith("PostgreSQL ")
     else:
-        assert {one["check"] for one in bad} <= {"disk"}
+        assert not bad
         assert "3." in findings["engine"]["says"]
         assert findings["rights"]["status"] == "ok"
         Path(database).chmod(0o644)
@@ -165,14 +160,11 @@ def test_the_doctor_looks_at_a_real_database(database: str, command_line: Comman
     )
 
 
-def test_the_doctor_sees_who_else_has_the_file_open(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_the_doctor_sees_what_waits_in_the_log(tmp_path: Path, command_line: CommandLines) -> None:
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
         store.create("open")
         found = command_line(path)("doctor", "--json").document["findings"]
-        assert "1 other process" in found[0]["says"] or found[0]["status"] == "ok"
         waiting = next(one for one in found if one["check"] == "log")
         assert waiting["status"] == "note"
 

@@ -1,15 +1,12 @@
 """What one operation does while another goes on, or after one went wrong half-way."""
 
-import asyncio
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
 import pytest
-import sqlalchemy
 
-from roocontext import AsyncStore, Counts, NewMessage, Plan, Store
+from roocontext import Counts, NewMessage, Plan, Store
 from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
 from roocontext.log.counting import Size
 from roocontext.store.proof.verify import PAGE
@@ -137,36 +134,15 @@ def test_a_plan_of_another_session_is_refused(store: Any) -> None:
 
 
 def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
-    plain = sqlalchemy.make_url(postgres_url).set(drivername="postgresql")
-    url = plain.update_query_dict({"options": "-c lock_timeout=40"})
-    with Store.open(url.render_as_string(hide_password=False)) as store:
+    with Store.open(postgres_url, lock_timeout=0.04) as store:
         store.sessions()
         chat = store.create()
         chat.append_many([NewMessage("user", "word " * 30) for _ in range(6)])
         plan = Plan.condense(chat.view(), [1, 2, 3, 4], "S")
-        with psycopg.connect(plain.render_as_string(hide_password=False)) as other:
+        with psycopg.connect(postgres_url) as other:
             other.execute("LOCK TABLE spans IN ACCESS EXCLUSIVE MODE")
             with pytest.raises(StoreUnavailable):
                 chat.commit(plan)
         chat.commit(plan)
         assert store.create().verify().ok
         assert chat.verify().ok
-
-
-def test_an_async_store_lives_on_in_a_forked_child(tmp_path: Any) -> None:
-    async def use(store: AsyncStore) -> None:
-        chat = await store.create()
-        await chat.append("user", "x")
-
-    async def open_and_use() -> AsyncStore:
-        store = await AsyncStore.open(tmp_path / "store.db")
-        await use(store)
-        return store
-
-    store = asyncio.run(open_and_use())
-    child = os.fork()
-    if child == 0:
-        asyncio.run(use(store))
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    asyncio.run(store.close())

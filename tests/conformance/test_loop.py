@@ -8,7 +8,7 @@ import pytest
 from roocontext import NewMessage, PendingCall, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
 from roocontext.log.draft import message_draft
-from roocontext.store.writing import append_one
+from roocontext.store.writing import append
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
@@ -181,7 +181,7 @@ def test_a_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     chat.append("user", "search")
     reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
     kept = {"stop_reason": reason}
-    append_one.append_message(
+    append.append_message(
         lab.database, chat.id, message_draft(reply, now=1, salts=lab.ids.salt, kept=kept)
     )
     assert chat.waits_for() == turn

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roocontext.store.engine.holds import Hold
+from roocontext.store.engine.connections import Hold
 from support.async_manager import Scripted, manager
 from support.dialogue import fill
 
@@ -36,18 +36,18 @@ def taken(chat: Any, shared: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
     """Counts the transactions of `chat`'s database."""
     counted = Taken()
     database = shared.database
-    begin, once = database.begin, database._once
+    begin, repeated = Hold.begin, database._repeated
 
-    def beginning(hold: Hold) -> Any:
+    def beginning(hold: Hold, command: str | None) -> Any:
         counted.transactions += 1
-        return begin(hold)
+        return begin(hold, command)
 
     def writing(*args: Any, **kwargs: Any) -> Any:
         counted.writes += 1
-        return once(*args, **kwargs)
+        return repeated(*args, **kwargs)
 
-    monkeypatch.setattr(database, "begin", beginning)
-    monkeypatch.setattr(database, "_once", writing)
+    monkeypatch.setattr(Hold, "begin", beginning)
+    monkeypatch.setattr(database, "_repeated", writing)
     return counted
 
 

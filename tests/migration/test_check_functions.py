@@ -26,8 +26,10 @@ REFUSE_FUNCTIONS = (
 def test_what_an_append_writes_is_checked_by_a_function(raw: Raw, table: str) -> None:
     """The server would parse the text of other checks anew in each append."""
     Store.open(raw.url).close()
-    rules = f"CHECK (roocontext_{table}_rules({table}.*))"
-    assert raw.run(CHECKS.format(table)) == [(rules,)]
+    ((check,),) = raw.run(CHECKS.format(table))
+    # Single columns, which a distributed engine can pass on; a whole row it cannot.
+    assert check.startswith(f"CHECK (roocontext_{table}_rules(")
+    assert ".*" not in check
 
 
 def test_a_server_that_refuses_functions_checks_by_itself(raw: Raw) -> None:

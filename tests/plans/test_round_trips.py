@@ -83,6 +83,9 @@ def moment(milliseconds: int) -> datetime:
 
 def test_an_append_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.append("user", "hello")) == 1
+    # the lock, then all rows with the head and the commit
+    many = [{"role": "user", "content": "hello"}] * 100
+    assert waits.of(lambda: chat.append_many(many)) == 2
 
 
 def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
@@ -100,16 +103,16 @@ def test_what_is_sent_waits_for_the_view(chat: Session, waits: Waits) -> None:
 
 
 def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
-    # the spans and what is cleared in them, then the rows with the end of the snapshot
-    assert waits.of(lambda: chat.view(after=ROWS - 10)) == 2
+    # the spans and what is cleared in them, then the rows, then the end of the snapshot
+    assert waits.of(lambda: chat.view(after=ROWS - 10)) == 3
     # how many spans are needed shows only in their rows: the spans, the rows, what is cleared there
-    assert waits.of(lambda: chat.view(limit=10)) == 3
-    assert waits.of(lambda: chat.view(last=10)) == 3
+    assert waits.of(lambda: chat.view(limit=10)) == 4
+    assert waits.of(lambda: chat.view(last=10)) == 4
 
 
 def test_a_view_of_the_past(chat: Session, waits: Waits) -> None:
-    # the end of the log, the head at that time, the control rows, and the rows
-    assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 4
+    # the end of the log, the head at that time, the control rows, the rows, and the end
+    assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 5
 
 
 def test_what_one_request_reads_needs_no_end_of_a_snapshot(chat: Session, waits: Waits) -> None:

@@ -45,7 +45,7 @@ with roocontext.Store.open(":memory:") as warm:
     roocontext.ContextManager("gpt-4o").manage(warm.create())
     counter_for("gpt-4o").count("user", "loads the vocabulary", "anthropic")
 for url in (":memory:", "postgresql://"):
-    dialect = engine_of(url, create=False, durability="full", read_only=True).dialect
+    dialect = engine_of(url).dialect
     for name, module in list(sys.modules.items()):
         if name.startswith("roocontext.store."):
             for statement in vars(module).values():

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.empty_files import empty_file
+from support.pgbouncer import bouncers, pooled
 from torture.processes import Nursery, nursery
 
 
@@ -16,12 +17,17 @@ def running_nursery() -> Iterator[Nursery]:
         yield running
 
 
-@pytest.fixture(params=["file", "postgres"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that several processes can open."""
-    if request.param == "postgres":
-        return str(request.getfixturevalue("postgres_url"))
-    return empty_file(tmp_path / "store.db")
+@pytest.fixture(params=["file", "postgres", *bouncers()])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store that several processes can open, also behind a pooler."""
+    if request.param == "file":
+        yield empty_file(tmp_path / "store.db")
+    elif request.param == "postgres":
+        yield request.getfixturevalue("postgres_url")
+    else:
+        there = request.getfixturevalue("postgres_url")
+        with pooled(request.param, there, connections=8) as url:
+            yield url
 
 
 @pytest.fixture(params=["file", "postgres"])

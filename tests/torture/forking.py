@@ -1,25 +1,22 @@
 """Jobs of the nursery that fork while a store is open. Each side reports what was acknowledged."""
 
+import asyncio
 import ctypes
 import json
 import multiprocessing
 import os
 import random
-import signal
-import sqlite3
+import subprocess
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterable
-from contextlib import closing
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from roocontext import Store
+from roocontext import AsyncStore, Store
 from roocontext.errors import StoreForked
-from roocontext.store.engine import processes
 from roocontext.store.engine.clock_and_ids import RandomIds
 
 
@@ -49,10 +46,15 @@ def ended(*pids: int) -> None:
     assert codes == [0] * len(pids), codes
 
 
+def is_file(url: str) -> bool:
+    """Whether the store is an SQLite file, which a forked child refuses while it is open."""
+    return not url.startswith("postgresql")
+
+
 def write_on_both_sides(
     child: Any, url: str, session: str, times: int, seed: int, writers: int = 2
 ) -> None:
-    """Fork again and again while threads write; all sides write, open and close."""
+    """Fork again and again while threads write; each side that may goes on, opens and closes."""
     chance, over = random.Random(seed), threading.Event()
     store = Store.open(url)
 
@@ -66,12 +68,16 @@ def write_on_both_sides(
         append(store, who, takewhile(lambda _: not over.is_set(), count()))
 
     def live(who: str, depth: int) -> None:
-        append(store, who, range(times))
-        with Store.open(url) as another:
-            append(another, f"{who}-another", range(3))
+        if is_file(url):
+            _check_refused(store.sessions, lambda: Store.open(url))
+        else:
+            append(store, who, range(times))
+            with Store.open(url) as another:
+                append(another, f"{who}-another", range(3))
         if depth:
             below = forked(lambda: live(f"{who}-below", depth - 1))
-            append(store, f"{who}-later", range(3))
+            if not is_file(url):
+                append(store, f"{who}-later", range(3))
             store.close()
             ended(below)
 
@@ -90,10 +96,12 @@ def write_on_both_sides(
         thread.join()
     store.close()
     ended(*pids)
+    if is_file(url):  # which nobody has open any more
+        ended(forked(lambda: append_as(url, session, "late", times)))
 
 
 def fork_from_threads(child: Any, url: str, session: str, times: int) -> None:
-    """Several threads fork at once, each child writes."""
+    """Several threads fork at once; each child writes, or is refused."""
     child.start()
     with Store.open(url) as store:
         chat = store.session(session)
@@ -103,9 +111,15 @@ def fork_from_threads(child: Any, url: str, session: str, times: int) -> None:
                 receipt = chat.append("user", f"{who}:{number}")
                 report(0, seq=receipt.seq, text=f"{who}:{number}")
 
+        def live_below(who: str) -> None:
+            if is_file(url):
+                _check_refused(lambda: live(who))
+            else:
+                live(who)
+
         def fork_twice(who: str) -> None:
             live(who)
-            ended(forked(lambda: live(f"{who}-first")), forked(lambda: live(f"{who}-second")))
+            ended(*(forked(lambda n=n: live_below(f"{who}-{n}")) for n in range(2)))
 
         threads = [threading.Thread(target=fork_twice, args=(f"t{n}",)) for n in range(3)]
         for thread in threads:
@@ -123,6 +137,11 @@ def append_as(url: str, session: str, who: str, times: int) -> None:
             report(0, seq=receipt.seq, text=f"{who}:{number}")
 
 
+def be_refused(url: str) -> None:
+    """What a process of `multiprocessing` does that was forked beside an open file."""
+    _check_refused(lambda: Store.open(url))
+
+
 def multiply(child: Any, url: str, session: str, times: int, method: str) -> None:
     """Start processes in one of Python's ways while the store is open and in use."""
     child.start()
@@ -130,10 +149,13 @@ def multiply(child: Any, url: str, session: str, times: int, method: str) -> Non
     with Store.open(url) as store:
         chat = store.session(session)
         chat.head_seq()
-        workers = [
-            context.Process(target=append_as, args=(url, session, f"{method}{n}", times))
-            for n in range(2)
-        ]
+        if is_file(url) and method == "fork":
+            workers = [context.Process(target=be_refused, args=(url,))]
+        else:
+            workers = [
+                context.Process(target=append_as, args=(url, session, f"{method}{n}", times))
+                for n in range(2)
+            ]
         for worker in workers:
             worker.start()
         for number in range(times):
@@ -157,20 +179,14 @@ class ForkingIds(RandomIds):
         return super().salt()
 
 
-def die_waiting() -> None:
-    """End this process if a fork waits for what the forking thread itself holds."""
-    processes.PATIENCE_S = 1_000
-    signal.alarm(60)
-
-
 def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
     """The child can use neither the transaction nor the file, by any name; the parent can."""
-    die_waiting()
     child.start()
     ids, path = ForkingIds(), Path(url)
-    link = path.with_name("link.db")
+    link, other = path.with_name("link.db"), path.with_name("other.db")
     link.hardlink_to(path)
-    with Store.open(url, ids=ids) as store, Store.open(path.with_name("other.db")) as other:
+    Store.open(other).close()
+    with Store.open(url, ids=ids) as store:
         chat = store.session(session)
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(4)])
         ids.armed = True
@@ -180,7 +196,8 @@ def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
             if ids.pid:
                 raise
             _check_refused(chat.head_seq, lambda: Store.open(url), lambda: Store.open(link))
-            other.create("in the child")
+            with Store.open(other) as free:
+                free.create("in the child")
             store.close()
             ended(forked(lambda: _check_refused(lambda: Store.open(link))))
             os._exit(0)
@@ -189,12 +206,12 @@ def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
         assert len(store.session("copy").view().messages) == 2
         receipt = chat.append("user", "goes on")
         child.tell(seq=receipt.seq, text="goes on")
-        assert [info.session_id for info in other.sessions()] == ["in the child"]
+    with Store.open(other) as free:
+        assert [info.session_id for info in free.sessions()] == ["in the child"]
 
 
 def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
-    """Both sides go on with an audit that was open, and nobody waits for its end."""
-    die_waiting()
+    """Nobody waits for the end of an audit that was open; each side that may goes on with it."""
     child.start()
     with Store.open(url) as store:
         chat = store.session(session)
@@ -207,13 +224,12 @@ def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
             read.extend(pages)
             assert [entry.seq for page in read for entry in page] == [*range(1, 10)]
 
-        ended(forked(read_on))
+        ended(forked(lambda: _check_refused(read_on) if is_file(url) else read_on()))
         read_on()
 
 
-def fork_beside_a_long_transaction(child: Any, url: str, session: str) -> None:
-    """What another thread does not finish in time is refused in the child, and goes on here."""
-    processes.PATIENCE_S = 0.2
+def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
+    """A transaction of another thread goes on; the child does not wait for it."""
     child.start()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -230,56 +246,43 @@ def fork_beside_a_long_transaction(child: Any, url: str, session: str) -> None:
         thread = threading.Thread(target=chat.fork, args=(2,))
         thread.start()
         inside.wait()
-        pid = forked(lambda: _check_refused(chat.head_seq, lambda: Store.open(url)))
-        ended(pid)
+        ended(forked(lambda: _check_refused(chat.head_seq, lambda: Store.open(url))))
         go_on.set()
         thread.join()
         assert len(store.sessions()) == 2
-        ended(forked(lambda: chat.append("user", "nothing is in the way now")))
 
 
-def fork_while_a_store_closes(child: Any, url: str, session: str) -> None:
-    """A fork waits until another thread is through with closing a connection."""
+def fork_after_the_file_moved(child: Any, url: str, session: str) -> None:
+    """The child refuses the file that is open, whatever its name is by now."""
     child.start()
-    inside, forks, closed = threading.Event(), threading.Event(), threading.Event()
-
-    def dawdle(_frame: Any, event: str, called: Any) -> None:
-        """Stop right before the connection closes, until a fork is under way and has had time."""
-        if not event.startswith("c_") or called.__qualname__ != "Connection.close":
-            return
-        if event == "c_call":
-            inside.set()
-            forks.wait()
-            time.sleep(0.2)
-        else:
-            closed.set()
-
-    def close() -> None:
-        sys.setprofile(dawdle)
-        store.close()
-        sys.setprofile(None)
-
-    store = Store.open(url)
-    store.session(session).append("user", "before")
-    thread = threading.Thread(target=close)
-    thread.start()
-    inside.wait()
-    forks.set()
-    child_of_fork = forked(lambda: append_as(url, session, "child", 3))
-    was_closed = closed.is_set()
-    thread.join()
-    ended(child_of_fork)
-    assert was_closed, "the fork did not wait"
-
-
-def fork_beside_another_library(child: Any, url: str, session: str) -> None:
-    """A connection that is not ours is seen by its descriptor."""
-    child.start()
+    path = Path(url)
+    moved = path.with_name("moved.db")
     with Store.open(url) as store:
-        with closing(sqlite3.connect(url)) as connection:
-            connection.execute("SELECT count(*) FROM sessions").fetchone()
-            ended(forked(lambda: _check_refused(store.sessions)))
-        ended(forked(lambda: store.session(session).append("user", "fine")))
+        store.session(session).append("user", "before")
+        path.rename(moved)
+        ended(forked(lambda: _check_refused(lambda: Store.open(moved))))
+        moved.set_title(path)
+        receipt = store.session(session).append("user", "after")
+        child.tell(seq=receipt.seq, text="after")
+
+
+def fork_and_execute(child: Any, url: str, session: str) -> None:
+    """A child that executes a new program may open the file, also beside its parent."""
+    child.start()
+    program = (
+        "import sys; from roocontext import Store\n"
+        "with Store.open(sys.argv[1]) as store: store.session(sys.argv[2]).append('user', 'new')"
+    )
+
+    def execute() -> None:
+        _check_refused(lambda: Store.open(url))
+        subprocess.run([sys.executable, "-c", program, url, session], check=True)
+
+    with Store.open(url) as store:
+        chat = store.session(session)
+        chat.append("user", "before")
+        ended(forked(execute))
+        assert [message.content for message in chat.view().messages] == ["before", "new"]
 
 
 def fork_without_hooks(child: Any, url: str, session: str) -> None:
@@ -316,6 +319,21 @@ def fork_with_a_store_in_memory(child: Any) -> None:
         chat.append("user", "and more")
         assert [message.content for message in chat.view().messages] == ["kept", "and more"]
         assert chat.verify().ok
+
+
+def fork_an_async_store(child: Any, url: str, session: str) -> None:
+    """The child has threads of its own."""
+    child.start()
+    store = asyncio.run(AsyncStore.open(url))
+
+    async def append(text: str) -> None:
+        receipt = await (await store.session(session)).append("user", text)
+        report(0, seq=receipt.seq, text=text)
+
+    asyncio.run(append("before"))
+    ended(forked(lambda: asyncio.run(append("child"))))
+    asyncio.run(append("parent"))
+    asyncio.run(store.close())
 
 
 def fork_with_a_server(child: Any, url: str, session: str) -> None:

@@ -1,9 +1,10 @@
-"""Jobs of the nursery that are interrupted: exceptions land in them at any moment."""
+"""Jobs of the nursery that are interrupted: an exception lands wherever a signal's can."""
 
-import ctypes
+import dis
 import faulthandler
 import gc
 import random
+import signal
 import sqlite3
 import sys
 import threading
@@ -13,42 +14,53 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from roocontext import Kind, Session, Store
 
-WRITERS = 4
-PATIENCE_S = 30
+WRITERS = 2
+PATIENCE_S = 20
 """A write that takes longer than this waits for something that nobody will ever give back."""
 
-_PARTS = ("roocontext/store", "threading.py", "contextlib.py", "weakref.py")
+_PARTS = ("roocontext/store", "contextlib.py", "weakref.py")
+_CHECKED = ("CALL", "RESUME", "JUMP_BACKWARD")
+"""The instructions after which Python looks whether a signal has come."""
 
 
-class Interrupt(BaseException):
-    """What lands in a thread."""
+class Interrupt(KeyboardInterrupt):
+    """What a signal raises."""
 
 
 def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
-    """Interrupt writers and readers again and again; between bursts, others have to get through."""
+    """Interrupt the main thread again and again; other threads always have to get through."""
     faulthandler.dump_traceback_later(600, exit=True)
     child.start()
     chance, over = random.Random(seed), threading.Event()
-    acknowledged: dict[int, str] = {}
+    kept: list[BaseException] = []
     with Store.open(url, durability="normal") as store:
         chat = store.create("busy")
-        workers = [_Worker(chat, f"w{number}", acknowledged, over) for number in range(WRITERS)]
-        for _ in range(times // 100):
-            for _ in range(100):
-                chance.choice(workers).interrupt()
-                time.sleep(chance.choice((0, 0, 0.0001, 0.0003, 0.001)))
-            acknowledged |= _get_through(lambda: _append(chat, "between bursts"))
+        workers = [_Worker(chat, f"w{number}", over) for number in range(WRITERS)]
+        own = _Worker(chat, "main", over, is_started=False)
+        signal.signal(signal.SIGALRM, _raise_interrupt)
+        for _ in range(times):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
+                own.write()
+            except Interrupt as error:
+                kept[:] = [error]  # and with it all frames that it went through
+        own.acknowledged |= _get_through(lambda: _append(chat, "afterwards"))
         over.set()
         for worker in workers:
             worker.join()
-        _check(chat, acknowledged)
-        child.tell(interrupts=sum(worker.interrupts for worker in workers))
-        workers.clear()  # and with them the interrupts and the frames that these went through
+        for worker in (own, *workers):
+            _check(chat, worker.acknowledged)
+        child.tell(interrupts=times)
+        kept.clear()
         _check_connections(store, WRITERS + 2)
+
+
+def _raise_interrupt(*_: object) -> NoReturn:
+    raise Interrupt
 
 
 def interrupt_everywhere(child: Any, url: str, step: int) -> None:
@@ -83,48 +95,36 @@ def interrupt_everywhere(child: Any, url: str, step: int) -> None:
 
 
 class _Worker:
-    """A thread that writes and reads until it is over, whatever interrupts it."""
+    """Writes and reads until it is over, in a thread of its own unless it is not started."""
 
     def __init__(
-        self, chat: Session, name: str, acknowledged: dict[int, str], over: threading.Event
+        self, chat: Session, name: str, over: threading.Event, *, is_started: bool = True
     ) -> None:
-        self._chat, self._name = chat, name
-        self._acknowledged, self._over = acknowledged, over
-        self._kept: BaseException | None = None
-        self.failure: Exception | None = None
-        self.interrupts = 0
-        self._begin()
+        self._chat, self._name, self._over = chat, name, over
+        self._numbers = count()
+        self.acknowledged: dict[int, str] = {}
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        if is_started:
+            self._thread.start()
 
-    def interrupt(self) -> None:
-        if not self._thread.is_alive():
-            self._begin()
-        ident = ctypes.c_ulong(self._thread.ident or 0)
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(Interrupt))
+    def write(self) -> None:
+        while not self._over.is_set():
+            self.acknowledged |= _append(self._chat, f"{self._name}:{next(self._numbers)}")
+            self._chat.head_seq()
+            assert len(self._chat.view(limit=3).messages) <= 3
 
     def join(self) -> None:
         self._thread.join(PATIENCE_S)
         assert not self._thread.is_alive()
-        assert self.failure is None
-
-    def _begin(self) -> None:
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        assert self._failure is None
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            try:
-                for number in range(1_000_000):
-                    if self._over.is_set():
-                        return
-                    self._acknowledged |= _append(self._chat, f"{self._name}:{number}")
-                    self._chat.head_seq()
-                    assert len(self._chat.view(limit=3).messages) <= 3
-            except Interrupt as error:
-                self.interrupts += 1
-                self._kept = error  # and with it all frames that it went through
-            except Exception as error:
-                self.failure = error
-                raise
+        try:
+            self.write()
+        except Exception as error:
+            self._failure = error
+            raise
 
 
 def _append(chat: Session, text: str) -> dict[int, str]:
@@ -149,8 +149,9 @@ def _get_through(call: Callable[[], dict[int, str]]) -> dict[int, str]:
 
 
 def _interrupted_at(place: int, operation: Callable[[], object]) -> Interrupt | None:
-    """Run something up to its n-th instruction in the store; None if it has fewer."""
+    """Run something up to the n-th place in the store where a signal can land; None at its end."""
     left = place
+    before: dict[FrameType, str] = {}
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
         nonlocal left
@@ -158,9 +159,14 @@ def _interrupted_at(place: int, operation: Callable[[], object]) -> Interrupt | 
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         if event == "opcode":
-            left -= 1
-            if left == 0:
+            is_checked = before.get(frame, "").startswith(_CHECKED)
+            before[frame] = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            left -= is_checked
+            if is_checked and left == 0:
+                before.clear()
                 raise Interrupt(place)
+        elif event == "return":
+            before.pop(frame, None)
         return trace
 
     sys.settrace(trace)
@@ -185,7 +191,7 @@ def _connections(store: Store) -> int:
     """How many connections this process has to the store."""
     gc.collect()
     database = store._database
-    if database.dialect == "sqlite":
+    if database.server is None:
         found = [each for each in gc.get_objects() if isinstance(each, sqlite3.Connection)]
         return sum(map(_is_open, found))
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"

@@ -211,14 +211,15 @@ def test_a_page_is_of_its_moment_while_others_write(url: str) -> None:
         assert seen == list(range(1, 11))
 
 
-def test_a_forked_child_uses_the_store_of_its_parent(nursery: Nursery, url: str) -> None:
-    with Store.open(url) as store:
+def test_a_forked_child_uses_the_store_of_its_parent(nursery: Nursery, postgres_url: str) -> None:
+    with Store.open(postgres_url) as store:
         store.create("family")
 
-    brood = nursery.run(("append_after_fork", {"url": url, "session": "family", "times": 40}))
+    options = {"url": postgres_url, "session": "family", "times": 40}
+    brood = nursery.run(("append_after_fork", options))
 
     assert brood.ends == [0]
-    with Store.open(url) as store:
+    with Store.open(postgres_url) as store:
         chat = store.session("family")
         said = Counter(m.content for m in chat.view().messages)
         assert said == Counter(f"{who} {n}" for who in ("parent", "child") for n in range(41))

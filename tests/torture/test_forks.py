@@ -74,25 +74,19 @@ def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
     "job",
     [
         "fork_in_a_transaction",
-        "fork_beside_a_long_transaction",
-        "fork_beside_another_library",
+        "fork_beside_a_transaction",
+        "fork_after_the_file_moved",
+        "fork_and_execute",
         "fork_without_hooks",
     ],
 )
-def test_what_is_in_use_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
+def test_an_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
     url = str(tmp_path / "store.db")
     _create(url, "family")
     _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
 
 
-def test_a_fork_waits_for_a_store_that_closes(nursery: Nursery, tmp_path: Path) -> None:
-    url = str(tmp_path / "store.db")
-    _create(url, "family")
-    job = ("fork_while_a_store_closes", {"url": url, "session": "family"})
-    _check(url, "family", nursery.run(job))
-
-
-def test_an_open_audit_goes_on_on_both_sides(nursery: Nursery, url: str) -> None:
+def test_nobody_waits_for_an_open_audit(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))
 
@@ -101,7 +95,10 @@ def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
 
-def test_a_child_leaves_connections_to_a_server_alone(nursery: Nursery, postgres_url: str) -> None:
+@pytest.mark.parametrize("job", ["fork_with_a_server", "fork_an_async_store"])
+def test_a_child_leaves_connections_to_a_server_alone(
+    nursery: Nursery, postgres_url: str, job: str
+) -> None:
     _create(postgres_url, "family")
     options = {"url": postgres_url, "session": "family"}
-    _check(postgres_url, "family", nursery.run(("fork_with_a_server", options)))
+    _check(postgres_url, "family", nursery.run((job, options)))

@@ -1,4 +1,4 @@
-"""Interrupts at any moment: the next caller always gets through, and nothing is lost."""
+"""Interrupts by a signal: the next caller always gets through, and nothing is lost."""
 
 import os
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from torture.processes import Nursery
 
 TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
 TIMES = 50_000 if TORTURE else 600
-STEP = 1 if TORTURE else 97
+STEP = 1 if TORTURE else 7
 
 
 @pytest.fixture(params=["file", "memory", "postgres"])
@@ -25,12 +25,11 @@ def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def test_random_interrupts(nursery: Nursery, any_url: str) -> None:
     brood = nursery.run(("interrupt_at_random", {"url": any_url, "times": TIMES, "seed": 0}))
     assert brood.ends == [0]
-    (told,) = brood.told
-    assert told["interrupts"] > TIMES // 10
+    assert brood.told[0]["interrupts"] == TIMES
 
 
 def test_an_interrupt_at_each_place(nursery: Nursery, any_url: str) -> None:
     step = STEP if "postgres" not in any_url else 2 * STEP  # where connecting anew takes long
     brood = nursery.run(("interrupt_everywhere", {"url": any_url, "step": step}))
     assert brood.ends == [0]
-    assert all(told["places"] > STEP for told in brood.told)
+    assert all(told["places"] > 50 for told in brood.told)

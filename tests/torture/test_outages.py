@@ -139,14 +139,6 @@ def test_a_server_that_is_not_there() -> None:
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("durability", ["full", "normal"])
-def test_full_durability_waits_for_the_disk(victim_url: str, durability: str) -> None:
-    """Whatever the server's default is, "full" is what it says."""
-    lax = make_url(victim_url).update_query_dict({"options": "-c synchronous_commit=off"})
-    with Store.open(lax, durability=durability) as store, store._database.read() as tx:
-        assert (tx.command("SHOW synchronous_commit") == ("off",)) is (durability == "normal")
-
-
 @pytest.fixture(params=["repeatable read", "serializable"])
 def strict_url(request: pytest.FixtureRequest, postgres: Any) -> Iterator[URL]:
     """An empty database whose transactions see one snapshot, unless they say otherwise."""

@@ -59,7 +59,7 @@ def test_an_error_about_a_database_prints_no_password(url):
 
 
 def test_what_holds_a_url_prints_no_password():
-    engine = engine_of(URLS[0], create=False, durability="full", read_only=True)
+    engine = engine_of(URLS[0])
     assert SECRET not in repr(engine)
     assert SECRET not in repr(Invocation(lambda: 0, db=URLS[0]))
 

@@ -20,6 +20,12 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
         )
 
 
+def check_seconds(name: str, value: object) -> None:
+    """Refuse what is not a number of seconds from 0 up."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InvalidOption(f"{name} must be a number of seconds, at least 0.", name=name)
+
+
 def check_maybe(name: str, value: object, *, least: int = 0) -> None:
     """Refuse what is neither None nor such a number."""
     if value is not None:

@@ -1,59 +1,35 @@
-"""One database: its connections, its transactions, and running them again.
-
-Idle connections wait on a stack; there are never more of them than there were threads at once.
-
-SQLAlchemy's own connection over one of the driver, for code that looks at the schema.
-"""
+"""One database: operations run in transactions, and run again if another writer was in the way."""
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine.interfaces import Dialect
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import StaticPool
 
-from roocontext.errors import (
-    HistoryCorrupt,
-    RooContextError,
-    StoreClosed,
-    StoreForked,
-    StoreUnavailable,
-)
-from roocontext.store.engine import processes
+from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
+from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.holds import Hold, Use
-from roocontext.store.engine.sqlite_files import BUSY_TIMEOUT_S
-from roocontext.store.engine.statements import compiler
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import Command, SqlRow, Transaction
 
 
 @contextmanager
-def inspecting(driver: Any, dialect: Dialect, begin: str) -> Iterator[Connection]:
-    """A SQLAlchemy connection in a transaction."""
+def inspecting(driver: Any, dialect: Dialect) -> Iterator[Connection]:
+    """A SQLAlchemy connection over one of the driver. It begins and ends no transaction."""
     with translated():
         engine = create_engine(
             f"{dialect.name}+{dialect.driver}://", creator=lambda: driver, poolclass=StaticPool
         )
         with engine.connect() as connection:
-            connection.exec_driver_sql(begin)
-            try:
-                yield connection
-            except BaseException:
-                with suppress(DBAPIError):  # some faults have ended the transaction already
-                    connection.exec_driver_sql("ROLLBACK")
-                raise
-            connection.exec_driver_sql("COMMIT")
+            yield connection
 
 
 Result = TypeVar("Result")
 P = ParamSpec("P")
-
-_OURS = (RooContextError, UniqueViolation)
 
 # The pauses between them double, and together take about 0.6 s.
 ATTEMPTS = 8
@@ -67,17 +43,15 @@ _PAGE_SIZE = "PRAGMA page_size = 8192"
 
 
 class Database:
-    """One database, shared by threads. A forked child begins with connections of its own."""
+    """One database, shared by threads."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.dialect = engine.dialect.name
+    def __init__(self, engine: Engine, options: PoolOptions | None = None) -> None:
         self.path = engine.path
+        self.server = engine.server
+        self.has_round_trips = engine.server is not None
+        self.text_search = "fts5" if engine.server is None else "tsvector"
         self._engine = engine
-        self._compiled = compiler(engine.dialect)
-        self._closed = False
-        self._is_lost = False
-        self._begin_life()
-        processes.watch(self)
+        self._connections = Connections(engine, options or PoolOptions())
 
     def write(
         self,
@@ -86,7 +60,8 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
-        return self._repeated(self._engine.begin_write, lambda tx: operation(tx, *args, **kwargs))
+        begin = self._engine.begin_write
+        return self._repeated(begin, lambda tx: operation(tx, *args, **kwargs))
 
     def rehearse(
         self,
@@ -95,9 +70,8 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction and roll it back: its result or error alone is left."""
-        return self._repeated(
-            self._engine.begin_write, lambda tx: operation(tx, *args, **kwargs), keep=False
-        )
+        begin = self._engine.begin_write
+        return self._repeated(begin, lambda tx: operation(tx, *args, **kwargs), keep=False)
 
     def single(
         self,
@@ -106,7 +80,7 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation whose statements are transactions of their own."""
-        return self._repeated(None, lambda tx: operation(tx, *args, **kwargs))
+        return self._repeated((), lambda tx: operation(tx, *args, **kwargs))
 
     def snapshot(
         self,
@@ -115,8 +89,8 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation that only reads."""
-        with self.read() as tx:
-            return operation(tx, *args, **kwargs)
+        begin = self._engine.begin_read
+        return self._once(begin, lambda tx: operation(tx, *args, **kwargs), writes=False)
 
     def lookup(
         self,
@@ -128,40 +102,39 @@ class Database:
 
         It saves PostgreSQL the end of a transaction, which is a round trip.
         """
-        processes.notice()
-        with Hold(self, self._readers, None, checked=True) as tx:
-            return operation(tx, *args, **kwargs)
-
-    def read(self) -> Hold:
-        """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
-        processes.notice()
-        return Hold(self, self._readers, self._engine.begin_read, checked=True)
+        return self._once((), lambda tx: operation(tx, *args, **kwargs), writes=False)
 
     @contextmanager
-    def inspection(self) -> Iterator[Connection]:
-        """A SQLAlchemy connection in a snapshot, for code that looks at the schema."""
-        processes.notice()
-        with (
-            Hold(self, self._readers, None, checked=True) as tx,
-            inspecting(tx.connection, self._engine.dialect, self._engine.begin_read) as connection,
-        ):
-            yield connection
+    def read(self) -> Iterator[Transaction]:
+        """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
+        hold = self._connections.hold(writes=False)
+        try:
+            tx = hold.begin(self._engine.begin_read)
+            yield tx
+            tx.commit()
+        except BaseException as error:
+            hold.failed(error)
+            raise
+        finally:
+            try:
+                hold.give_back()
+            finally:
+                hold.give_back()
+
+    def inspect(self, operation: Callable[[Connection], Result]) -> Result:
+        """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
+        return self._once((), self._over(self._engine.begin_read, operation), writes=False)
 
     def migrate(self, operation: Callable[[Connection], None]) -> None:
         """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
-        processes.notice()
-        with (
-            Hold(self, self._writers, None, checked=False) as tx,
-            inspecting(tx.connection, self._engine.dialect, self._engine.begin_write) as connection,
-        ):
-            operation(connection)
+        self._once((), self._over(self._engine.begin_write, operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.
 
         A new file gets the size of its pages too.
         """
-        if self.dialect == "sqlite":
+        if self.path is not None:
             self.single(_write_ahead)
 
     def restore_write_ahead(self) -> None:
@@ -169,7 +142,7 @@ class Database:
 
         If another connection is in the way, the next opening tries it again.
         """
-        if self.path is None or self.snapshot(Transaction.command, "PRAGMA journal_mode") == _WAL:
+        if self.path is None or self.lookup(Transaction.command, "PRAGMA journal_mode") == _WAL:
             return
         with suppress(StoreUnavailable):
             self._briefly(_WRITE_AHEAD)
@@ -182,7 +155,7 @@ class Database:
         # Never VACUUM FULL: it would lock everybody out. So a copy of the server's files
         # may still hold the content, and that is what False means.
         try:
-            if self.dialect == "postgresql":
+            if self.server is not None:
                 self._briefly("VACUUM (SKIP_LOCKED) entries, sessions, search_rows")
                 return False
             # FTS5 only marks a row as deleted: the terms go when it merges all that it has written.
@@ -195,109 +168,25 @@ class Database:
 
     def _briefly(self, command: str) -> SqlRow | None:
         """Run a command that gives up soon, so that other writers hardly wait for it."""
-        processes.notice()
-        with Hold(self, self._writers, None, checked=False) as tx:
-            if self.dialect == "postgresql":
+
+        def run(tx: Transaction) -> SqlRow | None:
+            if self.server is not None:
                 return tx.command(command)
             tx.command(f"PRAGMA busy_timeout = {BRIEFLY_S * 1000}")
             try:
                 return tx.command(command)
             finally:
-                tx.command(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
+                tx.command(f"PRAGMA busy_timeout = {self._engine.patience_s * 1000:.0f}")
+
+        return self._once((), run)
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
-        processes.notice()
-        self._closed = True
-        # Closing is use of SQLite: a child of a fork in between would inherit a locked mutex.
-        with Use(self):
-            self._recover()
-            self._close_idle()
-
-    # What a hold asks for
-
-    def arrive(self, use: Use) -> None:
-        """Let forks of other threads end first; later ones wait for this use."""
-        self._uses.add(use)
-        while processes.forking and processes.must_wait(use.thread):
-            self._uses.discard(use)  # a fork waits for those that use a connection
-            processes.wait(use.thread)
-            self._uses.add(use)
-
-    def begin(self, hold: Hold) -> Transaction:
-        """Wait for the hold's turn, and give it a connection."""
-        if hold.queue is not None:
-            hold.queue.enter(hold)
-        self.arrive(hold)
-        tx = self._take(hold)
-        tx.begin(hold.begin)
-        return tx
-
-    def end(self, use: Use, error: BaseException | None) -> None:
-        """Take back everything that a use holds. Safe to repeat if an interrupt cut it short."""
-        tx = use.tx
-        if tx is not None:
-            if tx.is_sound and (error is None or self._rolled_back(tx, error)):
-                use.tx = None  # first: from here on it is another's
-                self._idle.append(tx)
-                if self._closed:
-                    self._close_idle()
-            else:
-                tx.connection.close()
-                use.tx = None
-        if isinstance(use, Hold) and use.queue is not None:
-            use.queue.leave(use)
-        self._uses.discard(use)
-
-    def check_read(self, tx: Transaction) -> None:
-        """Raise if what was just read may be torn."""
-        if self._engine.check_read is not None:
-            self._engine.check_read(tx.connection)
-
-    # What a fork asks for
-
-    def is_busy(self, thread: int) -> bool:
-        """Whether another thread uses SQLite here."""
-        self._recover()
-        return self.dialect == "sqlite" and any(
-            hold.thread != thread and not hold.is_over() for hold in tuple(self._uses)
-        )
-
-    # A connection to a server is a socket: closing it in the parent is not needed before a fork.
-    def let_go(self) -> None:
-        """Close the idle connections to a file."""
-        if self.path is not None:
-            self._close_idle()
-
-    def is_held(self) -> bool:
-        """Whether there is any connection."""
-        return bool(self._idle or self._uses)
-
-    def begin_anew(self) -> None:
-        """Forget all connections without closing them, and refuse further use of them."""
-        left = [*self._idle, *(hold.tx for hold in self._uses if hold.tx is not None)]
-        for hold in self._uses:
-            hold.tx = None
-        # Never closed here: closing writes to the file, or ends the parent's session on the server.
-        for tx in left:
-            processes.keep_open(tx.connection)
-            tx.disown()
-        self._is_lost = self._engine.alone
-        self._begin_life()
-
-    def _begin_life(self) -> None:
-        # A stack: the connection used last is taken first, with its statements prepared and pages
-        # cached.
-        self._idle: list[Transaction] = []
-        self._uses: set[Use] = set()
-        self._writers = self._engine.queue()
-        # With one connection, a reader would see the uncommitted half of a write: it queues as
-        # well.
-        self._readers = self._writers if self._engine.alone else None
+        self._connections.close()
 
     def _repeated(
         self,
-        begin: str | None,
+        begin: Sequence[Command],
         operation: Callable[[Transaction], Result],
         *,
         keep: bool = True,
@@ -311,68 +200,52 @@ class Database:
                 raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
             except StoreUnavailable as error:
                 if error.facts.get("code") not in RETRYABLE:
-                    raise self._engine.explained(error) from None
+                    raise
                 waited = time.monotonic() - begun
-                if number == ATTEMPTS or waited > BUSY_TIMEOUT_S:
+                if number == ATTEMPTS or waited > self._engine.patience_s:
                     raise _given_up(error, number, waited) from None
             # Random, so that writers that collided do not collide again; no data depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
 
     def _once(
         self,
-        begin: str | None,
+        begin: Sequence[Command],
         operation: Callable[[Transaction], Result],
         *,
-        keep: bool,
+        writes: bool = True,
+        keep: bool = True,
     ) -> Result:
-        processes.notice()
-        with Hold(self, self._writers, None, checked=False) as tx:
-            tx.begin(begin)
+        if writes and self._engine.read_only:
+            raise StoreReadOnly("The store was opened read-only.")
+        hold = self._connections.hold(writes=writes)
+        try:
+            tx = hold.begin(begin)
             result = operation(tx)
-            if begin is not None:
-                (tx.commit if keep else tx.roll_back)()
+            (tx.commit if keep else tx.roll_back)()
+        except BaseException as error:
+            hold.failed(error)
+            raise
+        else:
             return result
-
-    def _take(self, hold: Hold) -> Transaction:
-        if self._closed:
-            raise StoreClosed("The store is closed.")
-        if self._is_lost:
-            raise StoreForked("A store in memory cannot be used in a forked process.")
-        while self._idle:
+        finally:
             try:
-                tx = hold.tx = self._idle.pop()
-            except IndexError:  # another thread took the last one
-                break
-            if self._engine.is_alive(tx.connection):
-                return tx
-            tx.connection.close()
-        self._recover()
-        tx = hold.tx = Transaction(
-            self._engine.connect(), self._engine.cursor, self._compiled, self.dialect
-        )
-        return tx
+                hold.give_back()
+            finally:
+                hold.give_back()
 
-    def _recover(self) -> None:
-        """Take back the connections that interrupted operations have left behind."""
-        if not self._engine.alone:  # the one connection goes from hold to hold in the queue
-            for hold in tuple(self._uses):
-                if hold.is_over():
-                    hold.recover()
+    def _over(
+        self, begin: Sequence[Command], operation: Callable[[Connection], Result]
+    ) -> Callable[[Transaction], Result]:
+        def run(tx: Transaction) -> Result:
+            # SQLAlchemy's connection first: it asks its own questions, and ends with a rollback.
+            with inspecting(tx.connection, self._engine.dialect) as connection:
+                tx.begin(begin)
+                tx.command("SELECT 1")  # so that the transaction begins
+                result = operation(connection)
+                tx.commit()
+                return result
 
-    def _rolled_back(self, tx: Transaction, error: BaseException) -> bool:
-        """Roll back what an operation left open; whether the connection can be used again."""
-        is_ours = isinstance(error, _OURS)  # else an interrupt: nobody knows at which statement
-        # On SQLite also before closing: a cursor that a traceback keeps also keeps the connection.
-        is_asked = is_ours or self.dialect == "sqlite"
-        if is_asked and not self._engine.is_idle(tx.connection):
-            with suppress(RooContextError):
-                tx.command("ROLLBACK")
-        return (is_ours or self._engine.alone) and self._engine.is_idle(tx.connection)
-
-    def _close_idle(self) -> None:
-        while self._idle:
-            with suppress(IndexError):
-                self._idle.pop().connection.close()
+        return run
 
 
 def _given_up(error: StoreUnavailable, number: int, waited: float) -> StoreUnavailable:

@@ -8,7 +8,7 @@ import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -20,11 +20,9 @@ from roocontext.errors import (
     InvalidOption,
     RooContextError,
     StoreFull,
-    StoreNotFound,
     StoreReadOnly,
     StoreUnavailable,
 )
-from roocontext.store.engine.files import Obstacle
 from roocontext.store.engine.schema import metadata, search_rows
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -89,7 +87,6 @@ _ADVICE: Mapping[int | str, str] = {
 }
 _REFUSED = "42501"
 _NAMES = frozenset({*metadata.tables, search_rows.name, "roocontext_version"})
-_PING_TIMEOUT_S = 5
 _LONGEST = 300
 
 
@@ -130,7 +127,6 @@ def raise_ours(
     *,
     sent: bool = True,
     path: Path | None = None,
-    why: Obstacle | None = None,
 ) -> NoReturn:
     """Raise the error of ours that a driver's error means, with what is known of the reason."""
     code = _code(error)
@@ -148,9 +144,7 @@ def raise_ours(
     broke = "The connection to the server broke"
     other = broke if _is_disconnect(error) else "The database refused the statement"
     says, advice = _SAYS.get(code or "", other), _ADVICE.get(code or "")
-    if why is not None and issubclass(kind, StoreUnavailable) and code not in RETRYABLE:
-        says, advice = why.fact.rstrip("."), why.advice
-    elif path is not None:
+    if path is not None:
         says = says.replace("The database file", repr(str(path)))
     if advice is not None:
         facts["advice"] = advice
@@ -159,49 +153,17 @@ def raise_ours(
     raise kind(f"{says} ({_name(error)}).", **facts) from None
 
 
-def unconnected(error: BaseException, options: Mapping[str, Any]) -> RooContextError:
-    """Why there is no connection to a PostgreSQL server, as far as that is certain."""
-    import psycopg  # noqa: PLC0415 - an extra, and loaded: it raised the error
-
+def unconnected(error: BaseException) -> RooContextError:
+    """Why there is no connection to a PostgreSQL server, in the words of the server or libpq."""
     reported = _first_line(error)
-    short = {**options, "connect_timeout": _PING_TIMEOUT_S}
-    try:
-        server = psycopg.conninfo.make_conninfo("", **short).encode()
-    except psycopg.ProgrammingError as wrong:
-        return InvalidOption(f"PostgreSQL does not take this URL: {_first_line(wrong)}", name="url")
-    if isinstance(error, psycopg.errors.ConnectionTimeout):
-        says, advice = "The PostgreSQL server did not answer in time", "Try again."
-    elif (answered := psycopg.pq.PGconn.ping(server)) == psycopg.pq.Ping.REJECT:
-        says, advice = "The PostgreSQL server takes no connections now", "Try again in a moment."
-    elif answered != psycopg.pq.Ping.OK:
-        says, advice = (
-            "No PostgreSQL server answers",
-            "Look at the host and port, and that it runs.",
-        )
-    # psycopg passes on no code for a refused login, and its text is in the server's language. So
-    # the server is asked.
-    elif _is_unknown(options.get("dbname"), short):
-        return StoreNotFound(
-            f"The server has no database {options['dbname']!r}.",
-            advice="Name one that exists, or make it first: CREATE DATABASE.",
-        )
-    else:
-        says = "The PostgreSQL server refused"
-        advice = "Look at the role, its password, its rights and limits."
-    return StoreUnavailable(f"{says}: {reported}", advice=advice, code=_code(error))
-
-
-def _is_unknown(name: str | None, options: Mapping[str, Any]) -> bool:
-    """Whether the server has no such database, asked in the one that every server has."""
-    import psycopg  # noqa: PLC0415 - likewise
-
-    with (
-        suppress(psycopg.Error),
-        closing(psycopg.connect(**{**options, "dbname": "postgres"})) as connection,
-    ):
-        asked = connection.execute("SELECT FROM pg_database WHERE datname = %s", (name,))
-        return bool(name) and asked.fetchone() is None
-    return False
+    # psycopg reports an option that does not exist as an error of programming.
+    if type(error).__name__ == "ProgrammingError":
+        return InvalidOption(f"PostgreSQL does not take this URL: {reported}", name="url")
+    return StoreUnavailable(
+        f"There is no connection to PostgreSQL: {reported}",
+        advice="Look at the host and port, the database, the role, its password and its limits.",
+        code=_code(error),
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,89 +1,109 @@
-"""SQLite and PostgreSQL: how to reach them, and all that differs between them.
+"""What a database needs of its engine, which is SQLite or PostgreSQL, and what names a database.
 
-Only `append_one` and `view_current` know the engines too: an append and the view have a leaf for
-each. The drivers stay in autocommit, and transactions are begun and ended explicitly: a writer
-begins with `BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
+The drivers stay in autocommit, and transactions are begun and ended explicitly: a writer begins
+with `BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
 """
 
 import os
 import re
-import select
-import selectors
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
-from operator import methodcaller
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import ArgumentError
 
-from roocontext.errors import InvalidOption, StoreUnavailable
+from roocontext.errors import InvalidOption
 from roocontext.store.engine import sqlite_files
-from roocontext.store.engine.driver_errors import translated, unconnected
-from roocontext.store.engine.holds import Queue
-from roocontext.store.engine.statements import with_constants
+from roocontext.store.engine.check_arguments import check_seconds
+from roocontext.store.engine.statements import compiler, with_constants
+from roocontext.store.engine.transaction import Command, Transaction
 
 Durability: TypeAlias = Literal["full", "normal"]
 
 _CONNINFO = re.compile(r"(?:^|\s)(?:host|password|dbname)\s*=")
 _SQLITE = with_constants(SQLiteDialect_pysqlite())
-_SYNCHRONOUS_SQLITE: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
+_SYNCHRONOUS: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 
-def is_at_rest(connection: Any) -> bool:
-    """Whether this connection reads a file as it lies, without locks."""
-    return isinstance(connection, sqlite_files.Connection) and connection.at_rest is not None
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """How a database is used: the options of `Store.open`, but for those of the pool."""
+
+    durability: Durability = "full"
+    read_only: bool = False
+    lock_timeout: float | None = None
+    statement_timeout: float | None = None
+    prepare: bool | None = None
+    on_begin: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        if self.durability not in get_args(Durability):
+            raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
+        for name in ("lock_timeout", "statement_timeout"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name))
+        if self.prepare not in (None, True, False):
+            raise InvalidOption("prepare is True, False or None.", name="prepare")
+        if isinstance(self.on_begin, str) or not isinstance(self.on_begin, Sequence):
+            raise InvalidOption("on_begin is a list of statements.", name="on_begin")
 
 
-def _as_it_is(error: StoreUnavailable) -> StoreUnavailable:
-    return error
+class WriteSettings(NamedTuple):
+    """What each transaction that writes to a server sets for itself."""
+
+    durability: Durability
+    lock_timeout: str
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
     """What a database needs of its engine.
 
-    `cursor` makes a cursor of a connection, for statements as the dialect compiles them. `queue`
-    gives what the writers of one process queue in, if they do; `alone` says that there is
-    one connection, which readers queue for too. `is_idle` says whether a connection is free of
-    transactions and can begin one. `check_read`, where there is one, raises if what was
-    just read on a connection may be torn. `explained` says more about an error, where more shows.
-    `path` is the file, if there is one.
+    `begin_write` and `begin_read` are sent at the beginning of a transaction. A writer waits for
+    others for `patience_s`. `path` is the file, if there is one, and `server` what is set for a
+    write, if there is a server. A database in memory has neither.
     """
 
     dialect: Dialect
     connect: Callable[[], Any]
-    cursor: Callable[[Any], Any]
-    is_alive: Callable[[Any], bool]
-    is_idle: Callable[[Any], bool]
-    queue: Callable[[], Queue | None]
-    begin_write: str
-    begin_read: str
-    alone: bool = False
-    check_read: Callable[[Any], None] | None = None
-    explained: Callable[[StoreUnavailable], StoreUnavailable] = _as_it_is
+    transaction: Callable[[Any], Transaction]
+    begin_write: Sequence[Command]
+    begin_read: Sequence[Command]
+    patience_s: float
+    read_only: bool
+    is_alive: Callable[[Any], bool] = lambda _connection: True
+    close: Callable[[], None] = lambda: None
     path: Path | None = None
+    server: WriteSettings | None = None
 
 
 def engine_of(
-    url: str | Path | URL, *, create: bool, durability: Durability, read_only: bool
+    url: str | Path | URL, options: EngineOptions | None = None, *, create: bool = False
 ) -> Engine:
     """The engine of a URL, or of an SQLite file. At most an empty file is created."""
-    if durability not in get_args(Durability):
-        raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
-    parsed = checked_url(url)
+    parsed, options = checked_url(url), options or EngineOptions()
     if parsed.get_backend_name() == "postgresql":
-        return _postgres(parsed, durability, read_only=read_only)
+        return _server(parsed, options)
+    for name in ("statement_timeout", "prepare", "on_begin"):
+        if getattr(options, name) not in (None, (), []):
+            raise InvalidOption(f"{name} is an option of PostgreSQL, not of SQLite.", name=name)
     if parsed.database in (None, ":memory:"):
-        return _in_memory(durability)
-    return _sqlite_file(
-        sqlite_files.resolved(parsed.database), durability, create=create, read_only=read_only
-    )
+        memory = sqlite_files.Memory()
+        return replace(_sqlite(memory.connect, options), close=memory.close)
+    path = sqlite_files.resolved(parsed.database)
+    if create and not options.read_only:
+        sqlite_files.create_private(path)
+    sqlite_files.check_is_file(path)
+    sqlite_files.refuse_foreign(path, read_only=options.read_only)
+    made = _sqlite(partial(sqlite_files.connect, path), options)
+    return replace(made, path=path)
 
 
 def checked_url(url: str | Path | URL) -> URL:
@@ -99,14 +119,6 @@ def checked_url(url: str | Path | URL) -> URL:
             name="url",
         )
     return parsed
-
-
-def file_of(url: str | Path | URL) -> Path | None:
-    """The SQLite file of a URL, if it names one."""
-    parsed = _parse(url)
-    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
-        return None
-    return sqlite_files.resolved(str(parsed.database))
 
 
 def _parse(url: str | Path | URL) -> URL:
@@ -127,78 +139,29 @@ def _parse(url: str | Path | URL) -> URL:
         raise InvalidOption("This is neither a path nor a database URL.", name="url") from None
 
 
-def _sqlite_file(path: Path, durability: Durability, *, create: bool, read_only: bool) -> Engine:
-    if create and not read_only:
-        sqlite_files.create_private(path)
-    sqlite_files.check_is_file(path)
-    file = sqlite_files.File(path, _SYNCHRONOUS_SQLITE[durability], read_only)
-    return replace(
-        _sqlite(file.connect, lambda: sqlite_files.queue_of(path)),
-        is_alive=file.is_alive,
-        check_read=file.check_read,
-        explained=file.explained,
-        path=path,
-    )
-
-
-def _in_memory(durability: Durability) -> Engine:
-    memory = sqlite_files.Memory(_SYNCHRONOUS_SQLITE[durability])
-    # Another connection would be another, empty database.
-    return replace(_sqlite(memory.connect, Queue), alone=True)
-
-
-def _sqlite(connect: Callable[[], sqlite3.Connection], queue: Callable[[], Queue]) -> Engine:
-    return Engine(
-        _SQLITE,
+def _sqlite(connect: Callable[..., sqlite3.Connection], options: EngineOptions) -> Engine:
+    compiled = compiler(_SQLITE)
+    patience_s = 30 if options.lock_timeout is None else options.lock_timeout
+    connecting = partial(
         connect,
-        methodcaller("cursor"),
-        is_alive=lambda _connection: True,
-        is_idle=sqlite_files.is_idle,
-        queue=queue,
+        mode="ro" if options.read_only else "rw",
+        synchronous=_SYNCHRONOUS[options.durability],
+        patience_s=patience_s,
+    )
+    return Engine(
+        dialect=_SQLITE,
+        connect=connecting,
+        transaction=lambda connection: Transaction(connection, compiled),
         # Takes the write lock at once. A plain BEGIN takes it at the first change, and if another
         # writer committed in between, SQLite refuses that change however long it would wait (0003).
-        begin_write="BEGIN IMMEDIATE",
-        begin_read="BEGIN",
+        begin_write=(("BEGIN IMMEDIATE", ()),),
+        begin_read=(("BEGIN", ()),),
+        patience_s=patience_s,
+        read_only=options.read_only,
     )
 
 
-_SYNCHRONOUS_POSTGRES: Mapping[str, str] = {
-    # A server may be set to acknowledge early; stricter settings than `on` are left as they are.
-    "full": "SELECT set_config('synchronous_commit', 'on', false)"
-    " WHERE current_setting('synchronous_commit') = 'off'",
-    "normal": "SET synchronous_commit = off",
-}
-# The tests look at every statement's plan for any parameters. Where that seems dearer to the server
-# than one for these parameters, it would plan the statement anew each time. A statement that seems
-# dear to it, such as a view of hundreds of spans, it would compile each time, which takes 13 ms and
-# more. A server that is too old for a setting does not know it.
-_KEEP_PLANS = (
-    "SELECT set_config(name, value, false) FROM (VALUES"
-    " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
-    ") AS setting (name, given, value) WHERE current_setting(name, true) = given"
-)
-
-
-def _check_encoding(encoding: str | None) -> None:
-    """Refuse a database that cannot hold every character."""
-    if encoding != "UTF8":
-        raise StoreUnavailable(
-            f"The database's encoding is {encoding}, and it has to be UTF8.",
-            advice="Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
-        )
-
-
-def _readable(descriptor: int) -> bool:
-    if hasattr(select, "poll"):  # where there is one, it takes a quarter of a selector's time
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-    with selectors.SelectSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(0))
-
-
-def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
+def _server(url: URL, options: EngineOptions) -> Engine:
     if find_spec("psycopg") is None:
         raise InvalidOption(
             "PostgreSQL needs the package psycopg, which is not installed.",
@@ -207,56 +170,6 @@ def _postgres(url: URL, durability: Durability, *, read_only: bool) -> Engine:
         )
     if "@" in (url.host or ""):  # what precedes it may be a part of the password
         raise InvalidOption("An @ in the password of a URL is written as %40.", name="url")
-    import psycopg  # noqa: PLC0415 - an extra, loaded when it is asked for
+    from roocontext.store.engine.postgres import engine_of_server  # noqa: PLC0415 - it is an extra
 
-    # With the server's own $1, psycopg has no parameters to find and to rewrite in a statement.
-    made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
-    dialect = with_constants(made(paramstyle="numeric_dollar"))
-    args, options = dialect.create_connect_args(url)
-    settings = [
-        *(["SET default_transaction_read_only = on"] if read_only else []),
-        # Writers queue on their session's row and then read what the one before wrote.
-        "SET default_transaction_isolation = 'read committed'",
-        _SYNCHRONOUS_POSTGRES[durability],
-        _KEEP_PLANS,
-    ]
-
-    def connect() -> Any:
-        with translated(sent=False):
-            try:
-                connection = psycopg.connect(*args, **options, autocommit=True)
-            except psycopg.Error as refused:
-                raise unconnected(refused, options) from None
-            try:
-                _check_encoding(connection.info.parameter_status("server_encoding"))
-                for setting in settings:
-                    connection.execute(setting)
-            except BaseException:
-                connection.close()
-                raise
-            return connection
-
-    def is_alive(connection: Any) -> bool:
-        # An idle connection has nothing to say: what can be read is the server hanging up.
-        return not connection.closed and not _readable(connection.fileno())
-
-    def is_idle(connection: Any) -> bool:
-        status = connection.pgconn
-        return bool(
-            status.transaction_status == psycopg.pq.TransactionStatus.IDLE
-            and status.pipeline_status == psycopg.pq.PipelineStatus.OFF
-        )
-
-    return Engine(
-        dialect,
-        connect,
-        psycopg.RawCursor,
-        is_alive,
-        is_idle,
-        # None: on PostgreSQL writers wait for the row lock of their session, and only for that.
-        queue=lambda: None,
-        begin_write="BEGIN",
-        # One snapshot for all statements of a read; the isolation that writers use gives each its
-        # own.
-        begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
-    )
+    return engine_of_server(url, options)

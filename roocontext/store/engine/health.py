@@ -1,60 +1,47 @@
-"""Facts about a database and the files around it. Nothing is judged, and nothing is changed.
+"""Facts about a database. Nothing is judged, and nothing is changed.
 
 It works without opening a store, because the database may not hold one.
 """
 
-import os
-import re
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import URL, Connection, inspect
 from sqlalchemy import text as sql
 
 from roocontext.errors import RooContextError
-from roocontext.store.engine import files, migrate
+from roocontext.store.engine import migrate
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.engines import engine_of, file_of, is_at_rest
+from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.engine.schema import VERSION_TABLE, metadata
 
-_MOUNTS = Path("/proc/self/mountinfo")
-_PROCESSES = Path("/proc")
-_OCTAL = re.compile(r"\\([0-7]{3})")
+Found = TypeVar("Found")
+
 _PROBLEMS = 5
 """The most problems of an integrity check that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """An SQLite file: its mode, its sizes, its file system, and who else has it open.
+    """An SQLite file: its mode, and the size of the log beside it."""
 
-    `locked` are the files beside it that this user may not write. `filesystem` and `holders` are
-    None if the system does not report them.
-    """
-
-    path: str
     mode: int
-    is_own: bool
-    size: int
     log_size: int
-    locked: tuple[files.PathStatus, ...]
-    filesystem: str | None
-    holders: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Hindrances:
     """What prevents a database from being examined.
 
-    `places` are the folder, the file and the files beside it; `unreadable` the tables that the
-    role on the server may not read.
+    `problems` are SQLite's own; `unreadable` are the tables that the role on the server may not
+    read.
     """
 
-    places: tuple[files.PathStatus, ...] = ()
     problems: tuple[str, ...] = ()
     role: str = ""
     unreadable: tuple[str, ...] = ()
@@ -67,7 +54,6 @@ class Health:
     `unguarded` are the triggers of the log that are missing. `astray` is how many sessions have
     more or fewer entries than they say. `foreign` says what is in it that is not ours, if there is
     no schema of ours.
-    The settings have no `journal_mode` if the file is read without locks, past its journal.
     """
 
     dialect: str
@@ -86,44 +72,37 @@ class Health:
 
 def examine_database(url: str | Path | URL) -> Health:
     """Examine a database without changing it. A file that is no database is a typed error."""
-    with _inspected(url) as connection:
-        look = _sqlite if connection.dialect.name == "sqlite" else _postgres
-        return look(connection)
+    return _inspected(url, lambda one: (_sqlite if _is_sqlite(one) else _postgres)(one))
 
 
 def schema_version_of(url: str | Path | URL) -> migrate.SchemaVersion:
     """The version of a database's schema."""
-    with _inspected(url) as connection:
-        return migrate.schema_version(connection)
+    return _inspected(url, migrate.schema_version)
 
 
 def hindrances(url: str | Path | URL) -> Hindrances:
     """What is known of a database that cannot be examined."""
-    path = file_of(url)
-    with suppress(RooContextError, OSError), _inspected(url) as connection:
-        if connection.dialect.name == "postgresql":
-            return _role(connection)
-        if path is not None:
-            return Hindrances(tuple(files.surroundings(path)), _integrity(connection))
-    return Hindrances(() if path is None else tuple(files.surroundings(path)))
+    with suppress(RooContextError, OSError):
+        return _inspected(
+            url, lambda one: Hindrances(_integrity(one)) if _is_sqlite(one) else _role(one)
+        )
+    return Hindrances()
 
 
-@contextmanager
-def _inspected(url: str | Path | URL) -> Iterator[Connection]:
-    database = Database(engine_of(url, create=False, durability="full", read_only=True))
-    try:
-        with database.inspection() as connection:
-            yield connection
-    finally:
-        database.close()
+def _inspected(url: str | Path | URL, look: Callable[[Connection], Found]) -> Found:
+    engine = engine_of(url, EngineOptions(read_only=True))
+    with closing(Database(engine)) as database:
+        return database.inspect(look)
+
+
+def _is_sqlite(connection: Connection) -> bool:
+    return connection.dialect.name == "sqlite"
 
 
 def _sqlite(connection: Connection) -> Health:
     schema = migrate.schema_version(connection)
     path = next(row[2] for row in connection.exec_driver_sql("PRAGMA database_list"))
-    names = ["synchronous", "secure_delete", "mmap_size", "recursive_triggers"]
-    if not is_at_rest(connection.connection.driver_connection):
-        names.append("journal_mode")
+    names = ("synchronous", "journal_mode")
     return Health(
         dialect="sqlite",
         version=sqlite3.sqlite_version,
@@ -242,54 +221,8 @@ def _integrity(connection: Connection) -> tuple[str, ...]:
 
 
 def _file(path: Path) -> FileFacts:
-    found = path.stat()
-    sides = files.surroundings(path)[2:]
+    log = path.with_name(f"{path.name}-wal")
     return FileFacts(
-        path=str(path),
-        mode=stat.S_IMODE(found.st_mode),
-        is_own=not hasattr(os, "geteuid") or found.st_uid == os.geteuid(),  # as on Windows
-        size=found.st_size,
-        log_size=sum(side.size for side in sides if side.path.name.endswith("-wal")),
-        locked=tuple(side for side in sides if not side.writable),
-        filesystem=_filesystem(path),
-        holders=_holders(found),
+        mode=stat.S_IMODE(path.stat().st_mode),
+        log_size=log.stat().st_size if log.is_file() else 0,
     )
-
-
-def _filesystem(path: Path) -> str | None:
-    """The type of the file system that the longest mount point above the file has."""
-    best, kind = -1, None
-    with suppress(OSError):
-        for line in _MOUNTS.read_text().splitlines():
-            # proc(5): the fifth field is the mount point, with spaces as \040; the type follows the
-            # dash.
-            mount, _, source = line.partition(" - ")
-            point = _OCTAL.sub(lambda found: chr(int(found[1], 8)), mount.split()[4])
-            if path.is_relative_to(point) and len(point) >= best:
-                best, kind = len(point), source.split()[0]
-    return kind
-
-
-def _holders(found: os.stat_result) -> int | None:
-    """How many other processes have the file open, as far as this user may see them."""
-    if not (_PROCESSES / "self").exists():
-        return None
-    holding = _any_open(found)
-    others = (p for p in _PROCESSES.iterdir() if p.name.isdigit() and p.name != str(os.getpid()))
-    return sum(map(holding, others))
-
-
-def _any_open(found: os.stat_result) -> Callable[[Path], bool]:
-    wanted = found.st_dev, found.st_ino
-
-    def holds(process: Path) -> bool:
-        return any((it.st_dev, it.st_ino) == wanted for it in _open_files(process))
-
-    return holds
-
-
-def _open_files(process: Path) -> Iterator[os.stat_result]:
-    with suppress(OSError):  # it has ended, or is another user's
-        for handle in (process / "fd").iterdir():
-            with suppress(OSError):
-                yield handle.stat()

@@ -26,9 +26,8 @@ def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
         if writes:
             database.restore_write_ahead()
         return
-    with database.inspection() as connection:
-        if not _outdated(connection, upgrade=upgrade):
-            return
+    if not database.inspect(lambda connection: _outdated(connection, upgrade=upgrade)):
+        return
     database.write_ahead()
     database.migrate(_upgrade_once)
 
@@ -39,7 +38,7 @@ def _is_current(database: Database) -> bool:
     This is one plain statement: SQLAlchemy's inspection took half of the time to open a store.
     """
     try:
-        return database.snapshot(Transaction.command, _VERSION) == (REVISION,)
+        return database.lookup(Transaction.command, _VERSION) == (REVISION,)
     # Perhaps there is no such table, or it is another program's database: the full check says
     # which.
     except StoreUnavailable:

@@ -5,9 +5,9 @@ So the code that reads rows need not check them again.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal
 from functools import cache
-from types import GenericAlias
 from typing import Any, NamedTuple
 
 import msgspec
@@ -54,12 +54,6 @@ def checked_row(statement: ClauseElement, row: tuple[Any, ...]) -> tuple[Any, ..
     return row
 
 
-def unpacked_rows(statement: ClauseElement, packed: str) -> list[tuple[Any, ...]]:
-    """The rows that SQLite packed into a JSON text; an error of msgspec if they are not right."""
-    rows: list[tuple[Any, ...]] = _unpacker(statement).decode(packed)
-    return rows
-
-
 def whole_number(number: Any) -> int:
     """A number that the engine computed from stored integers, which PostgreSQL sums to decimals.
 
@@ -79,14 +73,11 @@ def _shape(statement: ClauseElement) -> _Shape | None:
     row = msgspec.defstruct("Row", fields, array_like=True, gc=False)
     # A struct around the list too, because msgspec looks at such a type once only.
     rows = msgspec.defstruct("Rows", [("rows", list[row])], array_like=True, gc=False)  # type: ignore[valid-type]  # made just now
+    # msgspec looks at both when they are first used. Two threads that do so at once crash the
+    # process: so they are used here, where only this thread has them.
+    with suppress(msgspec.ValidationError):
+        msgspec.convert(None, rows)
     return _Shape(tuple(selected), row, rows)
-
-
-@cache
-def _unpacker(statement: ClauseElement) -> msgspec.json.Decoder[Any]:
-    shape = _shape(statement)
-    row = GenericAlias(tuple, tuple(type_ for _, type_ in shape.columns) if shape else ())
-    return msgspec.json.Decoder(GenericAlias(list, row))
 
 
 def _name(column: Any) -> str:

@@ -1,118 +1,52 @@
-"""SQLite: connecting to a file without leaving files behind that lock its owner out."""
+"""SQLite: connecting to a file, or to a database in memory."""
 
 import os
 import sqlite3
 import stat
-import time
-import weakref
-from dataclasses import dataclass
 from pathlib import Path
 
-from roocontext.errors import StoreNotFound, StoreReadOnly, StoreUnavailable
-from roocontext.store.engine import files, processes
+from roocontext.errors import StoreNotFound, StoreUnavailable
 from roocontext.store.engine.driver_errors import raise_ours, translated
-from roocontext.store.engine.holds import Queue
-
-BUSY_TIMEOUT_S = 30
-
-_CLOSING_S = 0.02
-_TRIES = 3
 
 
-class Connection(sqlite3.Connection):
-    """A connection. `at_rest` is the state that its file had, if it is read without locks."""
-
-    at_rest: files.FileState | None = None
-
-
-def is_idle(connection: sqlite3.Connection) -> bool:
-    """Whether a connection is open and in no transaction."""
+def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:
+    """A new connection to a file."""
     try:
-        return not connection.in_transaction
-    except sqlite3.ProgrammingError:  # it is closed
-        return False
+        return _connect(f"{path.as_uri()}?mode={mode}", synchronous, patience_s)
+    except sqlite3.Error as error:
+        raise_ours(error, sent=False, path=path)
 
 
-@dataclass(frozen=True, slots=True)
-class File:
-    """An SQLite file, and how to connect to it."""
+class _Kept(sqlite3.Connection):
+    """The connection of a database in memory, which ends with it.
 
-    path: Path
-    synchronous: str
-    read_only: bool
+    A pool may take it for several ones: what it does to one that is back does not concern it.
+    """
 
-    def connect(self) -> Connection:
-        """A new connection; refused if the file was in use when this process was forked."""
-        processes.refuse_inherited(self.path)
-        # A writer creates the log itself; only for a reader can it be gone.
-        writes = not self.read_only and files.is_writable(self.path)
-        tries = 1 if writes else _TRIES
-        while True:
-            tries -= 1
-            try:
-                return self._connect(writes=writes)
-            except sqlite3.Error as error:
-                if not tries or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN:
-                    why = files.obstacle(self.path, read_only=self.read_only)
-                    raise_ours(error, sent=False, path=self.path, why=why)
-            time.sleep(
-                _CLOSING_S
-            )  # a writer that closes removes the log that was about to be opened
+    def close(self) -> None:
+        """Leave it open."""
 
-    def _connect(self, *, writes: bool) -> Connection:
-        state, way = None, "mode=rw"
-        if not writes and not files.leaves_nothing(self.path):
-            state = files.at_rest(self.path)
-            way = "mode=ro&readonly_shm=1" if state is None else "immutable=1"
-        uri = f"{self.path.as_uri()}?{way}"
-        connection = _connect(uri, self.synchronous, query_only=not writes)
-        connection.at_rest = state
-        return connection
-
-    def is_alive(self, connection: Connection) -> bool:
-        """Whether a connection still reads the file as it is."""
-        return connection.at_rest is None or connection.at_rest == files.at_rest(self.path)
-
-    def check_read(self, connection: Connection) -> None:
-        """Raise if the file changed while it was read without locks."""
-        if connection.at_rest is not None and connection.at_rest != files.state_of(self.path):
-            raise StoreUnavailable(
-                f"{str(self.path)!r} was changed while it was read.",
-                advice="What was read is not returned: read it again.",
-            )
-
-    def explained(self, error: StoreUnavailable) -> StoreUnavailable:
-        """The error with its cause, if that shows from outside the file."""
-        is_refused = isinstance(error, StoreReadOnly) and not self.read_only
-        why = files.obstacle(self.path, read_only=False) if is_refused else None
-        if why is None:
-            return error
-        return StoreReadOnly(why.fact, **{**error.facts, "advice": why.advice})
+    def rollback(self) -> None:
+        """Leave it to the operation that has begun."""
 
 
 class Memory:
-    """A database in memory. It ends with its one connection, so that is never closed early."""
+    """A database in memory: all connections to it are the same one."""
 
-    def __init__(self, synchronous: str) -> None:
-        self._synchronous = synchronous
-        self._only: Connection | None = None
+    def __init__(self) -> None:
+        self._only: sqlite3.Connection | None = None
 
-    def connect(self) -> Connection:
+    def connect(self, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:  # noqa: ARG002 - as of a file
         """The connection."""
-        # Kept: with its last connection, SQLite drops a database in memory.
         if self._only is None:
             with translated():
-                self._only = _connect("file::memory:", self._synchronous, query_only=False)
+                self._only = _connect("file::memory:", synchronous, patience_s, _Kept)
         return self._only
 
-
-# By process too: in a forked child, the parent's threads would never leave their queue.
-_queues: "weakref.WeakValueDictionary[tuple[int, Path], Queue]" = weakref.WeakValueDictionary()
-
-
-def queue_of(path: Path) -> Queue:
-    """What the writers of this process queue in: SQLite's own waiting sleeps, and is not fair."""
-    return _queues.setdefault((os.getpid(), path), Queue())
+    def close(self) -> None:
+        """End the database."""
+        if self._only is not None:
+            sqlite3.Connection.close(self._only)
 
 
 def resolved(name: str) -> Path:
@@ -146,30 +80,50 @@ def create_private(path: Path) -> None:
 def check_is_file(path: Path) -> None:
     """Raise the error that says why a path names no file."""
     name = repr(str(path))
-    match files.status_of(path).kind:
-        case "file":
-            return
-        case "folder":
-            raise StoreNotFound(f"{name} is a folder.", advice="Name a file in it.")
-        case "neither":
-            raise StoreNotFound(f"{name} is not a file.", advice="Name a file.")
-        case "hidden":
-            raise StoreUnavailable(
-                f"{name} is behind a folder that you may not enter.",
-                advice="Ask its owner for the right to enter it.",
-            )
-    if files.status_of(path.parent).kind == "folder":
-        raise StoreNotFound(f"There is no file {name}.")
-    raise StoreNotFound(
-        f"There is no file {name}, and no folder that it could be in.",
-        advice="Make the folder first, or name a file that is there.",
-    )
+    try:
+        mode = path.stat().st_mode
+    except PermissionError:
+        raise StoreUnavailable(
+            f"{name} is behind a folder that you may not enter.",
+            advice="Ask its owner for the right to enter it.",
+        ) from None
+    except OSError:
+        if path.parent.is_dir():
+            raise StoreNotFound(f"There is no file {name}.") from None
+        raise StoreNotFound(
+            f"There is no file {name}, and no folder that it could be in.",
+            advice="Make the folder first, or name a file that is there.",
+        ) from None
+    if stat.S_ISDIR(mode):
+        raise StoreNotFound(f"{name} is a folder.", advice="Name a file in it.")
+    if not stat.S_ISREG(mode):
+        raise StoreNotFound(f"{name} is not a file.", advice="Name a file.")
 
 
-def _connect(uri: str, synchronous: str, *, query_only: bool) -> Connection:
+def refuse_foreign(path: Path, *, read_only: bool) -> None:
+    """Refuse to read a file of another user's, except to root.
+
+    A connection that may not write leaves SQLite's `-wal` and `-shm` beside the file. They would
+    belong to this user and lock the owner out; those of root get the file's owner.
+    """
+    if not hasattr(os, "geteuid"):  # Windows has no owners of this kind
+        return
+    owner, user = path.stat().st_uid, os.geteuid()
+    if user not in (0, owner) and (read_only or not os.access(path, os.W_OK)):
+        raise StoreUnavailable(
+            f"{str(path)!r} belongs to another user, and reading it could lock its owner out.",
+            advice="Let its owner or root read it, or read a copy: `roocontext backup` makes one.",
+        )
+
+
+def _connect(
+    uri: str,
+    synchronous: str,
+    patience_s: float,
+    factory: type[sqlite3.Connection] = sqlite3.Connection,
+) -> sqlite3.Connection:
     pragmas = (
-        *(["query_only = ON"] if query_only else []),
-        f"busy_timeout = {BUSY_TIMEOUT_S * 1000}",
+        f"busy_timeout = {patience_s * 1_000:.0f}",
         f"synchronous = {synchronous}",
         # Otherwise INSERT OR REPLACE would delete a row without asking the trigger that protects
         # the log.
@@ -185,7 +139,7 @@ def _connect(uri: str, synchronous: str, *, query_only: bool) -> Connection:
         check_same_thread=False,
         # sqlite3 keeps 128 by default, and a statement that fell out is parsed again.
         cached_statements=256,
-        factory=Connection,
+        factory=factory,
     )
     try:
         for pragma in pragmas:

@@ -1,15 +1,16 @@
 """Statements compiled for a dialect, once per process: opening a store compiles nothing anew."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Select
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter
+
+_NUMBER = re.compile(r"\$(\d+)")
 
 
 class Compiled:
@@ -18,20 +19,25 @@ class Compiled:
     def __init__(self, statement: ClauseElement, dialect: Dialect) -> None:
         compiled = statement.compile(dialect=dialect)
         self.text = str(compiled)
-        self._statement = statement
         self.names: Sequence[str] = getattr(compiled, "positiontup", None) or ()
         self._pick = _picker(self.names)
+        self._of_rows: dict[int, str] = {}
 
     def bind(self, params: Mapping[str, Any]) -> tuple[Any, ...]:
         """The parameters as the driver takes them; others may be given with them."""
         return self._pick(params)
 
-    @cached_property
-    def packed(self) -> str:
-        """A query of SQLite that returns all rows of this one as a JSON text."""
-        assert isinstance(self._statement, Select)
-        names = ", ".join(column.name for column in self._statement.selected_columns)
-        return f"SELECT json_group_array(json_array({names})) FROM ({self.text})"  # noqa: S608 - ours
+    def of_rows(self, count: int) -> str:
+        """An INSERT of one row with $1, $2, ... as one of so many rows."""
+        if count not in self._of_rows:
+            head, row = self.text.split(" VALUES ")
+            width = len(self.names)
+            rows = (
+                _NUMBER.sub(lambda found, at=at: f"${int(found[1]) + at}", row)  # type: ignore[misc]
+                for at in range(0, count * width, width)
+            )
+            self._of_rows[count] = f"{head} VALUES {', '.join(rows)}"
+        return self._of_rows[count]
 
 
 def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:

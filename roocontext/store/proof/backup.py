@@ -9,7 +9,7 @@ from typing import Final
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import translated
-from roocontext.store.engine.engines import engine_of
+from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.proof.verify import Progress
 
 _PAGES: Final = 1_000
@@ -22,8 +22,8 @@ def back_up(url: str, target: Path, progress: Progress) -> int:
     Writers are not kept waiting. Only the file's owner can read the copy. If it cannot be finished,
     no file is left.
     """
-    engine = engine_of(url, create=False, durability="full", read_only=True)
-    if engine.dialect.name != "sqlite":
+    engine = engine_of(url, EngineOptions(read_only=True))
+    if engine.server is not None:
         raise InvalidOption("Only SQLite databases are copied; pg_dump copies others.", name="url")
     database = Database(engine)
     try:

@@ -10,6 +10,7 @@ import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, get_args, get_type_hints
 
@@ -30,7 +31,6 @@ from roocontext.log.encoding import check_id, check_model, decode, encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
-from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
@@ -232,10 +232,8 @@ class _Restoring:
             return
         columns = list(zip(*rows, strict=True))
         statement, pick = filling(tuple(column.count(None) < len(rows) for column in columns))
-        try:
-            self._tx.insert(statement, *zip(*pick(columns), strict=True))
-        except UniqueViolation:
-            raise beyond(self._session_id, self._head.last_seq) from None
+        taken = partial(beyond, self._session_id, self._head.last_seq)
+        self._tx.insert(statement, *zip(*pick(columns), strict=True), taken=taken)
 
     def finish(self) -> bool:
         """Move the head behind the new entries; whether there were any."""

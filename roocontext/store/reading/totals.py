@@ -110,7 +110,7 @@ def keep_rewound(tx: Transaction, session_id: str) -> None:
 
 def add_rewound(tx: Transaction, session_id: str, more: Total) -> None:
     """Add what one more rewind took back. Only a rewind changes it, so no other writer waits."""
-    tx.run(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
+    tx.change(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
 
 
 def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:

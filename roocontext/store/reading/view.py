@@ -112,7 +112,7 @@ _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo")
 def view_now(database: Database, session_id: str) -> View:
     """The whole view as it is now."""
     # What is one statement needs no transaction, whose end would be a round trip.
-    run = database.lookup if database.dialect == "postgresql" else database.snapshot
+    run = database.lookup if database.has_round_trips else database.snapshot
     return run(read_view, session_id)
 
 
@@ -122,17 +122,16 @@ def read_view(
     *,
     as_of: Point = None,
     part: Part = WHOLE,
-    is_last: bool = False,
 ) -> View:
     """The view, or a part of it, now or at a point in time."""
-    if as_of is None and part == WHOLE and tx.dialect == "postgresql":
+    if as_of is None and part == WHOLE and tx.has_round_trips:
         return _at_once(tx, session_id)
     seq, head_seq, ranges, cleared = (
         _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
     )
-    rows, read = _rows(tx, session_id, _trimmed(ranges, part), part, is_last=is_last)
+    rows, read = _rows(tx, session_id, _trimmed(ranges, part), part)
     if cleared is None:
-        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read), is_last=is_last))
+        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
     messages = shown_messages(rows[::-1] if part.newest else rows, cleared)
     return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
@@ -221,12 +220,12 @@ def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
 
 
 def _rows(
-    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part, *, is_last: bool
+    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part
 ) -> tuple[list[SqlRow], list[Range]]:
     """The rows in these ranges, as many as the part may have, and the ranges that they fill."""
     if part.limit is None:
         read = list(ranges)
-        return tx.each(SHOWN, bounds(session_id, read), is_last=is_last), read
+        return tx.each(SHOWN, bounds(session_id, read)), read
     rows: list[SqlRow] = []
     read = []
     statement = SHOWN_LAST if part.newest else SHOWN_PAGE

@@ -80,13 +80,13 @@ _CLEARED_BY = (
 )
 
 
-def search(tx: Transaction, asked: Search, dialect: str) -> SearchPage:
+def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
     """The page of hits that was asked for."""
     if not asked.query.words:
         return SearchPage((), None)
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
-    matcher = Matcher(tx, asked, dialect)
+    matcher = Matcher(tx, asked, text_search)
     most = max(is_ranked * RANKED, end + 1)
     found = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]

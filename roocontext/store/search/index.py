@@ -53,24 +53,24 @@ class _Language(NamedTuple):
 
 
 _LANGUAGES: Final = {
-    "sqlite": _Language('"', "*", " AND ", " OR "),
-    "postgresql": _Language("'", ":*", " & ", " | "),
+    "fts5": _Language('"', "*", " AND ", " OR "),
+    "tsvector": _Language("'", ":*", " & ", " | "),
 }
 
 
 @cache
-def has_terms(dialect: str) -> ColumnElement[bool]:
+def has_terms(text_search: str) -> ColumnElement[bool]:
     """The condition that an indexed message has the terms of an expression."""
-    if dialect == "postgresql":
+    if text_search == "tsvector":
         return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
     matching = table("search_terms", column("rowid"), column("search_terms"))
     found = select(matching.c.rowid).where(matching.c.search_terms.op("MATCH")(bindparam("terms")))
     return literal_column("search_rows.id").in_(found)
 
 
-def expression(query: Query, dialect: str) -> str:
+def expression(query: Query, text_search: str) -> str:
     """The terms of a query, all of which a message has to have, in the language of the engine."""
-    language = _LANGUAGES[dialect]
+    language = _LANGUAGES[text_search]
 
     def one(term: Term) -> str:
         # Letters and digits, or a symbol: nothing in it has to be escaped.
@@ -305,16 +305,16 @@ def not_indexed(tx: Transaction, search: Search) -> list[SqlRow]:
     return tx.rows(_beyond(search.scope.shape), **search.scope.params)
 
 
-def indexed_keys(tx: Transaction, search: Search, dialect: str) -> Iterator[MatchKey]:
+def indexed_keys(tx: Transaction, search: Search, text_search: str) -> Iterator[MatchKey]:
     """The indexed messages that may hold the words, in the order of the search."""
     given = {
-        "terms": expression(search.query, dialect),
+        "terms": expression(search.query, text_search),
         "lo": MIN_INTEGER if search.since is None else search.since,
         "hi": MAX_INTEGER if search.until is None else search.until - 1,
         **search.scope.params,
     }
     kind = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
-    statements = [_candidates(terms, search.scope.shape, **kind) for terms in (dialect, None)]
+    statements = [_candidates(terms, search.scope.shape, **kind) for terms in (text_search, None)]
     pages = (_pages(tx, statement, given, search) for statement in statements)
     return merge(*pages, reverse=not search.is_oldest_first)
 
@@ -336,14 +336,14 @@ def _pages(
 
 @cache
 def _candidates(
-    dialect: str | None, shape: Shape, *, is_oldest_first: bool, is_recorded: bool
+    text_search: str | None, shape: Shape, *, is_oldest_first: bool, is_recorded: bool
 ) -> Select[Any]:
-    """A page of the messages that have the terms, or without a dialect, of the too large ones."""
+    """A page of the messages that have the terms, or without an index, of the too large ones."""
     time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
     key = (time, search_rows.c.session_id, search_rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))
     found = select(*key).where(
-        search_rows.c.terms.is_(None) if dialect is None else has_terms(dialect),
+        search_rows.c.terms.is_(None) if text_search is None else has_terms(text_search),
         time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
     )

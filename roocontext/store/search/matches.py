@@ -33,11 +33,11 @@ from roocontext.store.search.scope import MatchKey, Search, searchable_content
 _PAGE = 500
 
 
-def candidates(tx: Transaction, search: Search, dialect: str) -> Iterator[MatchKey]:
+def candidates(tx: Transaction, search: Search, text_search: str) -> Iterator[MatchKey]:
     """The messages that may match, in the order of the search."""
     beyond = [key for session in not_indexed(tx, search) for key in _beyond(tx, search, *session)]
     beyond.sort(reverse=not search.is_oldest_first)
-    return merge(indexed_keys(tx, search, dialect), beyond, reverse=not search.is_oldest_first)
+    return merge(indexed_keys(tx, search, text_search), beyond, reverse=not search.is_oldest_first)
 
 
 def _beyond(
@@ -126,16 +126,16 @@ _CALLS_BEFORE = (
 class Matcher:
     """Compares messages with a search, in one snapshot."""
 
-    def __init__(self, tx: Transaction, search: Search, dialect: str) -> None:
+    def __init__(self, tx: Transaction, search: Search, text_search: str) -> None:
         self._tx = tx
-        self._dialect = dialect
+        self._text_search = text_search
         self._search = search
         self._wanted = WantedPassages(search.speaker, search.tool)
         self._spans: dict[str, list[Span]] = {}
 
     def matches(self, *, batch: int) -> Iterator[Match]:
         """The messages that match, in the order of the search; so many are read at once."""
-        keys = candidates(self._tx, self._search, self._dialect)
+        keys = candidates(self._tx, self._search, self._text_search)
         while some := list(islice(keys, batch)):
             wanted = list(filter(self._is_wanted, some))
             for row in self._rows(wanted) if wanted else ():
@@ -167,10 +167,10 @@ class Matcher:
     def _rows(self, keys: Sequence[MatchKey]) -> Iterator[SqlRow]:
         """The stored messages, in the order of their keys."""
         named = [(session_id, seq) for _, session_id, seq in keys]
-        if self._dialect == "sqlite":
-            rows = self._tx.rows(_ROWS, keys=json.dumps(named))
-        else:
+        if self._tx.has_round_trips:
             rows = self._tx.each(_ROW, [{"session_id": one, "seq": seq} for one, seq in named])
+        else:
+            rows = self._tx.rows(_ROWS, keys=json.dumps(named))
         found = {(row[0], row[1]): row for row in rows}
         return (found[name] for name in named if name in found)
 

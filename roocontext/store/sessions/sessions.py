@@ -129,10 +129,10 @@ def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
         above = row[0] if row else None
 
 
-def info(tx: Transaction, session_id: str, *, is_last: bool = False) -> SessionInfo:
+def info(tx: Transaction, session_id: str) -> SessionInfo:
     """What a list would show of one session."""
     one = _ONE, {"session_id": session_id}
-    head, rows = tx.all([head_query(session_id), one], is_last=is_last)
+    head, rows = tx.all([head_query(session_id), one])
     to_head(session_id, head)
     return _info(rows[0])
 
@@ -148,7 +148,7 @@ def parent_of(tx: Transaction, session_id: str) -> str | None:
 def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
     """The sessions whose parent this is, in the order of their creation."""
     found = _CHILDREN, {"parent": session_id}
-    head, rows = tx.all([head_query(session_id), found], is_last=True)
+    head, rows = tx.all([head_query(session_id), found])
     to_head(session_id, head)
     return [_info(row) for row in rows]
 

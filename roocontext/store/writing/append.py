@@ -1,15 +1,15 @@
 """Writing entries: take the next seq, chain the hash, keep the running totals.
 
-Everything that is ever written to a log goes through `write`, except a single message: see
-`append_one`.
+Everything that is ever written to a log goes through `write`, except a single message on
+PostgreSQL: there a function of the schema does the same in one statement (0004).
 
-The first prompt, which is kept on the session's row for lists.
-
-It is a function of the log. The append that writes it keeps it, later ones find it there.
+The first prompt of a session is kept on its row, for lists. It is a function of the log: the append
+that writes it keeps it, later ones find it there.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from contextlib import suppress
+from functools import cache, partial
 from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -22,16 +22,19 @@ from roocontext.errors import (
     DuplicateMessage,
     HistoryCorrupt,
     MessageNotFound,
+    StoreUnavailable,
 )
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.entries import Kind
 from roocontext.log.summary import prompt_text
 from roocontext.log.times import Times
+from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import UniqueViolation
+from roocontext.store.engine.engines import WriteSettings
 from roocontext.store.engine.schema import LAST, entries, sessions, spans
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.reading.head import SessionHead, check_version, lock, move_head
+from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
 
 _PAGE = 50
 _KEPT = select(sessions.c.first_prompt).where(sessions.c.session_id == bindparam("session_id"))
@@ -68,7 +71,7 @@ def keep_first(tx: Transaction, session_id: str, drafts: Iterable[Draft]) -> Non
     """Keep the first prompt of these entries with a session that has none yet."""
     prompt = next(filter(None, map(drafted_prompt, drafts)), None)
     if prompt is not None:
-        tx.run(_KEEP, of=session_id, prompt=prompt)
+        tx.change(_KEEP, of=session_id, prompt=prompt)
 
 
 def refresh_prompt(tx: Transaction, session_id: str, last: int) -> None:
@@ -193,6 +196,73 @@ def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
     return tuple(column.name for column in entries.columns if column.name in names)
 
 
+_BY_FUNCTION = (
+    *("durability", "lock_timeout", "session_id", "expected_seq", "refers_to", "prompt", "digest"),
+    *("format", "role", "ts", "recorded_at", "message_id", "client_id", "model", "usage"),
+    *("asked_at", "answers_seq", "answers_block", "size", "salt", "content_digest", "tools"),
+    *("extra", "content"),
+)
+_APPEND = text(
+    "SELECT new_seq, new_hash FROM roocontext_append_v1"  # noqa: S608 - names of ours
+    f"({', '.join(f':{name}' for name in _BY_FUNCTION)})"
+)
+_NO_FUNCTION = "42883"
+
+
+def append_message(
+    database: Database, session_id: str, draft: Draft, expected_seq: int | None = None
+) -> Receipt:
+    """Append one message; repeated with the same client id, it gives the first receipt."""
+    settings = database.server
+    if settings is not None:
+        try:
+            return database.single(_append_by_function, settings, session_id, draft, expected_seq)
+        except StoreUnavailable as error:  # some servers refuse functions
+            if error.facts.get("code") != _NO_FUNCTION:
+                raise
+    return database.write(append_many, session_id, [draft], expected_seq)[0]
+
+
+def _append_by_function(
+    tx: Transaction,
+    settings: WriteSettings,
+    session_id: str,
+    draft: Draft,
+    expected_seq: int | None,
+) -> Receipt:
+    params = {
+        **draft.sealed._asdict(),
+        **settings._asdict(),
+        "session_id": session_id,
+        "expected_seq": expected_seq,
+        "refers_to": draft.refers_to,
+        "prompt": drafted_prompt(draft),
+        "digest": draft.digest,
+        "salt": draft.salt,
+        "content_digest": draft.content_digest,
+        "tools": draft.tools,
+        "extra": draft.extra,
+        "content": draft.content,
+    }
+    row = None
+    # A used client id aborts the statement, which is the whole transaction.
+    with suppress(UniqueViolation):
+        row = tx.row(_APPEND, **params)
+    if row is not None and row[0] is not None:
+        return Receipt(session_id, row[0], row[1].hex(), row[0])
+    # Nothing was written: a repeated request, no such session, a session that moved on, or no
+    # such entry as it refers to.
+    repeated = all_or_none(*first_receipts(tx, session_id, [draft]))
+    if repeated is not None:
+        return repeated[0]
+    # Later than the statement: the head reported may be newer than the one that it failed on.
+    head = read_head(tx, session_id)
+    check_version(expected_seq, head)
+    if draft.refers_to > head.last_seq:
+        raise not_earlier(draft, head.last_seq + 1)
+    raise beyond(session_id, head.last_seq)
+
+
 def append_many(
     tx: Transaction,
     session_id: str,
@@ -239,11 +309,9 @@ def write(
     columns = list(zip(*rows, strict=True))
     # One statement for all rows: it names every column that at least one of them fills.
     statement, pick = filling(tuple([column.count(None) < len(rows) for column in columns]))
-    try:
-        tx.insert(statement, *zip(*pick(columns), strict=True))
-    except UniqueViolation:
-        # The head is locked, so the next seq can only be taken by a row that no head knows.
-        raise beyond(session_id, head.last_seq) from None
+    # The head is locked, so the next seq can only be taken by a row that no head knows.
+    taken = partial(beyond, session_id, head.last_seq)
+    tx.insert(statement, *zip(*pick(columns), strict=True), taken=taken)
     updated_at = drafts[-1].sealed.recorded_at
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, created_at, times)
     move_head(tx, session_id, head, moved)
@@ -407,8 +475,3 @@ def first_receipts(
     refuse_twice(ids)
     stored = stored_by(tx, session_id, ids)
     return ids, [first_receipt(tx, session_id, draft, stored) for draft in drafts]
-
-
-def repeated_as(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> list[Receipt] | None:
-    """The first receipts of messages that were all stored before; None when none was."""
-    return all_or_none(*first_receipts(tx, session_id, drafts))

@@ -14,13 +14,12 @@ from roocontext.log.clearing import shown_by
 from roocontext.log.draft import Draft
 from roocontext.log.entries import BlockRef, Control, Range, common, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of, standing_ranges
-from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import clearings, entries, spans
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, to_head
 from roocontext.store.reading.messages import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, add_rewound, to_totals, totals_of, totals_queries
-from roocontext.store.writing.append import Receipt, beyond, write
+from roocontext.store.writing.append import Receipt, write
 
 ClearedBlock = tuple[int, int, int, str, int | None, int | None]
 """A seq, a block, the clearing's seq, the placeholder, how much of the head and the tail stays."""
@@ -221,27 +220,16 @@ class Decided(NamedTuple, Generic[Done]):
     rewound: Total | None = None
 
 
-def write_decided(
-    tx: Transaction, session_id: str, decision: Decided[Any], *, is_last: bool = False
-) -> list[Receipt]:
-    """Write control rows to a locked session, and what they change in its caches.
-
-    If nothing else is written, the changes are committed together.
-    """
+def write_decided(tx: Transaction, session_id: str, decision: Decided[Any]) -> list[Receipt]:
+    """Write control rows to a locked session, and what they change in its caches."""
     _, head, drafts, tail, present, rewound = decision
     if rewound is None:
         back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
         rewound = gone - back
-    try:
-        # All in one round trip on PostgreSQL: the session's row stays locked for as long as this
-        # takes.
-        with tx.together(is_last=is_last):
-            receipts = write(tx, session_id, head, drafts)
-            renew(tx, session_id, tail.cached, present)
-            if any(rewound):
-                add_rewound(tx, session_id, rewound)
-    except UniqueViolation:
-        raise beyond(session_id, head.last_seq) from None
+    receipts = write(tx, session_id, head, drafts)
+    renew(tx, session_id, tail.cached, present)
+    if any(rewound):
+        add_rewound(tx, session_id, rewound)
     return receipts
 
 

@@ -84,8 +84,7 @@ def commit(
     _check_still(tx, session_id, plan, state.head)
     if dry_run:
         return _decide(state, plan, now=now, salts=salts, new_id=None).done
-    is_last = not new_notes and counted == Counted()
-    done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id, is_last=is_last)
+    done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id)
     for note in new_notes:
         write_note(tx, session_id, note)
     keep_counts(tx, session_id, counted.at(done.rows))
@@ -99,14 +98,10 @@ def commit_on(
     now: int,
     salts: Salts,
     new_id: Callable[[], str],
-    is_last: bool = False,
 ) -> tuple[Committed, list[Receipt]]:
-    """Write what a plan says to a locked session; the receipts of its entries too.
-
-    If nothing else is written, it is committed with it.
-    """
+    """Write what a plan says to a locked session; the receipts of its entries too."""
     decision = _decide(state, plan, now=now, salts=salts, new_id=new_id)
-    receipts = write_decided(state.tx, state.session_id, decision, is_last=is_last)
+    receipts = write_decided(state.tx, state.session_id, decision)
     return replace(decision.done, hash=receipts[-1].hash, dry_run=False), receipts
 
 

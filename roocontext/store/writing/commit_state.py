@@ -179,7 +179,7 @@ def _unsettled(
 def _read(state: CommitState, parts: Sequence[Span]) -> list[list[SqlRow]]:
     """For each part of the view: the messages in it that call tools or answer calls, in order."""
     queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
-    return state.tx.all_packed([(_TOOLS, query) for query in queries])
+    return state.tx.all([(_TOOLS, query) for query in queries])
 
 
 def _links(messages: Sequence[_Message]) -> Links:

@@ -105,7 +105,7 @@ def fork(
     head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, now, times)
     controls = read_controls(tx, session_id, seq)
     add(tx, fork_id, head, parent=parent)
-    tx.run(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
+    tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
     came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     later = [
         note

@@ -53,7 +53,7 @@ def index_key(text: str) -> str:
 
 def set_facts(tx: Transaction, session_id: str, metadata: Mapping[str, Any] | None) -> None:
     """Replace the index rows of a session's metadata."""
-    tx.run(_DROP, session_id=session_id)
+    tx.change(_DROP, session_id=session_id)
     rows = _facts_of(metadata).items()
     tx.many(_ADD, [{"session_id": session_id, "key": key, "value": value} for key, value in rows])
 
@@ -182,10 +182,10 @@ def no_message(seq: int, last: int) -> MessageNotFound:
 def set_title(tx: Transaction, session_id: str, note: str | None, value: Any) -> None:
     """Cache the newest title or metadata for the list of sessions."""
     if note == TITLE:
-        tx.run(_SET_TITLE, of=session_id, new_title=value)
+        tx.change(_SET_TITLE, of=session_id, new_title=value)
     elif note == METADATA:
         text = None if value is None else encode(value, METADATA)
-        tx.run(_SET_METADATA, of=session_id, new_metadata=text)
+        tx.change(_SET_METADATA, of=session_id, new_metadata=text)
         set_facts(tx, session_id, value)
 
 

@@ -328,5 +328,5 @@ def _decide(
 def _written(tx: Transaction, session_id: str, decision: Decided[Rewound]) -> Rewound:
     if not decision.drafts:
         return decision.done
-    (receipt,) = write_decided(tx, session_id, decision, is_last=True)
+    (receipt,) = write_decided(tx, session_id, decision)
     return replace(decision.done, hash=receipt.hash)

@@ -138,7 +138,7 @@ def uncover(
     if dry_run:
         return replace(done, dry_run=True)
     decision = Decided(done, head, (draft,), tail, present, rewound)
-    (receipt,) = write_decided(tx, session_id, decision, is_last=True)
+    (receipt,) = write_decided(tx, session_id, decision)
     return replace(done, hash=receipt.hash)
 
 

@@ -1,0 +1,344 @@
+"""PostgreSQL: connecting to a server, directly or through a pooler, and how statements run on it.
+
+What needs no answer is sent with what does, or with the COMMIT, so that an operation waits for the
+server as seldom as possible. A connection has no settings of ours that change results or
+durability, because a pooler would pass them on to others: what a transaction needs is sent with
+its BEGIN. Loaded when it is asked for, since psycopg is an extra.
+"""
+
+import select
+import selectors
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, NoReturn
+
+import psycopg
+from psycopg.pq import PipelineStatus, TransactionStatus
+from sqlalchemy import URL
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.sql import ClauseElement, Insert
+
+from roocontext.errors import InvalidOption, StoreUnavailable
+from roocontext.store.engine import forks
+from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
+from roocontext.store.engine.engines import Engine, EngineOptions, WriteSettings
+from roocontext.store.engine.shapes import checked_rows
+from roocontext.store.engine.statements import Compiled, compiler, with_constants
+from roocontext.store.engine.transaction import (
+    Command,
+    Query,
+    SqlRow,
+    Taken,
+    Transaction,
+    first_row,
+    raise_taken,
+)
+
+_SIZES = (256, 64, 16, 4, 1)
+"""How many rows an INSERT has: few sizes, so that each of these statements stays prepared."""
+
+# The tests look at every statement's plan for any parameters. Where that seems dearer to the server
+# than one for these parameters, it would plan the statement anew each time. A statement that seems
+# dear to it, such as a view of hundreds of spans, it would compile each time, which takes 13 ms and
+# more. A server that is too old for a setting does not know it. Behind a pooler another process of
+# the server answers than the one that the connection was made to: nothing is set there.
+_FIRST = (
+    "SELECT pg_backend_pid() = $1, (SELECT count(set_config(name, value, false)) FROM (VALUES"
+    " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
+    ") AS setting (name, given, value)"
+    " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1)"
+)
+
+
+def engine_of_server(url: URL, options: EngineOptions) -> Engine:
+    """The engine of a server."""
+    # With the server's own $1, psycopg has no parameters to find and to rewrite in a statement.
+    made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
+    dialect = with_constants(made(paramstyle="numeric_dollar"))
+    _, given = dialect.create_connect_args(url)
+    try:
+        psycopg.conninfo.make_conninfo("", **given)
+    except psycopg.ProgrammingError as wrong:
+        raise unconnected(wrong) from None
+    patience_s = 10 if options.lock_timeout is None else options.lock_timeout
+    settings = WriteSettings(options.durability, _milliseconds(patience_s))
+    also = _also(options)
+    read_committed: Command = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
+    compiled = compiler(dialect)
+    return Engine(
+        dialect=dialect,
+        connect=partial(_connect, given, options.prepare),
+        transaction=lambda connection: ServerTransaction(
+            connection, compiled, (read_committed, *also) if also else ()
+        ),
+        is_alive=_is_alive,
+        # Writers queue on their session's row and then read what the one before wrote.
+        begin_write=(read_committed, _local(settings), *also),
+        # One snapshot for all statements of a read; the isolation that writers use gives each its
+        # own.
+        begin_read=(("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), *also),
+        patience_s=patience_s,
+        read_only=options.read_only,
+        server=settings,
+    )
+
+
+def _local(settings: WriteSettings) -> Command:
+    """What a transaction that writes sets for itself."""
+    # A server may be set to acknowledge early; stricter settings than `on` are left as they are.
+    commit = (
+        "set_config('synchronous_commit', 'off', true)"
+        if settings.durability == "normal"
+        else "CASE current_setting('synchronous_commit')"
+        " WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
+    )
+    return f"SELECT set_config('lock_timeout', '{settings.lock_timeout}', true), {commit}", ()
+
+
+def _also(options: EngineOptions) -> tuple[Command, ...]:
+    """What the caller wants to be sent with each BEGIN."""
+    commands: list[Command] = []
+    if options.statement_timeout is not None:
+        timeout = _milliseconds(options.statement_timeout)
+        commands.append((f"SELECT set_config('statement_timeout', '{timeout}', true)", ()))
+    for given in options.on_begin:
+        match given:
+            case str(text):
+                commands.append((text, ()))
+            case [str(text), list() | tuple() as values]:
+                commands.append((text, tuple(values)))
+            case _:
+                raise InvalidOption(
+                    "on_begin is a list of statements: each a text, or a pair of a text and the"
+                    " values of its $1, $2.",
+                    name="on_begin",
+                )
+    return tuple(commands)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1_000))}ms"  # 0 would be for ever
+
+
+def _connect(given: Mapping[str, Any], prepare: bool | None) -> "psycopg.Connection[Any]":  # noqa: FBT001
+    with translated(sent=False):
+        try:
+            connection = psycopg.connect(**given, autocommit=True)
+        except psycopg.Error as refused:
+            raise unconnected(refused) from None
+        try:
+            _check_encoding(connection.info.parameter_status("server_encoding"))
+            own = connection.info.backend_pid
+            row = psycopg.RawCursor(connection).execute(_FIRST, (own,)).fetchone()
+            is_direct = row is not None and row[0]
+            if not (is_direct if prepare is None else prepare):
+                connection.prepare_threshold = None
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _check_encoding(encoding: str | None) -> None:
+    """Refuse a database that cannot hold every character."""
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"The database's encoding is {encoding}, and it has to be UTF8.",
+            advice="Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+        )
+
+
+def _is_alive(connection: "psycopg.Connection[Any]") -> bool:
+    """Whether an idle connection still has a server."""
+    # It has nothing to say: what can be read is the server hanging up.
+    return not connection.closed and not _readable(connection.fileno())
+
+
+def _readable(descriptor: int) -> bool:
+    if hasattr(select, "poll"):  # where there is one, it takes a quarter of a selector's time
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return bool(poll.poll(0))
+    with selectors.SelectSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+class ServerTransaction(Transaction):
+    """Statements on a connection to a server. `own` is what is sent before each one of its own.
+
+    Changes are sent without waiting. What is wrong with one is raised by the next query or the end.
+    """
+
+    has_round_trips = True
+
+    def __init__(
+        self,
+        connection: "psycopg.Connection[Any]",
+        compiled: Callable[[ClauseElement], Compiled],
+        own: Sequence[Command],
+    ) -> None:
+        super().__init__(connection, compiled)
+        self._run = psycopg.RawCursor(connection).execute
+        self._own = own
+        # Kept until the first statement, and dropped if none comes: an empty transaction costs
+        # nothing.
+        self._beginning: Sequence[Command] = ()
+        self._pipeline: Any = None
+        self._taken: Taken | None = None
+
+    def begin(self, commands: Sequence[Command]) -> None:
+        """Begin a transaction with the first statement, which takes no round trip of its own."""
+        self._beginning = commands
+        self._is_open = bool(commands)
+        self._taken = None
+
+    def reset(self) -> bool:
+        """See Transaction."""
+        if self._pipeline is not None:
+            with suppress(*driver_errors()):
+                self._leave_pipeline()
+        if self.is_sound:
+            self._roll_back()
+        connection = self.connection.pgconn
+        return (
+            self.is_sound
+            and connection.transaction_status == TransactionStatus.IDLE
+            and connection.pipeline_status == PipelineStatus.OFF
+        )
+
+    def insert(self, statement: Insert, *rows: SqlRow, taken: Taken | None = None) -> None:
+        """See Transaction."""
+        compiled, at = self._compiled(statement), 0
+        self._taken = taken or self._taken
+        for size in _SIZES:
+            while len(rows) - at >= size:
+                values = [value for row in rows[at : at + size] for value in row]
+                self._send(compiled.of_rows(size), values)
+                at += size
+
+    def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
+        """See Transaction."""
+        if len(queries) < 2:
+            return super().all(queries)
+        compiled = [(self._compiled(statement), params) for statement, params in queries]
+        cursors = self._together([(one.text, one.bind(params)) for one, params in compiled])
+        return [
+            checked_rows(query[0], cursor.fetchall())
+            for query, cursor in zip(queries, cursors, strict=True)
+        ]
+
+    def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See Transaction."""
+        compiled = self._compiled(statement)
+        values = [compiled.bind(row) for row in rows]
+        if isinstance(statement, Insert):
+            self.insert(statement, *values)
+        else:
+            for one in values:
+                self._send(compiled.text, one)
+
+    def command(self, text: str) -> SqlRow | None:
+        """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""
+        return first_row(self._ask(text) if self._is_open else super()._ask(text))
+
+    def disown(self) -> None:
+        """See Transaction."""
+        forks.keep_open(self._pipeline)  # its end would ask the server
+        self._pipeline = None
+        super().disown()
+
+    def _end(self, command: str) -> None:
+        if self._is_open and not self._beginning:
+            self._ask(command)
+        self._beginning = ()  # nothing was asked, so nothing was begun
+        self._is_open = False
+
+    def _send(self, text: str, values: Sequence[Any]) -> None:
+        if not self._is_open:
+            self._ask(text, values)
+            return
+        handled = sys.exception()
+        try:
+            self._queue(text, values)
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._fail(error, handled)
+
+    def _ask(self, text: str, values: Sequence[Any] = ()) -> Any:
+        if self._beginning or self._pipeline is not None or (self._own and not self._is_open):
+            (cursor,) = self._together([(text, values)])
+            return cursor
+        return super()._ask(text, values)
+
+    def _together(self, commands: Sequence[Command]) -> list[Any]:
+        """Send statements and wait for all of their answers."""
+        # What the caller is handling already is not an interrupt of this block.
+        handled = sys.exception()
+        is_own = bool(self._own) and not self._is_open
+        try:
+            for command in self._own if is_own else ():
+                self._queue(*command)
+            cursors = [self._queue(*command) for command in commands]
+            if is_own:
+                self._queue("COMMIT", ())
+            self._leave_pipeline()
+        except BaseException as error:  # noqa: BLE001 - raised again
+            self._fail(error, handled)
+        return cursors
+
+    def _queue(self, text: str, values: Sequence[Any]) -> Any:
+        if self._pipeline is None:
+            self._pipeline = self.connection.pipeline()
+            self._pipeline.__enter__()
+        beginning, self._beginning = self._beginning, ()
+        for command in beginning:
+            psycopg.RawCursor(self.connection).execute(*command)
+        return psycopg.RawCursor(self.connection).execute(text, values)
+
+    def _leave_pipeline(self) -> None:
+        """Wait for all answers."""
+        pipeline, self._pipeline = self._pipeline, None
+        pipeline.__exit__(None, None, None)
+        self._taken = None
+
+    def _roll_back(self) -> None:
+        begun = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+        if self.connection.pgconn.transaction_status in begun:
+            with suppress(psycopg.Error):
+                self._run("ROLLBACK")
+
+    def _fail(self, error: BaseException, handled: BaseException | None) -> NoReturn:
+        """Raise what an error means that came while statements were sent together."""
+        taken = self._taken
+        if self._pipeline is not None:
+            with suppress(*driver_errors()):
+                self._leave_pipeline()
+        # What was to be prepared on the way may be unknown to the server: nothing prepared is used
+        # any more.
+        self.is_sound = self.is_sound and self.connection.prepare_threshold is None
+        self.connection.prepare_threshold = None
+        if not self._is_open:
+            self._roll_back()
+        interrupt = _interrupt_behind(error, handled)
+        if interrupt is not None:
+            raise interrupt from None
+        if isinstance(error, driver_errors()):
+            raise_taken(error, taken)
+        raise error
+
+
+def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+    """The interrupt that an error replaced, if any, since another one was being handled.
+
+    If an interrupt lands while the driver ends a pipeline, the driver raises an error of its own.
+    """
+    if not isinstance(error, Exception):
+        return None
+    behind = error.__context__
+    while behind is not None and behind is not handled:
+        if not isinstance(behind, Exception):
+            return behind
+        behind = behind.__context__
+    return None

@@ -1,0 +1,206 @@
+"""What a store on PostgreSQL sets, for how long, and what it lets its caller set."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url, text
+
+from roocontext import Plan, Session, Store
+from roocontext.errors import InvalidOption, StoreUnavailable
+from support.pgbouncer import bouncers, pooled
+
+SHOWN = ("synchronous_commit", "lock_timeout", "statement_timeout", "app.tenant")
+SEEN = "SELECT " + ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in SHOWN)
+TABLE = "CREATE TABLE seen (synchronous text, lock_timeout text, timeout text, tenant text)"
+FUNCTION = (
+    "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS"
+    f" $$ BEGIN INSERT INTO seen {SEEN}; RETURN NULL; END $$"
+)
+TRIGGER = "CREATE TRIGGER watched AFTER INSERT ON entries EXECUTE FUNCTION watch()"
+
+
+@pytest.fixture
+def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Somebody who sees with which settings entries are written."""
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        for statement in (TABLE, FUNCTION, TRIGGER):
+            connection.execute(statement)
+        yield connection
+
+
+def _seen(admin: psycopg.Connection[Any]) -> set[tuple[str, ...]]:
+    found = admin.execute("SELECT synchronous, lock_timeout, timeout, tenant FROM seen").fetchall()
+    admin.execute("TRUNCATE seen")
+    return set(found)
+
+
+def _write_in_all_ways(chat: Session) -> None:
+    chat.append("user", "one")
+    chat.append_many([{"role": "user", "content": f"{number}"} for number in range(9)])
+    chat.set_title("a title")
+    chat.commit(Plan.truncate(chat.view(), [2, 3], "M"))
+    chat.rewind(1)
+
+
+@pytest.mark.parametrize(("durability", "commit"), [("full", "on"), ("normal", "off")])
+@pytest.mark.parametrize("default", ["on", "off"])
+def test_durability_and_patience_are_those_of_each_write(
+    admin: psycopg.Connection[Any], postgres_url: str, durability: Any, commit: str, default: str
+) -> None:
+    name = make_url(postgres_url).database
+    admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = {default}")
+    with Store.open(postgres_url, durability=durability, lock_timeout=2.5) as store:
+        _write_in_all_ways(store.create("s"))
+        assert _seen(admin) == {(commit, "2500ms", "0", "")}
+        left = store._database.lookup(lambda tx: tx.rows(text(SEEN)))
+        assert left == [(default, "0", "0", "")]
+
+
+def test_a_write_waits_as_long_as_is_said(postgres_url: str) -> None:
+    with Store.open(postgres_url, lock_timeout=0.1) as store:
+        chat = store.create("held")
+        with psycopg.connect(postgres_url) as other:
+            other.execute("SELECT 1 FROM sessions FOR UPDATE")
+            for write in (lambda: chat.append("user", "late"), lambda: chat.set_title("late")):
+                with pytest.raises(StoreUnavailable, match="holds the lock") as refused:
+                    write()
+                assert not refused.value.outcome_unknown
+        assert chat.append("user", "now").seq == 1
+
+
+def test_statements_of_the_caller_come_with_each_transaction(
+    admin: psycopg.Connection[Any], postgres_url: str
+) -> None:
+    tenant = "SELECT set_config('app.tenant', $1, true)"
+    on_begin = ["SELECT 1", (tenant, ["acme"])]
+    with Store.open(postgres_url, on_begin=on_begin, statement_timeout=7) as store:
+        chat = store.create("s")
+        _write_in_all_ways(chat)
+        assert _seen(admin) == {("on", "10s", "7s", "acme")}
+        shown = text(SEEN)
+        read = store._database
+        for look in (read.lookup, read.snapshot):
+            ((_, _, *found),) = look(lambda tx: tx.rows(shown))
+            assert found == ["7s", "acme"]
+        assert [len(rows) for rows in read.lookup(lambda tx: tx.all([(shown, {})] * 2))] == [1, 1]
+        first = chat.append("user", "once", client_id="once")
+        assert chat.append("user", "once", client_id="once").seq == first.seq
+        assert chat.verify().ok
+        assert read.single(lambda tx: tx.command("SHOW statement_timeout")) == ("0",)
+
+
+def test_row_level_security(admin: psycopg.Connection[Any], postgres_url: str) -> None:
+    """A role that sees the sessions of its tenant alone, said with each transaction."""
+    role = f"tenant_{make_url(postgres_url).database}"
+    with Store.open(postgres_url) as store:
+        for name in ("acme:1", "other:1"):
+            store.create(name).append("user", name)
+    admin.execute(f"CREATE ROLE {role}")
+    try:
+        admin.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+        for table in ("sessions", "entries", "spans"):
+            admin.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+            admin.execute(
+                f"CREATE POLICY own ON {table} USING"
+                " (session_id LIKE current_setting('app.tenant', true) || ':%')"
+            )
+        url = make_url(postgres_url).update_query_dict({"options": f"-c role={role}"})
+        begin = [("SELECT set_config('app.tenant', $1, true)", ("acme",))]
+        with Store.open(url, on_begin=begin) as store:
+            assert [info.session_id for info in store.sessions()] == ["acme:1"]
+            store.session("acme:1").append_many([{"role": "user", "content": "more"}] * 70)
+            assert store.session("acme:1").append("user", "last").seq == 72
+            with pytest.raises(LookupError):
+                store.session("other:1")
+    finally:
+        admin.execute(f"DROP OWNED BY {role}")
+        admin.execute(f"DROP ROLE {role}")
+
+
+def test_a_server_without_the_function(postgres_url: str) -> None:
+    with Store.open(postgres_url) as store:
+        chat = store.create("s")
+        with psycopg.connect(postgres_url) as owner:
+            owner.execute("DROP FUNCTION roocontext_append_v1")
+        assert [chat.append("user", f"{number}").seq for number in range(3)] == [1, 2, 3]
+        assert chat.verify().ok
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"lock_timeout": wrong} for wrong in (-1, "1", True)),
+        *({"statement_timeout": wrong} for wrong in (-1, float("nan"))),
+        {"prepare": "yes"},
+        *({"on_begin": wrong} for wrong in ("SELECT 1", [1], [("SELECT $1", "x")], [("a",)])),
+    ],
+    ids=str,
+)
+def test_what_is_no_option_is_refused(postgres_url: str, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        Store.open(postgres_url, **options)
+    assert refused.value.name in options
+
+
+def test_options_of_servers_are_refused_on_sqlite() -> None:
+    for option in ({"statement_timeout": 1}, {"prepare": False}, {"on_begin": ["SELECT 1"]}):
+        with pytest.raises(InvalidOption, match="not of SQLite"):
+            Store.open(":memory:", **option)
+
+
+@pytest.mark.parametrize("option", ["nonsense=1", "prepare_threshold=0", "autocommit=false"])
+def test_an_option_in_the_url_that_the_driver_does_not_know(option: str) -> None:
+    with pytest.raises(InvalidOption, match=option.partition("=")[0]):
+        Store.open(f"postgresql://127.0.0.1:1/x?{option}")
+
+
+@pytest.mark.parametrize("prepare", [None, True, False])
+def test_statements_are_prepared_unless_that_is_unwanted(postgres_url: str, prepare: Any) -> None:
+    with Store.open(postgres_url, prepare=prepare) as store:
+        for _ in range(20):
+            store.sessions()
+        count = text("SELECT count(*) FROM pg_prepared_statements")
+        ((prepared,),) = store._database.lookup(lambda tx: tx.rows(count))
+    assert (prepared > 0) is (prepare is not False)
+
+
+@pytest.mark.parametrize("bouncer", bouncers())
+def test_behind_a_pooler_nothing_is_prepared_or_left(
+    admin: psycopg.Connection[Any], postgres_url: str, bouncer: str
+) -> None:
+    over = threading.Event()
+    with pooled(bouncer, postgres_url, connections=2) as url:
+        with Store.open(url) as full, Store.open(url, durability="normal") as normal:
+            chat = full.create("s")
+
+            def hurry() -> None:
+                hasty = normal.create("hasty")
+                while not over.is_set():
+                    hasty.append("user", "fast")
+                    hasty.view()
+
+            with Store.open(url, read_only=True) as reader:
+                thread = threading.Thread(target=hurry)
+                thread.start()
+                with suppress(AssertionError):
+                    for number in range(60):
+                        chat.append("user", f"{number}")
+                        assert len(reader.session("s").view().messages) == number + 1
+                over.set()
+                thread.join()
+            asked = text("SELECT count(*) FROM pg_prepared_statements")
+            assert full._database.lookup(lambda tx: tx.rows(asked)) == [(0,)]
+            # No connection to the server keeps what either store has set.
+            for _ in range(10):
+                assert full._database.lookup(lambda tx: tx.rows(text(SEEN))) == [
+                    ("on", "0", "0", "")
+                ]
+            assert chat.head_seq() == 60
+            assert chat.verify().ok
+            assert normal.session("hasty").verify().ok
+        written = admin.execute("SELECT DISTINCT synchronous FROM seen ORDER BY 1").fetchall()
+        assert written == [("off",), ("on",)]

@@ -1,0 +1,100 @@
+"""The pool of a store's connections: how many there are, and what happens when all are in use."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import InvalidOption, PoolExhausted, StoreClosed
+
+
+def _pid(store: Store) -> Any:
+    return store._database.lookup(lambda tx: tx.command("SELECT pg_backend_pid()"))
+
+
+def test_an_exhausted_pool_says_so(postgres_url: str) -> None:
+    options = {"pool_size": 1, "max_overflow": 1, "pool_timeout": 0.05}
+    with Store.open(postgres_url, **options) as store, ExitStack() as reading:
+        for _ in range(2):
+            reading.enter_context(store._database.read())
+        with pytest.raises(PoolExhausted, match=r"All 2 connections.*0\.05 seconds") as refused:
+            store.sessions()
+        assert (refused.value.pool_size, refused.value.max_overflow) == (1, 1)
+        assert not refused.value.outcome_unknown
+        reading.close()
+        assert store.sessions() == []
+
+
+def test_more_threads_than_connections_wait_for_each_other(postgres_url: str) -> None:
+    with Store.open(postgres_url, pool_size=2, max_overflow=0) as store:
+        chat = store.create()
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda number: chat.append("user", f"{number}"), range(64)))
+        assert chat.head_seq() == 64
+
+
+def test_pages_hold_no_connection_in_between(postgres_url: str) -> None:
+    with Store.open(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.05) as store:
+        chat = store.create()
+        chat.append_many([{"role": "user", "content": "hello"}] * 6)
+        for pages in (chat.pages(2), chat.internals.audit_pages(2), chat.stored()):
+            for _ in pages:
+                chat.append("user", "meanwhile")
+        assert chat.verify().ok
+
+
+def test_on_sqlite_there_is_no_limit(tmp_path: Path) -> None:
+    options = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 0}
+    with Store.open(tmp_path / "store.db", **options) as store, ExitStack() as reading:
+        for _ in range(3):
+            reading.enter_context(store._database.read())
+        assert store.create().append("user", "hello").seq == 1
+
+
+def test_an_old_connection_is_replaced(postgres_url: str) -> None:
+    with Store.open(postgres_url, pool_recycle=0) as store:
+        first = _pid(store)
+        time.sleep(0.01)
+        assert _pid(store) != first
+    with Store.open(postgres_url) as store:
+        assert _pid(store) == _pid(store)
+
+
+def test_what_comes_back_after_the_end_is_closed(postgres_url: str) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def read(tx: Any) -> Any:
+        inside.set()
+        go_on.wait()
+        return tx.connection
+
+    store = Store.open(postgres_url)
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(store._database.snapshot, read)
+        inside.wait()
+        store.close()
+        go_on.set()
+        assert reading.result().closed
+    with pytest.raises(StoreClosed):
+        store.sessions()
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *({"pool_size": wrong} for wrong in (0, -1, 1.5, "5", True)),
+        *({"max_overflow": wrong} for wrong in (-2, None)),
+        *({"pool_timeout": wrong} for wrong in (-1, None, float("nan"))),
+        *({"pool_recycle": wrong} for wrong in (-1, "no")),
+    ],
+    ids=str,
+)
+def test_what_is_no_option_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        Store.open(":memory:", **option)
+    assert refused.value.name in option

@@ -1,0 +1,122 @@
+"""Reading an SQLite file: nothing is changed, and nothing that belongs to somebody else is left."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import StoreReadOnly, StoreUnavailable
+
+SOMEBODY = 65_534
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store that nobody has open."""
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create("one").append("user", "first")
+    return path
+
+
+@pytest.fixture
+def as_stranger(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From now on this process is not the file's owner, as far as the system tells."""
+    return lambda: monkeypatch.setattr(os, "geteuid", lambda: SOMEBODY)
+
+
+def _names(path: Path) -> list[str]:
+    return sorted(found.name for found in path.parent.iterdir())
+
+
+def test_the_owner_reads_and_changes_nothing(path: Path) -> None:
+    before = path.read_bytes()
+    with Store.open(path, read_only=True) as store:
+        chat = store.session("one")
+        assert [message.content for message in chat.view().messages] == ["first"]
+        with pytest.raises(StoreReadOnly):
+            store.create("two")
+    assert path.read_bytes() == before
+    with Store.open(path) as store:
+        store.session("one").append("user", "second")
+    assert _names(path) == ["store.db"]
+
+
+def test_what_is_written_meanwhile_is_seen_at_once(path: Path) -> None:
+    with Store.open(path, read_only=True) as reading:
+        seen = reading.session("one")
+        for words in ("second", "third"):
+            with Store.open(path) as store:
+                store.session("one").append("user", words)
+                assert seen.view().messages[-1].content == words
+            assert seen.view().messages[-1].content == words
+
+
+def test_the_file_of_somebody_else_is_refused(path: Path, as_stranger: Callable[[], None]) -> None:
+    as_stranger()
+    with pytest.raises(StoreUnavailable, match=r"store\.db' belongs to another user"):
+        Store.open(path, read_only=True)
+    assert _names(path) == ["store.db"]
+
+
+def test_so_is_one_that_may_not_be_written(
+    path: Path, as_stranger: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_stranger()
+    with Store.open(path) as store:  # a shared file, which this user may write
+        store.session("one").append("user", "second")
+    monkeypatch.setattr(os, "access", lambda _path, _right: False)
+    with pytest.raises(StoreUnavailable, match="belongs to another user"):
+        Store.open(path)
+    assert _names(path) == ["store.db"]
+
+
+def test_what_root_leaves_belongs_to_the_owner(path: Path) -> None:
+    if os.geteuid() != 0:
+        return  # nobody else may give a file away
+    os.chown(path, SOMEBODY, SOMEBODY)
+    with Store.open(path, read_only=True) as store:
+        assert len(store.session("one").view().messages) == 1
+        owners = {found.stat().st_uid for found in path.parent.iterdir()}
+    assert owners == {SOMEBODY}
+
+
+def test_a_lock_that_another_process_holds_for_long(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path) as store:
+        _be_impatient(store, monkeypatch)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailable, match=r"Another process holds.*BUSY.* seconds"):
+            store.session("one").append("user", "late")
+
+
+def test_a_lock_that_another_thread_holds_for_long(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, over = threading.Event(), threading.Event()
+
+    def hold(_tx: object) -> None:
+        inside.set()
+        over.wait()
+
+    with Store.open(path) as store, Store.open(path) as other:
+        thread = threading.Thread(target=other._database.write, args=(hold,))
+        thread.start()
+        inside.wait()
+        _be_impatient(store, monkeypatch)
+        with pytest.raises(StoreUnavailable, match=r"Another thread of this process holds"):
+            store.session("one").append("user", "late")
+        assert len(store.session("one").view().messages) == 1
+        over.set()
+        thread.join()
+
+
+def _be_impatient(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    object.__setattr__(store._database._engine, "patience_s", 0)
+    store._database.lookup(lambda tx: tx.command("PRAGMA busy_timeout = 0"))
