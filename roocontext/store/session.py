@@ -107,11 +107,11 @@ class Session:
 
     def info(self) -> SessionInfo:
         """Title, metadata, times and sizes."""
-        return self._database.snapshot(sessions.info, self.id)
+        return self._database.lookup(sessions.info, self.id)
 
     def children(self) -> list[SessionInfo]:
         """The sessions whose parent this is, in the order of their creation."""
-        return self._database.snapshot(sessions.children, self.id)
+        return self._database.lookup(sessions.children, self.id)
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
