@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import starmap
-from typing import IO, Literal, NoReturn
+from typing import IO, Any, Literal, NoReturn
 
 from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS, Console
@@ -51,6 +51,9 @@ _THEME = Theme(
 
 
 class _Console(Console):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+
     def on_broken_pipe(self) -> NoReturn:
         """Raise: rich would end the process with exit code 1."""
         raise BrokenPipeError
