@@ -29,7 +29,7 @@ _PAGE = 10_000
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 _is_message = text("role IS NOT NULL")
-_PROBES: Final = 16
+_PROBES: Final = 8
 _SEQS = tuple(f"seq_{number}" for number in range(_PROBES))
 _TIMES = select(entries.c.seq, entries.c.latest_happened, entries.c.recorded_at).where(
     _in_session, entries.c.seq.in_(map(bindparam, _SEQS))
