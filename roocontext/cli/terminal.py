@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from roocontext import reports
 from roocontext.cli.screens.safe_text import safe, visible_json
 from roocontext.cli.screens.screen import Screen
+from roocontext.log.values import as_json
 
 _ANY_TEXT = "backslashreplace"
 """A screen holds what any model wrote; an encoding that lacks a character is no error."""
@@ -45,7 +45,7 @@ def flush_or_drop() -> None:
 
 def write_json(value: Any, *, indent: int | None = None) -> None:
     """Print a document. It is escaped to ASCII, so that lone surrogates survive."""
-    document = json.dumps(reports.document.as_json(value), indent=indent)
+    document = json.dumps(as_json(value), indent=indent)
     sys.stdout.write(f"{visible_json(document)}\n")
 
 

@@ -1,8 +1,8 @@
 """Restoring: uncover what was condensed, truncated and cleared, as far as the window has room."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from roocontext.context.session_port import AnySession
 from roocontext.context.settings import Settings, SizedFrame
@@ -10,6 +10,7 @@ from roocontext.context.steps import Steps, ask
 from roocontext.errors import UncoverRefused, VersionConflict
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind
+from roocontext.log.values import Value
 from roocontext.store.counting.count import Restorable
 from roocontext.tokens import Limit
 from roocontext.tokens.usage import IMAGES
@@ -19,7 +20,7 @@ SHARE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Restoration:
+class Restoration(Value):
     """One summary, marker or clearing that was uncovered, and the tokens of the request after it.
 
     `uncovering` is the entry that did it; None in a dry run.
@@ -32,7 +33,7 @@ class Restoration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(Value):
     """What `restore` uncovered, newest first.
 
     Tokens are those of the whole request, system prompt and tools included; `room` is how many may
@@ -62,10 +63,6 @@ class Restored:
     def seqs(self) -> tuple[int, ...]:
         """What was uncovered."""
         return tuple(step.seq for step in self.steps)
-
-    def to_dict(self) -> Mapping[str, Any]:
-        """All of it, as JSON can hold it."""
-        return {**asdict(self), "steps": [asdict(step) for step in self.steps]}
 
 
 def restored(

@@ -15,6 +15,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message
 from roocontext.log.moments import happened
+from roocontext.log.values import fields_as_json
 from roocontext.registry import Registry
 
 _PARTS: Final = ("name", "exact", "count")
@@ -102,6 +103,10 @@ class ReportedUsage(NamedTuple):
         """When it happened: the agent's own time, or else when it was recorded."""
         return happened(self.ts, self.recorded_at)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
 
 class Size(NamedTuple):
     """What something costs in tokens, bytes and images."""
@@ -121,6 +126,10 @@ class Size(NamedTuple):
         return Size(
             self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
 
 
 FREE = Size()

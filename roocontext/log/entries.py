@@ -20,6 +20,7 @@ import msgspec
 
 from roocontext.log.encoding import decode
 from roocontext.log.moments import happened
+from roocontext.log.values import Value, fields_as_json
 
 Range: TypeAlias = tuple[int, int]
 """First and last seq, both included."""
@@ -106,7 +107,7 @@ class Control(msgspec.Struct, frozen=True):
             raise ValueError(msg)
 
 
-class NewMessage(msgspec.Struct, frozen=True):
+class NewMessage(msgspec.Struct, Value, frozen=True):
     """A message to append, or to insert by a plan.
 
     `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
@@ -156,8 +157,12 @@ class Entry(NamedTuple):
         """When it happened: the agent's own time, or else when it was recorded."""
         return happened(self.ts, self.recorded_at)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
 
-class Message(msgspec.Struct, frozen=True):
+
+class Message(msgspec.Struct, Value, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
 
     `shortened` are those of the cleared blocks whose head and tail stay.
@@ -187,7 +192,7 @@ class Message(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class View(Value):
     """The effective history: what the model sees right after entry `seq`, in view order.
 
     `head_seq` is the version on which a plan made from this view is based. A page of a view is not

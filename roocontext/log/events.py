@@ -11,6 +11,7 @@ from roocontext.errors import BudgetExceeded
 from roocontext.log.counting import Size
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.summary import Summary
+from roocontext.log.values import Value
 
 
 class Status(StrEnum):
@@ -26,7 +27,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Step(Value):
     """One plan that was committed, and what it cost to make.
 
     `detail` is the policy's own name for what happened. `before` and `after` are the sizes of the

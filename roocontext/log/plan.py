@@ -25,6 +25,7 @@ from roocontext.log.entries import (
     ranges_of,
 )
 from roocontext.log.spans import Span
+from roocontext.log.values import Value
 
 CLEARED = "[Old tool output cleared to save context]"
 """The default placeholder of a clearing."""
@@ -45,7 +46,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Value):
     """The size of the context before and after, by one counter on both sides.
 
     The manager measures the whole request, in all units. A plan made by hand has only tokens.
@@ -80,7 +81,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Value):
     """What a policy wants to do to the session whose last fold entry was `head_seq`.
 
     `hides` are ascending ranges of seq: every live message in them is hidden. One of the `rows` is
@@ -282,7 +283,7 @@ def _seqs(view: View, hide: Iterable[int]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Value):
     """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
 
     `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;

@@ -15,10 +15,11 @@ from roocontext.log.encoding import plain
 from roocontext.log.entries import Message
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.forms.block_rules import encodable
+from roocontext.log.values import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Value):
     """A system prompt, or None, and tool definitions."""
 
     system: Any = None
@@ -76,7 +77,7 @@ _DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request(Mapping[str, Any]):
+class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
     `seq` is the last entry that was read: `record` stores it with the reply. `model` is whose

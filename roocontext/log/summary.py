@@ -26,6 +26,7 @@ from roocontext.errors import SummaryFailed
 from roocontext.log.encoding import decode, whole
 from roocontext.log.entries import Range
 from roocontext.log.readings import is_known, reader, words_of
+from roocontext.log.values import Value
 
 OutgoingMessage: TypeAlias = Mapping[str, Any]
 """A message as it is sent: its role, and its content as text or Anthropic's blocks."""
@@ -52,7 +53,7 @@ class SummaryRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailedCalls:
+class FailedCalls(Value):
     """The calls of a summariser that gave no summary, and their cost. `kind` says how it failed."""
 
     summariser: str
@@ -86,7 +87,7 @@ def _count(value: Any) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class Summary(Value):
     """A summariser's answer and its cost. `failed` are the calls of others that failed before it.
 
     `fallback` names these failures. `calls`, tokens and `cost` are the summariser's own.

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from roocontext.log.entries import BlockRef, Kind, Message
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results
+from roocontext.log.values import Value
 
 WaitsFor: TypeAlias = Literal["user", "tools", "model"]
 """Whom a session waits for."""
@@ -28,7 +29,7 @@ TOO_LONG: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class PendingCall:
+class PendingCall(Value):
     """A tool call that waits for its answer: the entry that holds it, and its number there.
 
     `block` counts the calls of the entry from 0. `begun` says whether `begin` was called for it:

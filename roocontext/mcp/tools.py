@@ -12,7 +12,7 @@ from pydantic import Field
 
 from roocontext import reports
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
-from roocontext.reports.document import as_json
+from roocontext.log.values import as_json
 from roocontext.reports.sessions import PAGE_BYTES, Selection
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order

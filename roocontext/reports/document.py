@@ -1,15 +1,12 @@
 """What a document is: a model of ours, or a value of the library that is shown as it is."""
 
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from functools import cache
 from typing import Annotated, Any, Self, TypeAlias, get_args
 
-import msgspec
 from pydantic import BaseModel, BeforeValidator, ConfigDict, InstanceOf, PlainSerializer
 
 from roocontext.log.moments import from_iso, iso_utc
+from roocontext.log.values import as_json
 
 Text: TypeAlias = InstanceOf[str]
 """Text from a model or a file system: it may hold lone surrogates, which a `str` may not here."""
@@ -18,8 +15,6 @@ _IN_UTC = PlainSerializer(iso_utc, return_type=str)
 _READ = BeforeValidator(lambda given: from_iso(given) if isinstance(given, str) else given)
 Time: TypeAlias = Annotated[int, _READ, _IN_UTC]
 """A time of the log: milliseconds since the epoch, and a text in what is printed."""
-
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class Document(BaseModel):
@@ -61,28 +56,3 @@ def _times(kind: type[Document]) -> frozenset[str]:
         for name, field in kind.model_fields.items()
         if _IN_UTC in field.metadata or Time in get_args(field.annotation)
     )
-
-
-def as_json(value: Any) -> Any:
-    """Turn a document or a value of the library into dicts, lists and scalars.
-
-    It is not left to pydantic, which refuses lone surrogates and contents of many levels.
-    """
-    # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
-    if type(value) in _SCALARS or type(value) is dict:
-        return value
-    if isinstance(value, Document):
-        return value.to_dict()
-    if isinstance(value, Enum):
-        return value.value
-    if is_dataclass(value):
-        value = {one.name: getattr(value, one.name) for one in fields(value)}
-    elif isinstance(value, msgspec.Struct):
-        value = msgspec.structs.asdict(value)
-    elif hasattr(value, "_asdict"):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {name: as_json(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | frozenset):
-        return list(map(as_json, value))
-    return value

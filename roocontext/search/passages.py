@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.log.values import Value
 from roocontext.search.match import Stretch
 
 Speaker: TypeAlias = Literal["user", "assistant", "tool"]
@@ -112,7 +113,7 @@ _BEFORE: Final = 40
 _CONTEXT_LINE: Final = 400
 
 
-class Snippet(msgspec.Struct, frozen=True):
+class Snippet(msgspec.Struct, Value, frozen=True):
     """A part of a message's text. `marks` are the offsets in it where each hit begins and ends.
 
     The text may be continued at either side.

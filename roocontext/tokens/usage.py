@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from roocontext.log.counting import BYTES, Counter, Size
 from roocontext.log.encoding import MAX_INTEGER, plain
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.log.values import Value
 from roocontext.tokens.javascript import stringify
 
 
@@ -51,7 +52,7 @@ def usage_tokens(usage: Any) -> Usage | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Value):
     """How far the estimates of some calls are from the usage that the provider reported."""
 
     calls: int

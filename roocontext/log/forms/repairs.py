@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from roocontext.log.entries import Kind, Message
+from roocontext.log.values import Value
 
 
 class Rule(StrEnum):
@@ -51,7 +52,7 @@ CONVERSIONS = frozenset({Rule.MERGED, Rule.RENAMED, Rule.THINKING, Rule.FIELD, R
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class Repair(Value):
     """One repair: the row, the rule and, if there is one, the block of the row's reading.
 
     If the row is stored in the form's own format, the block is the index of the stored part.

@@ -31,6 +31,7 @@ from roocontext.log.encoding import check_id, check_model, decode, encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
+from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
@@ -64,6 +65,10 @@ class StoredEntry(NamedTuple):
     content: str | None
     sealed: Sealed
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
 
 _TYPES = [
     {*get_args(hint)} or {hint}
@@ -73,7 +78,7 @@ _TYPES = [
 
 
 @dataclass(frozen=True, slots=True)
-class RestoredLog:
+class RestoredLog(Value):
     """What restoring a log did: how many entries it was given, and how many of them were new.
 
     `redacted` are the messages whose content it erased, in this session and in others, because

@@ -25,6 +25,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import is_known
 from roocontext.log.times import Times
+from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import entries
@@ -44,7 +45,7 @@ _PLAIN = frozenset({Kind.MESSAGE, Kind.NOTE})
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class Head(Value):
     """The last entry of a log. Kept elsewhere, it reveals that a log was cut off or rewritten."""
 
     session_id: str
@@ -69,7 +70,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Value):
     """The result: `ok`, or the first bad entry (None if no single entry is bad) and the problem."""
 
     session_id: str

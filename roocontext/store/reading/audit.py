@@ -21,6 +21,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, visible_ranges
+from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
@@ -48,6 +49,10 @@ class Hider(NamedTuple):
         """When it happened: the agent's own time, or else when it was recorded."""
         return happened(self.ts, self.recorded_at)
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
 
 class AuditEntry(NamedTuple):
     """An entry of the log, and what became of it.
@@ -74,9 +79,13 @@ class AuditEntry(NamedTuple):
     cleared: tuple[tuple[int, int], ...]
     redacted: bool
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Value):
     """How the view after entry `new` differs from that after entry `old`.
 
     `cleared` and `restored` are blocks (seq, block) that are in both views.

@@ -23,6 +23,7 @@ from sqlalchemy import (
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
 from roocontext.log.times import ORIGIN
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import IN_LOG, LAST, UP_TO_SEQ, entries
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 
@@ -46,7 +47,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Note(Value):
     """A stored note."""
 
     seq: int

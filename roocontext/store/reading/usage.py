@@ -18,6 +18,7 @@ from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
@@ -178,7 +179,7 @@ _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Value):
     """A call of a model: the answer's seq, what the provider reported, what was estimated before.
 
     The estimates are by counter. `current` says that the view has only grown since: no plan and no

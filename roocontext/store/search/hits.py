@@ -18,6 +18,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.moments import happened
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
+from roocontext.log.values import Value
 from roocontext.search.passages import Snippet, snippet, speaker_of
 from roocontext.store.engine.schema import clearings, entries
 from roocontext.store.engine.transaction import Transaction
@@ -29,7 +30,7 @@ RANKED: Final = 50
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
 
 
-class Hit(msgspec.Struct, frozen=True):
+class Hit(msgspec.Struct, Value, frozen=True):
     """A message that holds all words of the query, and what became of it.
 
     `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,
@@ -63,7 +64,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchPage:
+class SearchPage(Value):
     """One page of hits. `next` is what `after` takes to get the following page, if there is one."""
 
     hits: tuple[Hit, ...]

@@ -21,6 +21,7 @@ from sqlalchemy import (
 
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -33,7 +34,7 @@ RECENT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class LastCall:
+class LastCall(Value):
     """The last call of a model: what the provider reported for it, and what was appended since."""
 
     seq: int
@@ -43,7 +44,7 @@ class LastCall:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionOverview:
+class SessionOverview(Value):
     """A session of the list: its sizes, and the model that its newest entries name.
 
     `beginning` is the shortest one of its id that no other session's has. `last_call` is the newest

@@ -17,6 +17,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
+from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
@@ -26,7 +27,7 @@ from roocontext.store.sessions.listing import ListFilter, page_of
 
 
 @dataclass(frozen=True, slots=True)
-class SessionInfo:
+class SessionInfo(Value):
     """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
 
     `happened_at` is the session's own time: when the latest of its messages happened, or when it
@@ -54,7 +55,7 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Stats:
+class Stats(Value):
     """How much of a session is visible, how much is hidden, and how much was rewound."""
 
     session_id: str
@@ -213,6 +214,10 @@ class ControlEntry(NamedTuple):
     kind: Kind
     details: Any
 
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
 
 @dataclass(frozen=True, slots=True)
 class OutlinePart:
@@ -223,7 +228,7 @@ class OutlinePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Value):
     """What became of a session's entries, in the order of the log.
 
     A part ends before a rewind and at an entry that a rewind goes back to.

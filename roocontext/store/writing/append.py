@@ -29,6 +29,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.entries import Kind
 from roocontext.log.summary import prompt_text
 from roocontext.log.times import Times
+from roocontext.log.values import Value
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
@@ -95,7 +96,7 @@ def _found(tx: Transaction, session_id: str, last: int) -> str | None:
     return None
 
 
-class Receipt(msgspec.Struct, frozen=True):
+class Receipt(msgspec.Struct, Value, frozen=True):
     """What is durable once it is returned: the entry's place, and the hash that proves it.
 
     `head_seq` is what `expected_seq` is compared with next. A repeated append gets its first

@@ -17,6 +17,7 @@ from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import QUOTED, Kind, quotes_of
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import ERASURES, IN_LOG, entries, sessions
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.copies import COPIES, FAMILY, locked_holders
@@ -98,7 +99,7 @@ def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Redacted:
+class Redacted(Value):
     """What a redaction did: the message's copies, and what may still repeat its words.
 
     `quotes` are the answers to recall tools that quote it, and `summaries` those that were made of
@@ -118,7 +119,7 @@ class Redacted:
 
 
 @dataclass(frozen=True, slots=True)
-class Purged:
+class Purged(Value):
     """The receipt of a purge, kept in place of the session.
 
     `copies` are the sessions that still hold its entries: its forks, and the session that it was

@@ -15,6 +15,7 @@ from roocontext.log.draft import control_draft, control_of, details_of
 from roocontext.log.entries import Control, Kind, Range
 from roocontext.log.moments import Moment, happened, utc
 from roocontext.log.spans import Path, standing_ranges, within
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading import points_in_time
@@ -147,7 +148,7 @@ class Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewound:
+class Rewound(Value):
     """What a rewind did: the session is as it was right after entry `to`.
 
     `left` messages left the view and `returned` came back into it. If nothing would change,

@@ -13,6 +13,7 @@ from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_o
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import (
@@ -27,7 +28,7 @@ from roocontext.store.writing.caches import Decided, moved, reaching, read_tail,
 
 
 @dataclass(frozen=True, slots=True)
-class Uncovered:
+class Uncovered(Value):
     """What an uncovering did: entry `target` hides or clears nothing any more.
 
     `rows` are the entries that it took back: the target and its companions. `left` messages left
