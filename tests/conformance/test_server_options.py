@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -168,39 +167,39 @@ def test_statements_are_prepared_unless_that_is_unwanted(postgres_url: str, prep
     assert (prepared > 0) is (prepare is not False)
 
 
-@pytest.mark.parametrize("bouncer", bouncers())
 def test_behind_a_pooler_nothing_is_prepared_or_left(
-    admin: psycopg.Connection[Any], postgres_url: str, bouncer: str
+    admin: psycopg.Connection[Any], postgres_url: str
 ) -> None:
-    over = threading.Event()
-    with pooled(bouncer, postgres_url, connections=2) as url:
-        with Store.open(url) as full, Store.open(url, durability="normal") as normal:
-            chat = full.create("s")
-
-            def hurry() -> None:
-                hasty = normal.create("hasty")
-                while not over.is_set():
-                    hasty.append("user", "fast")
-                    hasty.view()
-
-            with Store.open(url, read_only=True) as reader:
-                thread = threading.Thread(target=hurry)
-                thread.start()
-                with suppress(AssertionError):
-                    for number in range(60):
-                        chat.append("user", f"{number}")
-                        assert len(reader.session("s").view().messages) == number + 1
-                over.set()
-                thread.join()
-            asked = text("SELECT count(*) FROM pg_prepared_statements")
-            assert full._database.lookup(lambda tx: tx.rows(asked)) == [(0,)]
-            # No connection to the server keeps what either store has set.
-            for _ in range(10):
-                assert full._database.lookup(lambda tx: tx.rows(text(SEEN))) == [
-                    ("on", "0", "0", "")
-                ]
-            assert chat.head_seq() == 60
-            assert chat.verify().ok
-            assert normal.session("hasty").verify().ok
+    for bouncer in bouncers():
+        with pooled(bouncer, postgres_url, connections=2) as url:
+            _write_fully_and_lazily(url)
         written = admin.execute("SELECT DISTINCT synchronous FROM seen ORDER BY 1").fetchall()
         assert written == [("off",), ("on",)]
+
+
+def _write_fully_and_lazily(url: str) -> None:
+    over = threading.Event()
+    with Store.open(url) as full, Store.open(url, durability="normal") as lazy:
+        chat, hasty = full.create("s"), lazy.create("hasty")
+
+        def hurry() -> None:
+            while not over.is_set():
+                hasty.append("user", "fast")
+                hasty.view()
+
+        thread = threading.Thread(target=hurry)
+        thread.start()
+        try:
+            with Store.open(url, read_only=True) as reader:
+                for number in range(60):
+                    chat.append("user", f"{number}")
+                    assert len(reader.session("s").view().messages) == number + 1
+        finally:
+            over.set()
+            thread.join()
+        asked, shown = text("SELECT count(*) FROM pg_prepared_statements"), text(SEEN)
+        for _ in range(10):  # no connection to the server keeps what either store has set
+            assert full._database.lookup(lambda tx: tx.rows(asked)) == [(0,)]
+            assert full._database.lookup(lambda tx: tx.rows(shown)) == [("on", "0", "0", "")]
+        assert chat.verify().ok
+        assert hasty.verify().ok

@@ -525,7 +525,7 @@ def test_postgres_appends_by_one_statement(
 ) -> None:
     _, catcher = postgres_work
     (append,) = catcher.of("append")
-    assert append.text.startswith("SELECT new_seq, new_hash FROM roocontext_append_v1(")
+    assert append.text.startswith("SELECT * FROM roocontext_append_v1($1, $2, ")
 
 
 def test_postgres_lists_the_newest_by_their_minute(

@@ -7,6 +7,7 @@ This is how they run on SQLite, where each runs at once; `postgres` has what a s
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
 from sqlalchemy.sql import ClauseElement, Insert, Update
@@ -138,6 +139,10 @@ class Transaction:
         """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""
         return first_row(self._ask(text))
 
+    def call(self, function: str, values: Sequence[Any]) -> SqlRow | None:
+        """Call a function of the schema on a server; the first row that it returns."""
+        return first_row(self._ask(_call_of(function, len(values)), values))
+
     def disown(self) -> None:
         """In a forked child: refuse every further statement."""
         self.is_inherited = True
@@ -162,6 +167,11 @@ class Transaction:
             return self._run(text, values)
         except driver_errors() as error:
             raise_ours(error)
+
+
+@cache
+def _call_of(function: str, count: int) -> str:
+    return f"SELECT * FROM {function}({', '.join(f'${n + 1}' for n in range(count))})"  # noqa: S608
 
 
 def first_row(cursor: Any) -> SqlRow | None:

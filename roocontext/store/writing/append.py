@@ -197,16 +197,7 @@ def filled_columns(is_filled: tuple[bool, ...]) -> tuple[str, ...]:
     return tuple(column.name for column in entries.columns if column.name in names)
 
 
-_BY_FUNCTION = (
-    *("durability", "lock_timeout", "session_id", "expected_seq", "refers_to", "prompt", "digest"),
-    *("format", "role", "ts", "recorded_at", "message_id", "client_id", "model", "usage"),
-    *("asked_at", "answers_seq", "answers_block", "size", "salt", "content_digest", "tools"),
-    *("extra", "content"),
-)
-_APPEND = text(
-    "SELECT new_seq, new_hash FROM roocontext_append_v1"  # noqa: S608 - names of ours
-    f"({', '.join(f':{name}' for name in _BY_FUNCTION)})"
-)
+_APPEND = "roocontext_append_v1"
 _NO_FUNCTION = "42883"
 
 
@@ -231,24 +222,19 @@ def _append_by_function(
     draft: Draft,
     expected_seq: int | None,
 ) -> Receipt:
-    params = {
-        **draft.sealed._asdict(),
-        **settings._asdict(),
-        "session_id": session_id,
-        "expected_seq": expected_seq,
-        "refers_to": draft.refers_to,
-        "prompt": drafted_prompt(draft),
-        "digest": draft.digest,
-        "salt": draft.salt,
-        "content_digest": draft.content_digest,
-        "tools": draft.tools,
-        "extra": draft.extra,
-        "content": draft.content,
-    }
+    sealed = draft.sealed
+    values = (
+        *settings,
+        *(session_id, expected_seq, draft.refers_to, drafted_prompt(draft), draft.digest),
+        *(sealed.format, sealed.role, sealed.ts, sealed.recorded_at, sealed.message_id),
+        *(sealed.client_id, sealed.model, sealed.usage, sealed.asked_at, sealed.answers_seq),
+        *(sealed.answers_block, sealed.size, draft.salt, draft.content_digest, draft.tools),
+        *(draft.extra, draft.content),
+    )
     row = None
     # A used client id aborts the statement, which is the whole transaction.
     with suppress(UniqueViolation):
-        row = tx.row(_APPEND, **params)
+        row = tx.call(_APPEND, values)
     if row is not None and row[0] is not None:
         return Receipt(session_id, row[0], row[1].hex(), row[0])
     # Nothing was written: a repeated request, no such session, a session that moved on, or no
