@@ -22,13 +22,14 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
         )
 
 
-def check_seconds(name: str, value: object) -> None:
+def check_seconds(name: str, value: Any) -> None:
     """Refuse what is not a number of seconds, from 0 up to what both engines take."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (is_number and 0 <= value <= MOST_SECONDS):
-        raise InvalidOption(
-            f"{name} must be a number of seconds from 0 to {MOST_SECONDS:,}.", name=name
-        )
+    if is_number and 0 <= float(value) <= MOST_SECONDS:
+        return
+    raise InvalidOption(
+        f"{name} must be a number of seconds from 0 to {MOST_SECONDS:,}.", name=name
+    )
 
 
 def check_maybe(name: str, value: object, *, least: int = 0) -> None:
