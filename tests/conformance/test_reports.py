@@ -14,7 +14,7 @@ from roocontext.errors import SessionNotFound
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, history, naming, sessions, tree, usage, why
 from roocontext.reports.document import as_json
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.statements import Compiled
 from support import showcase
 from support.examples import examples
 from support.histories import HISTORIES, play
@@ -38,15 +38,13 @@ def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that are run."""
     run: list[str] = []
-    execute = Transaction._execute
+    bind = Compiled.bind
 
-    def recording(self: Any, statement: Any, params: Any) -> Any:
-        # The first statement comes here twice on PostgreSQL: again with the one that begins.
-        if self._beginning is None or self._is_together:
-            run.append(str(statement))
-        return execute(self, statement, params)
+    def recording(self: Any, params: Any) -> Any:
+        run.append(self.text)
+        return bind(self, params)
 
-    monkeypatch.setattr(Transaction, "_execute", recording)
+    monkeypatch.setattr(Compiled, "bind", recording)
     return run
 
 

@@ -1,7 +1,9 @@
 """What a store on PostgreSQL sets, for how long, and what it lets its caller set."""
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -10,6 +12,7 @@ from sqlalchemy import make_url, text
 
 from roocontext import Plan, Session, Store
 from roocontext.errors import InvalidOption, StoreUnavailable
+from roocontext.store.engine import migrate
 from support.pgbouncer import bouncers, pooled
 
 SHOWN = ("synchronous_commit", "lock_timeout", "statement_timeout", "app.tenant")
@@ -69,6 +72,18 @@ def test_a_write_waits_as_long_as_is_said(postgres_url: str) -> None:
                     write()
                 assert not refused.value.outcome_unknown
         assert chat.append("user", "now").seq == 1
+
+
+def test_an_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
+    url = postgres.empty()
+    with ThreadPoolExecutor(1) as threads, psycopg.connect(url) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", [migrate._UPGRADE_LOCK])
+        opening = threads.submit(Store.open, url, lock_timeout=0.01, statement_timeout=0.5)
+        time.sleep(0.7)
+        assert not opening.done()
+        other.rollback()
+        opening.result().close()
+    postgres.drop(url)
 
 
 def test_statements_of_the_caller_come_with_each_transaction(

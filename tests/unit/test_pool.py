@@ -89,7 +89,7 @@ def test_what_comes_back_after_the_end_is_closed(postgres_url: str) -> None:
     [
         *({"pool_size": wrong} for wrong in (0, -1, 1.5, "5", True)),
         *({"max_overflow": wrong} for wrong in (-2, None)),
-        *({"pool_timeout": wrong} for wrong in (-1, None, float("nan"))),
+        *({"pool_timeout": wrong} for wrong in (-1, None, float("nan"), float("inf"))),
         *({"pool_recycle": wrong} for wrong in (-1, "no")),
     ],
     ids=str,

@@ -11,6 +11,8 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.moments import Moment, Point, milliseconds
 from roocontext.log.plan import Plan
 
+MOST_SECONDS = 1_000_000
+
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:
     """Refuse what is not a whole number of 64 bits from `least` up."""
@@ -20,10 +22,14 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
         )
 
 
-def check_seconds(name: str, value: object) -> None:
-    """Refuse what is not a number of seconds from 0 up."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InvalidOption(f"{name} must be a number of seconds, at least 0.", name=name)
+def check_seconds(name: str, value: Any) -> None:
+    """Refuse what is not a number of seconds, from 0 up to what both engines take."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and 0 <= float(value) <= MOST_SECONDS:
+        return
+    raise InvalidOption(
+        f"{name} must be a number of seconds from 0 to {MOST_SECONDS:,}.", name=name
+    )
 
 
 def check_maybe(name: str, value: object, *, least: int = 0) -> None:

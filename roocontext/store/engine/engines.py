@@ -8,7 +8,7 @@ import os
 import re
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,7 @@ class EngineOptions:
     lock_timeout: float | None = None
     statement_timeout: float | None = None
     prepare: bool | None = None
-    on_begin: Sequence[Any] = ()
+    on_begin: Sequence[Any] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
@@ -62,7 +62,7 @@ class WriteSettings(NamedTuple):
     lock_timeout: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)  # it knows the password
 class Engine:
     """What a database needs of its engine.
 
