@@ -107,7 +107,7 @@ def _session(taken: SessionImport) -> ImportedSession:
         session_id=taken.session_id,
         tool=taken.tool,
         path=str(taken.path),
-        status=_status(taken),
+        status=taken.status,
         messages=taken.messages,
         notes=taken.notes,
         controls=taken.controls,
@@ -116,15 +116,3 @@ def _session(taken: SessionImport) -> ImportedSession:
         forked_from=taken.forked_from,
         problems=[str(problem) for problem in taken.problems],
     )
-
-
-def _status(taken: SessionImport) -> str:
-    if taken.failed:
-        return "failed"
-    if taken.created:
-        return "created"
-    if taken.forked_from is not None:
-        return "forked"
-    if taken.rewound:
-        return "rewound"
-    return "continued" if taken.messages or taken.notes or taken.controls else "unchanged"
