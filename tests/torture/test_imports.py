@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torture
 
 LINES = 50_000
 MOST = 75
-"""How many MB the process may grow: the batch that is being written, and 1.5 KB for each line."""
+"""How many MB the process may grow: the batch that is written, and places in file and log."""
 
 IMPORT = """
 import resource, sys
