@@ -112,7 +112,7 @@ Outcome = SessionImport | SkippedSource
 
 def import_paths(
     store: Store,
-    paths: Sequence[Path],
+    paths: Sequence[str | Path],
     *,
     tool: str | None = None,
     on_conflict: OnConflict = "refuse",
@@ -126,7 +126,7 @@ def import_paths(
     problems: list[Problem] = []
     found: list[Path] = []
     for path in paths:
-        found += find.possible_sources(path, problems)
+        found += find.possible_sources(Path(path), problems)
     for problem in problems:
         yield SkippedSource(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.

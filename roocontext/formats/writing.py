@@ -47,6 +47,19 @@ class SessionImport:
         """How many entries were written, or would be."""
         return self.messages + self.notes + self.controls
 
+    @property
+    def status(self) -> str:
+        """What became of it: failed, created, forked, rewound, continued or unchanged."""
+        if self.failed:
+            return "failed"
+        if self.created:
+            return "created"
+        if self.forked_from is not None:
+            return "forked"
+        if self.rewound:
+            return "rewound"
+        return "continued" if self.new else "unchanged"
+
 
 NOTE: Final = "imported"
 SKIPPED: Final = "skipped"

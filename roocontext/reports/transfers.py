@@ -106,18 +106,5 @@ def _session(taken: SessionImport) -> ImportedSession:
     return ImportedSession.of(
         taken,
         path=str(taken.path),
-        status=_status(taken),
         problems=[str(problem) for problem in taken.problems],
     )
-
-
-def _status(taken: SessionImport) -> str:
-    if taken.failed:
-        return "failed"
-    if taken.created:
-        return "created"
-    if taken.forked_from is not None:
-        return "forked"
-    if taken.rewound:
-        return "rewound"
-    return "continued" if taken.messages or taken.notes or taken.controls else "unchanged"

@@ -81,6 +81,9 @@ _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
+_ENTRY = select(entries.c.seq).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
 _AT_ONCE: Final = 2_000
 """How many entries of a long view are counted at once, because their contents are held."""
 
@@ -221,7 +224,9 @@ def tokens(
 ) -> int:
     """What the view costs behind entry `after`; only messages without a count are read."""
     with database.read() as tx:
-        first, *others = _portions(*behind(after, *shown_at(tx, session_id, as_of)))
+        shown = behind(after, *shown_at(tx, session_id, as_of))
+        _check_end(tx, session_id, shown[0])
+        first, *others = _portions(*shown)
         tally = Counting(tx, session_id, counter)
         part = tally.part(*first)
     total = _counted_sum(database, session_id, tally, part)
@@ -231,6 +236,13 @@ def tokens(
             part = tally.part(*portion)
         total += _counted_sum(database, session_id, tally, part)
     return total
+
+
+def _check_end(tx: Transaction, session_id: str, ranges: Sequence[Range]) -> None:
+    """Without its last entry a damaged session might be counted in portions without end."""
+    last = max((hi for _, hi in ranges), default=0)
+    if last > _AT_ONCE and tx.row(_ENTRY, session_id=session_id, seq=last) is None:
+        raise HistoryCorrupt(f"Entry {last} of the view does not exist.", seq=last)
 
 
 def _counted_sum(database: Database, session_id: str, tally: Counting, part: CountedPart) -> int:
