@@ -40,6 +40,7 @@ BUDGETS = {
     "view.few",
     "view.decoded",
     "view.messages",
+    "view.messages.many",
     "view.as_of",
     "view.as_of.datetime",
     *(f"{what}.growth" for what in ("manage", "stats", "info")),
