@@ -113,6 +113,8 @@ class _Worker:
             self.acknowledged |= _append(self._chat, f"{self._name}:{next(self._numbers)}")
             self._chat.head_seq()
             assert len(self._chat.view(limit=3).messages) <= 3
+            if self._thread.ident is not None:  # the main thread is to get its turns
+                time.sleep(0.001)
 
     def join(self) -> None:
         self._thread.join(PATIENCE_S)

@@ -10,7 +10,7 @@ from torture.processes import Nursery
 
 TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
 TIMES = 50_000 if TORTURE else 600
-STEP = 1 if TORTURE else 7
+STEP = 1 if TORTURE else 41
 
 
 @pytest.fixture(params=["file", "memory", "postgres"])
