@@ -62,10 +62,8 @@ def command(agent: Agent, line: str) -> None:
             chat.undo()
         case "/uncover":
             hiding = [it.seq for it in chat.view().messages if it.kind in ("summary", "marker")]
-            if word or hiding:
-                run(["uncover", chat.id, word or str(max(hiding))])
-            else:
-                show("Nothing is hidden.")
+            number = word or str(max(hiding, default=""))
+            run(["uncover", chat.id, number]) if number else show("Nothing is hidden.")
         case "/fork":
             agent.open(chat.fork())
         case "/history":

@@ -200,7 +200,7 @@ def test_a_counter_may_be_named(chat):
 @pytest.mark.parametrize("thing", [5, None, object(), type(BYTES)])
 def test_what_is_no_counter_is_refused(chat, thing):
     chat.append("user", "hello")
-    for call in (chat.tokens, chat.counts):
+    for call in (chat.tokens, chat.internals.counts):
         with pytest.raises(InvalidOption, match="A counter has name, exact, count"):
             call(thing)
 

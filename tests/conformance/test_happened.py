@@ -37,7 +37,7 @@ def test_lists_are_in_the_order_in_which_things_happened(three: Any) -> None:
     # The time that is to come counts as that of its recording, which was the last.
     assert listed(three) == ["ahead", "now", "old"]
     assert listed(three, recorded=True) == ["ahead", "old", "now"]
-    three.store.session("old").rename("another title")
+    three.store.session("old").set_title("another title")
     assert listed(three) == ["ahead", "now", "old"]
     assert listed(three, recorded=True) == ["old", "ahead", "now"]
     overview = [one.info.session_id for one in three.store.overview()]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext import Plan
-from roocontext.log.counting import binds_thinking
+from roocontext.log.counting import is_bound_to_prefix
 from roocontext.store.loop import request
 from support.dialogue import fill
 
@@ -39,9 +39,9 @@ def test_a_session_that_is_written_while_its_messages_are_read(
         def meanwhile(model: str | None, chat: Any = chat, writes: Any = writes) -> bool:
             for write in writes:  # once, behind the view that was read first
                 write(chat)
-            return binds_thinking(model)
+            return is_bound_to_prefix(model)
 
-        monkeypatch.setattr(request, "binds_thinking", meanwhile)
+        monkeypatch.setattr(request, "is_bound_to_prefix", meanwhile)
         sent = chat.messages(model=BINDING)
         assert sent == chat.messages(model=BINDING), name
         monkeypatch.undo()

@@ -547,7 +547,7 @@ def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
         lambda: damaged.diff(1),
         lambda: damaged.rewind(to=1),
         lambda: damaged.commit(hides_an_old_row),
-        damaged.live,
+        damaged.internals.live,
         damaged.fork,
         damaged.rebuild,
         lambda: damaged.internals.counts(BYTES, hidden=True),
@@ -575,7 +575,7 @@ def test_an_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
         lambda: chat.view(as_of=done.seq),
         lambda: list(chat.audit()),
         lambda: chat.rewind(to=0),
-        chat.live,
+        chat.internals.live,
         chat.fork,
         chat.rebuild,
     ):
@@ -590,7 +590,12 @@ def test_an_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
 def test_an_unknown_kind_is_named_everywhere(forger, damaged, change):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
     forger.sql(f"UPDATE entries SET {change} {where(seq)}")
-    for ask in (damaged.view, damaged.live, lambda: damaged.rewind(to=3), lambda: damaged.diff(1)):
+    for ask in (
+        damaged.view,
+        damaged.internals.live,
+        lambda: damaged.rewind(to=3),
+        lambda: damaged.diff(1),
+    ):
         with pytest.raises(HistoryCorrupt) as caught:
             ask()
         assert caught.value.seq == seq
@@ -602,7 +607,7 @@ def test_an_unknown_kind_is_named_everywhere(forger, damaged, change):
 )
 def test_an_unknown_role_or_format_is_named(forger, damaged, change):
     forger.sql(f"UPDATE entries SET {change} {where(3)}")
-    for ask in (damaged.view, damaged.messages, damaged.live, lambda: damaged.message(3)):
+    for ask in (damaged.view, damaged.messages, damaged.internals.live, lambda: damaged.message(3)):
         with pytest.raises(HistoryCorrupt) as caught:
             ask()
         assert caught.value.seq == 3

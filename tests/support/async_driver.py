@@ -13,7 +13,7 @@ from roocontext import AsyncSession, AsyncStore
 
 
 class Driven:
-    """An AsyncStore or AsyncSession with the methods of a Store or Session."""
+    """An AsyncStore, AsyncSession or its internals, with the methods of a Store or Session."""
 
     def __init__(self, target: Any, runner: asyncio.Runner) -> None:
         self.target = target
@@ -26,6 +26,8 @@ class Driven:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.target, name)
+        if name == "internals":
+            return Driven(value, self._runner)
         return self._driven(value) if callable(value) else value
 
     def __repr__(self) -> str:

@@ -189,8 +189,8 @@ def test_the_switches_of_opencode(environ, expected):
 )
 def test_the_table_says_which_models_bind_their_thinking(model, binds):
     assert binds_thinking(model) is binds
-    assert counting.binds_thinking(model) is binds
+    assert counting.is_bound_to_prefix(model) is binds
 
 
 def test_a_model_without_a_name_binds_nothing():
-    assert counting.binds_thinking(None) is False
+    assert counting.is_bound_to_prefix(None) is False
