@@ -44,6 +44,7 @@ BUDGETS = {
     "view.as_of",
     "view.as_of.datetime",
     *(f"{what}.growth" for what in ("manage", "stats", "info")),
+    *(f"{what}.visible" for what in ("manage", "stats", "info")),
     *(f"{what}.cut" for what in ("manage", "stats")),
     "storage",
     "storage.large",

@@ -261,7 +261,7 @@ def fork_after_the_file_moved(child: Any, url: str, session: str) -> None:
         store.session(session).append("user", "before")
         path.rename(moved)
         ended(forked(lambda: _check_refused(lambda: Store.open(moved))))
-        moved.set_title(path)
+        moved.rename(path)
         receipt = store.session(session).append("user", "after")
         child.tell(seq=receipt.seq, text="after")
 
