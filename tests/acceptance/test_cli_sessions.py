@@ -172,7 +172,7 @@ def test_a_list_is_one_query_whatever_its_length(
 
     def counted(self: Transaction, *given: object, **params: object) -> object:
         asked.append(str(given[0]))
-        return rows_(self, *given, **params)  # type: ignore[arg-type]
+        return rows_(self, *given, **params)  # type: ignore[arg-type]  # passed on as given
 
     with Store.open(database, durability="normal") as store:
         for number in range(60):

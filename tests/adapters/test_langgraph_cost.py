@@ -96,5 +96,4 @@ def test_a_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
     # One transaction for the writes of the task, and one for the checkpoint with its message.
     assert [grown.count(command) for command in ("BEGIN IMMEDIATE", "COMMIT")] == [2, 2]
     assert sum(map(len, grown)) < 20_000  # neither the conversation nor the channel that stays
-    # SQLite reads each span of the view by a statement of its own.
-    assert sum(text.startswith("SELECT") for text in loaded) <= 16
+    assert sum(text.startswith("SELECT") for text in loaded) <= 12

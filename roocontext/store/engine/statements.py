@@ -33,7 +33,7 @@ class Compiled:
             head, row = self.text.split(" VALUES ")
             width = len(self.names)
             rows = (
-                _NUMBER.sub(lambda found, at=at: f"${int(found[1]) + at}", row)  # type: ignore[misc]
+                _NUMBER.sub(lambda found, at=at: f"${int(found[1]) + at}", row)  # type: ignore[misc]  # mypy does not infer the lambda
                 for at in range(0, count * width, width)
             )
             self._of_rows[count] = f"{head} VALUES {', '.join(rows)}"
