@@ -26,6 +26,9 @@ _PARTS = ("roocontext/store", "contextlib.py", "weakref.py")
 _CHECKED = ("CALL", "RESUME", "JUMP_BACKWARD")
 """The instructions after which Python looks whether a signal has come."""
 
+_landed: list[bool] = []
+"""Filled by the signal: Python drops an exception that lands in a finaliser."""
+
 
 class Interrupt(KeyboardInterrupt):
     """What a signal raises."""
@@ -43,6 +46,7 @@ def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
         own = _Worker(chat, "main", over, is_started=False)
         signal.signal(signal.SIGALRM, _raise_interrupt)
         for _ in range(times):
+            _landed.clear()
             try:
                 signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
                 own.write()
@@ -60,6 +64,7 @@ def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
 
 
 def _raise_interrupt(*_: object) -> NoReturn:
+    _landed.append(True)
     raise Interrupt
 
 
@@ -109,12 +114,15 @@ class _Worker:
             self._thread.start()
 
     def write(self) -> None:
-        while not self._over.is_set():
+        while not self._is_over():
             self.acknowledged |= _append(self._chat, f"{self._name}:{next(self._numbers)}")
             self._chat.head_seq()
             assert len(self._chat.view(limit=3).messages) <= 3
             if self._thread.ident is not None:  # the main thread is to get its turns
                 time.sleep(0.001)
+
+    def _is_over(self) -> bool:
+        return self._over.is_set() or (self._thread.ident is None and bool(_landed))
 
     def join(self) -> None:
         self._thread.join(PATIENCE_S)
