@@ -33,7 +33,7 @@ demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no
 test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'
 
-test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests beside the frameworks
+test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests with the frameworks installed
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
 	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
 
