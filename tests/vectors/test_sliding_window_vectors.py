@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors.programs.multi_llm_chat import (
+from vectors.programs.multi_llm_chat import (
     content_to_text,
     get_pruning_info,
     prune_history_sliding_window,
     validate_context_length,
     validate_system_prompt_length,
 )
-from conformance.vectors.replay import load, replay
+from vectors.replay import load, replay
 from roocontext import Kind, Store
 from roocontext.log.counting import Size
 from roocontext.log.plan import LEFT_OUT

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.vectors.programs.gemini_request import request_tokens
+from vectors.programs.gemini_request import request_tokens
 from roocontext.errors import RooContextError, UnknownPlugin
 from roocontext.programs.gemini_cli import counter as gemini
 from roocontext.programs.roo.counter import roo_tokens

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.vectors.programs.opencode_messages import (
+from vectors.programs.opencode_messages import (
     INTERRUPTED,
     filter_compacted,
     filter_compacted_tail,
     model_part,
 )
-from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from roocontext import Kind, Plan, Store
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action

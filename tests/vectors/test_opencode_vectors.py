@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors import opencode_store
-from conformance.vectors.programs.opencode_messages import (
+from vectors import opencode_store
+from vectors.programs.opencode_messages import (
     filter_compacted,
     filter_compacted_tail,
     model_part,
 )
-from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
-from conformance.vectors.replay import load, replay
+from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+from vectors.replay import load, replay
 from roocontext import Store
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (

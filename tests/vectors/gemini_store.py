@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs.gemini_request import request_tokens
+from vectors.programs.gemini_request import request_tokens
 from roocontext import Store
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage

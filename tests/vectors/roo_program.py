@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs import roo_history
+from vectors.programs import roo_history
 from roocontext.log.counting import FREE
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs.roo_history import boundary
-from conformance.vectors.roo_program import (
+from vectors.programs.roo_history import boundary
+from vectors.roo_program import (
     APRIL,
     DECEMBER,
     StreamBroken,
@@ -22,7 +22,7 @@ from conformance.vectors.roo_program import (
     request_of,
     tools_cost,
 )
-from conformance.vectors.roo_store import (
+from vectors.roo_store import (
     Shelf,
     Unheld,
     history,

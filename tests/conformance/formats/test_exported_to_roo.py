@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from conformance.vectors.programs.roo_history import effective_2025, effective_2026
+from vectors.programs.roo_history import effective_2025, effective_2026
 from roocontext import NewMessage, Plan, Store
 from roocontext.formats import exports
 from roocontext.formats.exporter import write_new

@@ -11,7 +11,7 @@ from roocontext.formats.imports import import_paths
 from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
-from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
+from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
 
 MADE = [claude_code, codex, gemini, opencode, roo]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors import gemini_store
-from conformance.vectors.replay import load, replay
+from vectors import gemini_store
+from vectors.replay import load, replay
 from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.programs.gemini_cli.compression import (
