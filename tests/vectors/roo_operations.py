@@ -8,6 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from roocontext.errors import MessageNotFound
+from roocontext.log.counting import FREE, Size
+from roocontext.log.summary import Summary
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Decision,
+    Nothing,
+    Ready,
+    ReportedTokens,
+    Row,
+    Situation,
+)
+from roocontext.programs.roo.condensing_2025 import Condensation
+from roocontext.programs.roo.history import TRUNCATED, message_blocks, truncation
+from roocontext.programs.roo.policy import FAILED, roo_message
+from support.situations import situated
 from vectors.programs.roo_history import boundary
 from vectors.roo_program import (
     APRIL,
@@ -32,23 +49,6 @@ from vectors.roo_store import (
     parted,
     times_of,
 )
-from roocontext.errors import MessageNotFound
-from roocontext.log.counting import FREE, Size
-from roocontext.log.summary import Summary
-from roocontext.policies.situation import (
-    Aim,
-    Ask,
-    Decision,
-    Nothing,
-    Ready,
-    ReportedTokens,
-    Row,
-    Situation,
-)
-from roocontext.programs.roo.condensing_2025 import Condensation
-from roocontext.programs.roo.history import TRUNCATED, message_blocks, truncation
-from roocontext.programs.roo.policy import FAILED, roo_message
-from support.situations import situated
 
 Operation = Callable[[Shelf, Any, str], Any]
 
