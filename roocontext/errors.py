@@ -171,6 +171,17 @@ class UncoverRefused(RooContextError):
     hidden_by: int | None = None
 
 
+class SummarySealed(RooContextError):
+    """A provider compacted the history in a form that this model cannot read."""
+
+    advice = (
+        "Ask the model that made it, or uncover the compaction: the messages that it hides are"
+        " then sent again."
+    )
+    seq: int = 0
+    model: str | None = None
+
+
 class BudgetExceeded(RooContextError, ValueError):
     """The parts of a request that must be sent exceed the model's context window."""
 

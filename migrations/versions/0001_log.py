@@ -54,7 +54,7 @@ ENTRIES_RULES = {
         WHEN 'note' THEN role IS NULL AND note IS NOT NULL AND details IS NULL
         ELSE details IS NOT NULL AND note IS NULL AND CASE
             WHEN kind IN ('summary', 'marker', 'companion') THEN role IS NOT NULL
-            ELSE kind IN ('clearing', 'rewind', 'uncovering') AND role IS NULL
+            ELSE kind IN ('covering', 'clearing', 'rewind', 'uncovering') AND role IS NULL
         END
     END""",
     "format": "(format IS NULL) = (role IS NULL)",

@@ -126,11 +126,19 @@ def note_draft(
 
 
 def control_draft(
-    kind: Kind, details: str, *, now: int, client_id: str | None = None, ts: int | None = None
+    kind: Kind,
+    details: str,
+    *,
+    now: int,
+    client_id: str | None = None,
+    ts: int | None = None,
+    compaction_id: str | None = None,
 ) -> Draft:
-    """Draft a clearing, a rewind or an uncovering: it has details and no content."""
+    """Draft a covering, clearing, rewind or uncovering: it has details and no content."""
     _check_request(ts, client_id)
-    sealed = _bare(kind, now, details=details)._replace(ts=ts, client_id=client_id)
+    sealed = _bare(kind, now, details=details)._replace(
+        ts=ts, client_id=client_id, compaction_id=compaction_id
+    )
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
 
 
@@ -144,6 +152,8 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
         "placeholder": control.placeholder,
         "to": control.to,
         "uncovers": list(control.uncovers),
+        "source": control.source and list(control.source),
+        "sealed": control.sealed or None,
     }
     # A field that is not set is left out, so that a kind that comes later changes no old details.
     kept = {name: value for name, value in decided.items() if value not in (None, [], "")}
@@ -168,8 +178,7 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         raise _contradiction(seq, f"its details are not those of a {kind}")
     if (decided.to or 0) >= seq:
         raise _contradiction(seq, "it rewinds to an entry that is not earlier")
-    if not _ascend(decided.hides, seq):
-        raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
+    _check_hides(seq, decided)
     if any(row >= seq for row, _ in decided.clears) or not _distinct(decided.clears):
         raise _contradiction(seq, "it clears a block twice, or one of a later entry")
     parts = [kept[:2] for kept in decided.keeps]
@@ -187,13 +196,15 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         placeholder=decided.placeholder,
         to=decided.to,
         uncovers=decided.uncovers,
+        source=decided.source,
+        sealed=decided.sealed,
     )
 
 
 def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
     """Refuse an uncovering of other rows, given all control rows from `since` on.
 
-    It must name a summary, marker or clearing first, and then its companions.
+    It must name a summary, marker, covering or clearing first, and then its companions.
     """
     kinds = {control.seq: control.kind for control in controls}
     for control in controls:
@@ -222,6 +233,8 @@ class _Details(msgspec.Struct, frozen=True):
     placeholder: str = ""
     to: _Number | None = None
     uncovers: tuple[_Seq, ...] = ()
+    source: tuple[_Seq, _Number] | None = None
+    sealed: bool = False
 
     @property
     def decides(self) -> tuple[bool, ...]:
@@ -233,6 +246,7 @@ class _Details(msgspec.Struct, frozen=True):
             bool(self.placeholder and not self.clears),
             self.to is not None,
             bool(self.uncovers),
+            self.source is not None or self.sealed,
         )
 
 
@@ -243,19 +257,21 @@ class _Decides(NamedTuple):
     placeholder_of_nothing: bool = False
     to: bool = False
     uncovers: bool = False
+    source: bool = False
 
 
 _DECIDES = {
     Kind.SUMMARY: _Decides(hides=True, position=True),
     Kind.MARKER: _Decides(hides=True, position=True),
     Kind.COMPANION: _Decides(position=True),
+    Kind.COVERING: _Decides(hides=True, source=True),
     Kind.CLEARING: _Decides(clears=True),
     Kind.REWIND: _Decides(to=True),
     Kind.UNCOVERING: _Decides(uncovers=True),
 }
 """What the control rows of each kind decide."""
 
-UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
 """The kinds that an uncovering may take back."""
 
 _decode_details = msgspec.json.Decoder(_Details).decode
@@ -268,6 +284,14 @@ def _read_details(details: str) -> _Details:
         raise
     except (msgspec.DecodeError, UnicodeError):  # a lone surrogate in the record, or damage
         return msgspec.convert(decode(details), _Details)
+
+
+def _check_hides(seq: int, decided: _Details) -> None:
+    if not _ascend(decided.hides, seq):
+        raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
+    row, _ = decided.source or (0, 0)
+    if row >= seq or any(lo <= row <= hi for lo, hi in decided.hides):
+        raise _contradiction(seq, "its compaction is in an entry that it hides, or a later one")
 
 
 def _ascend(ranges: Sequence[Range], end: int) -> bool:

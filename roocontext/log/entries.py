@@ -73,6 +73,7 @@ class Kind(StrEnum):
     SUMMARY = "summary"
     MARKER = "marker"
     COMPANION = "companion"
+    COVERING = "covering"
     CLEARING = "clearing"
     REWIND = "rewind"
     UNCOVERING = "uncovering"
@@ -86,9 +87,11 @@ MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANI
 class Control(msgspec.Struct, frozen=True):
     """An entry that decides what is seen.
 
-    A summary, marker, companion, clearing, rewind or uncovering. A clearing keeps parts of some of
-    the blocks that it clears. An uncovering names the summary,
-    marker or clearing that it takes back, and then the companions of that one.
+    A summary, marker, companion, covering, clearing, rewind or uncovering. The `source` of a
+    covering is the block of a reply in which a provider compacted what it hides; it is `sealed` if
+    nobody else can read that block. A clearing keeps parts of some of the blocks that it clears. An
+    uncovering names the summary, marker, covering or clearing that it takes back, and then the
+    companions of that one.
     """
 
     seq: int
@@ -100,11 +103,21 @@ class Control(msgspec.Struct, frozen=True):
     placeholder: str = ""
     to: int | None = None
     uncovers: tuple[int, ...] = ()
+    source: BlockRef | None = None
+    sealed: bool = False
 
     def __post_init__(self) -> None:
         if (self.to is not None) != (self.kind is Kind.REWIND):
             msg = f"entry {self.seq}: only a rewind has a target"
             raise ValueError(msg)
+
+
+class Compacted(NamedTuple):
+    """A provider's compaction in a message, with the standing covering of what it hides."""
+
+    block: int
+    sealed: bool
+    covering: int
 
 
 class NewMessage(msgspec.Struct, Value, frozen=True):
@@ -165,7 +178,8 @@ class Entry(NamedTuple):
 class Message(msgspec.Struct, Value, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
 
-    `shortened` are those of the cleared blocks whose head and tail stay.
+    `shortened` are those of the cleared blocks whose head and tail stay. `compacted` says that one
+    of its blocks is a provider's compaction that counts.
 
     A struct, because a view creates hundreds, and creating a dataclass takes ten times as long.
     """
@@ -184,6 +198,7 @@ class Message(msgspec.Struct, Value, frozen=True):
     asked_at: int | None = None
     answers: BlockRef | None = None
     shortened: tuple[Shortened, ...] = ()
+    compacted: Compacted | None = None
 
     @property
     def happened_at(self) -> int:

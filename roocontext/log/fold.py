@@ -35,7 +35,7 @@ class FoldRow:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """Which summary, marker, rewind or uncovering keeps a row out of the view."""
+    """The summary or covering, marker, rewind or uncovering that keeps a row out of the view."""
 
     condense_parent: int | None = None
     truncation_parent: int | None = None
@@ -78,7 +78,8 @@ def tags(log: Sequence[FoldRow]) -> dict[int, Tags]:
     lives = live_sets(log)
     now, uncovered = lives[-1], cancelled(log)
     acting = now - uncovered.keys()
-    hidden = {kind: _hiders(log, acting, kind) for kind in (Kind.SUMMARY, Kind.MARKER)}
+    condensing = _hiders(log, acting, Kind.SUMMARY, Kind.COVERING)
+    truncating = _hiders(log, acting, Kind.MARKER)
     result = {}
     for row in log:
         if row.kind in (Kind.NOTE, Kind.REWIND):
@@ -88,8 +89,7 @@ def tags(log: Sequence[FoldRow]) -> dict[int, Tags]:
         elif row.seq in uncovered:
             result[row.seq] = Tags(uncovered_by=uncovered[row.seq])
         elif row.kind in MESSAGE_KINDS:
-            condensed = hidden[Kind.SUMMARY].get(row.seq)
-            result[row.seq] = Tags(condensed, hidden[Kind.MARKER].get(row.seq))
+            result[row.seq] = Tags(condensing.get(row.seq), truncating.get(row.seq))
         else:
             result[row.seq] = Tags()
     return result
@@ -113,10 +113,10 @@ def cleared(log: Sequence[FoldRow]) -> dict[BlockRef, int]:
     }
 
 
-def _hiders(log: Sequence[FoldRow], now: frozenset[int], kind: Kind) -> dict[int, int]:
+def _hiders(log: Sequence[FoldRow], now: frozenset[int], *kinds: Kind) -> dict[int, int]:
     hiders: dict[int, int] = {}
     for row in log:
-        if row.kind is kind and row.seq in now and row.control:
+        if row.kind in kinds and row.seq in now and row.control:
             for lo, hi in row.control.hides:
                 hiders |= dict.fromkeys(range(lo, hi + 1), row.seq)
     return hiders

@@ -15,6 +15,8 @@ from roocontext.log.encoding import plain
 from roocontext.log.entries import Message
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.forms.block_rules import encodable
+from roocontext.log.forms.compacted import readable_by
+from roocontext.log.forms.repairs import model_of
 from roocontext.log.values import Value
 
 
@@ -118,9 +120,15 @@ class Sendable(NamedTuple):
 
     def compose(self, form: str, *, complete: bool = False) -> Outgoing:
         """Make the messages that the provider accepts."""
-        return forms[form].compose(
-            self.messages, model=self.model, drop_thinking=self.unbound, complete=complete
+        model = model_of(self.messages) if self.model is None else self.model
+        messages, left_out = readable_by(self.messages, form, model)
+        made = forms[form].compose(
+            messages, model=model, drop_thinking=self.unbound, complete=complete
         )
+        if not left_out:
+            return made
+        repairs = sorted([*made.repairs, *left_out], key=lambda it: (it.seq, it.block or 0))
+        return Outgoing(made.messages, tuple(repairs))
 
 
 class Asked(NamedTuple):

@@ -154,7 +154,7 @@ def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span
     alive = [control for control in controls if within(live, control.seq)]
     cancelled = _cancelled(alive)
     acting = [control for control in alive if control.seq not in cancelled]
-    condensed = _hidden(acting, Kind.SUMMARY)
+    condensed = _hidden(acting, Kind.SUMMARY, Kind.COVERING)
     truncated = _hidden(acting, Kind.MARKER)
     uncovered = [(row, row, by) for row, by in cancelled.items()]
     placed = {c.seq: c.position for c in acting if c.position is not None}
@@ -212,6 +212,17 @@ def clearings_of(controls: Sequence[Control], seq: int) -> dict[BlockRef, Contro
     }
 
 
+def compacted_at(controls: Sequence[Control], seq: int) -> dict[int, Control]:
+    """The standing coverings right after entry `seq`, by the entry that holds the compaction."""
+    coverings = [control for control in controls if control.source is not None]
+    standing = standing_ranges(controls, seq) if coverings else ()
+    return {
+        control.source[0]: control
+        for control in coverings
+        if control.source is not None and within(standing, control.seq)
+    }
+
+
 def visible_ranges(spans: Sequence[Span], seq: int) -> list[Range]:
     """The ranges of seq to read for the view right after entry `seq`, in view order."""
     shown = sorted((s for s in spans if s.visible and s.lo <= seq), key=lambda s: s.position)
@@ -239,8 +250,8 @@ def _cancelled(alive: Iterable[Control]) -> dict[int, int]:
     return {row: control.seq for control in alive for row in control.uncovers}
 
 
-def _hidden(acting: Sequence[Control], kind: Kind) -> list[tuple[int, int, int]]:
-    return [(lo, hi, c.seq) for c in acting if c.kind is kind for lo, hi in c.hides]
+def _hidden(acting: Sequence[Control], *kinds: Kind) -> list[tuple[int, int, int]]:
+    return [(lo, hi, c.seq) for c in acting if c.kind in kinds for lo, hi in c.hides]
 
 
 _Layer: TypeAlias = list[int | None]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from roocontext.log.compactions import is_compaction_only
 from roocontext.log.entries import BlockRef, Kind, Message
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block, calls, reader, results
@@ -132,7 +133,9 @@ def calls_in(message: Message) -> list[PendingCall]:
 
 def _spoken(newest_first: Iterable[Message]) -> Iterator[_Spoken]:
     for message in newest_first:
-        if message.kind is Kind.MESSAGE and message.role not in _SILENT:
+        speaks = message.kind is Kind.MESSAGE and message.role not in _SILENT
+        # A pause, or a compaction on demand, says nothing: the turn is whose it was before.
+        if speaks and not is_compaction_only(message.format, message.content):
             yield _read(message)
 
 

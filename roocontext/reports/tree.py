@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.store.sessions.sessions import Outline
 
-_HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.CLEARING})
+_HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
 
 
 class Stretch(Document):

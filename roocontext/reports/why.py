@@ -72,7 +72,7 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
     """What hides or clears a row, each after what hides that one in turn."""
     for hider in row.hiders:
         acting = one_entry(chat, hider.seq)
-        is_uncovered = hider.kind in (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+        is_uncovered = hider.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
         if is_uncovered and hider.kind != Kind.CLEARING:
             yield from _reasons(chat, acting)
         record = acting.details.get("record", {})

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.log.compactions import newest_compaction
 from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
@@ -61,6 +62,7 @@ from roocontext.store.writing.erase import Redacted
 from roocontext.store.writing.items import AnyNote, Item, NewNote, Pin, SetMetadata, SetTitle, Unpin
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.store.writing.notes import drafted
+from roocontext.store.writing.record import RecordedReply
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
@@ -220,7 +222,9 @@ class Session:
         # up to.
         return compose_request(read, form, cache=cache)
 
-    def record(self, reply: Any, request: Request | None = None, *, extra: Any = None) -> Receipt:
+    def record(
+        self, reply: Any, request: Request | None = None, *, extra: Any = None
+    ) -> RecordedReply:
         """Append a model's reply: the SDK's object, or a dict of the same shape.
 
         Content, model and usage come from it, and so does the message id. Its id, its stop reason
@@ -228,6 +232,9 @@ class Session:
         answers, the entry that was read up to is stored. A reply that is recorded again gives the
         first receipt. The same id with other content, for the same request, is DuplicateMessage.
         Of a stream give the final object, or the list of Gemini's chunks.
+
+        If the provider compacted the history in this reply, what it had read is hidden in the same
+        transaction, as by a summary: the receipt says by which entry.
         """
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("The request is one that `request` made.", name="request")
@@ -244,7 +251,14 @@ class Session:
         )
         now, salts = self._clock(), self._ids.salt
         draft = message_draft(message, now=now, salts=salts, kept=read.kept())
-        return self._database.write(record.record, self.id, draft)
+        return self._database.write(
+            record.record,
+            self.id,
+            draft,
+            newest_compaction(read.format, read.content),
+            now=now,
+            new_id=self._ids.new_id,
+        )
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
         """Note that a tool is about to run; `pending` then shows its call as begun.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 HIDES = {
     Kind.SUMMARY: "Hidden by summary",
     Kind.MARKER: "Hidden by marker",
+    Kind.COVERING: "Compacted by the provider, entry",
     Kind.CLEARING: "Its output is cleared by clearing",
     Kind.REWIND: "Taken back by rewind",
     Kind.UNCOVERING: "Taken back by uncovering",

@@ -317,6 +317,11 @@ class _Turns:
         self._held.clear()
 
 
+def _is_compaction(part: OutgoingPart) -> bool:
+    piece = part.native if isinstance(part.native, dict) else part.block
+    return str(piece.get("type")).startswith("compaction")
+
+
 def close(turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs) -> bool:
     """Whether a request with these turns needs a user message at its end; note the repair.
 
@@ -324,6 +329,8 @@ def close(turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: R
     """
     if turns and (turns[-1].role == "user" or waits(turns[-1].parts)):
         return False
+    if turns and _is_compaction(turns[-1].parts[-1]):
+        return False  # the provider continues from it
     if messages:
         end = OutgoingRow(0, messages[-1], "user", is_own=True, is_whole=False, pieces=0)
         repairs.add(end, Rule.CLOSING)
@@ -347,7 +354,9 @@ def alternating(
     last = "assistant"
     first = True
     for turn in turns:
-        if turn.role == "assistant" and last == "assistant":
+        # A compaction stands for the user's messages too.
+        opens = first and _is_compaction(turn.parts[0])
+        if turn.role == "assistant" and last == "assistant" and not opens:
             repairs.add(turn.parts[0].row, Rule.OPENING if first else Rule.APART)
             yield OutgoingLine("user", ())
         yield OutgoingLine(turn.role, turn.parts)

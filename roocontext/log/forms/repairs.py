@@ -25,6 +25,7 @@ class Rule(StrEnum):
     BLANK = "blank"  # a text without a visible character was left out
     MALFORMED = "malformed"  # a block lacks what its type needs and was left out
     MISPLACED = "misplaced"  # a block that only the other role may send was left out
+    UNCOMPACTED = "uncompacted"  # a compaction that hides nothing here was left out
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # refused fields were left out, or a cache mark ahead of one of an hour grew
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out

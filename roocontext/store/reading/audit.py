@@ -58,8 +58,8 @@ class AuditEntry(NamedTuple):
     """An entry of the log, and what became of it.
 
     `visible` says whether the model sees it now. If not, `hidden_by` is the seq of the summary,
-    marker, rewind or uncovering that hides it, and `hider` describes that one. A row may be
-    hidden by a summary and a marker at once: both are in the parents. `cleared` names cleared
+    covering, marker, rewind or uncovering that hides it, and `hider` describes that one. A row may
+    be hidden by a summary and a marker at once: both are in the parents. `cleared` names cleared
     blocks, with the clearing of each; `hiders` describes all of these.
     """
 
@@ -169,7 +169,7 @@ class Auditor:
         if is_message and span.visible and salt is not None and entry.seq not in self._cleared:
             return _plain(entry)
         # Notes and rewinds take effect whatever happens to the rows around them.
-        taggable = is_message or entry.kind in (Kind.CLEARING, Kind.UNCOVERING)
+        taggable = is_message or entry.kind in (Kind.COVERING, Kind.CLEARING, Kind.UNCOVERING)
         rewound_by = span.rewound_by if taggable else None
         uncovered_by = span.uncovered_by if taggable else None
         condensed = span.condense_parent if is_message else None

@@ -3,17 +3,20 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.clearing import ShownOutput, shown_by, with_cleared
+from roocontext.log.compactions import may_hold_compactions
 from roocontext.log.draft import check_uncoverings, control_of
 from roocontext.log.encoding import decode_all
-from roocontext.log.entries import MESSAGE_KINDS, Control, Message, Range, block_ref
+from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, Range, block_ref
 from roocontext.log.readings import is_known
-from roocontext.log.spans import clearings_of
+from roocontext.log.spans import clearings_of, compacted_at
 from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
@@ -69,6 +72,23 @@ def placeholders(rows: Iterable[SqlRow]) -> Cleared:
     return cleared
 
 
+def read_compacted(
+    tx: Transaction, session_id: str, seq: int, rows: Sequence[SqlRow]
+) -> Mapping[int, Compacted]:
+    """The compactions in these rows that count right after entry `seq`, by row.
+
+    The control rows are read only if a row holds a compaction. They never change, so the statement
+    may come later than the one that read the rows.
+    """
+    if not any(row[3] is not None and may_hold_compactions(row[3]) for row in rows):
+        return {}
+    return {
+        row: Compacted(control.source[1], control.sealed, control.seq)
+        for row, control in compacted_at(read_controls(tx, session_id, seq), seq).items()
+        if control.source is not None
+    }
+
+
 def read_messages(
     tx: Transaction, session_id: str, ranges: Sequence[Range], cleared: Cleared
 ) -> list[Message]:
@@ -88,9 +108,18 @@ def read_backwards(
             hi = rows[-1][0] - 1  # noqa: PLW2901
 
 
-def shown_messages(rows: Sequence[SqlRow], cleared: Cleared) -> list[Message]:
+def shown_messages(
+    rows: Sequence[SqlRow],
+    cleared: Cleared,
+    compacted: Mapping[int, Compacted] = MappingProxyType({}),
+) -> list[Message]:
     """The messages that these rows are, with their cleared blocks as the view shows them."""
     messages = rows_to_messages(rows)
+    if compacted:
+        messages = [
+            replace(message, compacted=found) if (found := compacted.get(message.seq)) else message
+            for message in messages
+        ]
     if not cleared:
         return messages
     return [

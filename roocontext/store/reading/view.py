@@ -43,6 +43,7 @@ from roocontext.store.reading.messages import (
     bounds,
     cleared_at,
     placeholders,
+    read_compacted,
     read_controls,
     shown_messages,
 )
@@ -136,7 +137,8 @@ def read_view(
     )
     if cleared is None:
         cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
-    messages = shown_messages(rows[::-1] if part.newest else rows, cleared)
+    compacted = read_compacted(tx, session_id, seq, rows)
+    messages = shown_messages(rows[::-1] if part.newest else rows, cleared, compacted)
     return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
 
@@ -347,8 +349,9 @@ def _at_once(tx: Transaction, session_id: str) -> View:
         for block in decode(row[_CLEARED_AT])
     ]
     cleared = placeholders(checked_rows(_CLEARED, blocks))
-    messages = shown_messages(checked_rows(SHOWN, [row[_SHOWN] for row in shown]), cleared)
     last_seq, head_seq = rows[0][_HEAD]
+    own = checked_rows(SHOWN, [row[_SHOWN] for row in shown])
+    messages = shown_messages(own, cleared, read_compacted(tx, session_id, last_seq, own))
     return View(session_id, last_seq, head_seq, tuple(messages))
 
 

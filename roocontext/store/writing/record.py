@@ -1,16 +1,19 @@
-"""Recording a reply: once, however often it is given."""
+"""Recording a reply: once, however often it is given, and with what it compacted."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
+from roocontext.log.compactions import Compaction
 from roocontext.log.draft import Draft
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import lock
+from roocontext.store.reading.head import lock, read_head
 from roocontext.store.writing.append import Receipt, Stored, repeated_receipt, write
+from roocontext.store.writing.cover import ReplyRow, cover
 
 _REPLIES = (
     select(entries.c.asked_at, *(entries.c[name] for name in Stored._fields))
@@ -26,7 +29,30 @@ _NAMELESS = _REPLIES.where(
 )
 
 
-def record(tx: Transaction, session_id: str, draft: Draft) -> Receipt:
+class RecordedReply(Receipt, frozen=True):
+    """The receipt of a reply.
+
+    If the provider compacted the history in it, `covering` is the entry that hides the messages
+    that the provider had read, `hidden` is their number, and `unread` are later messages, which the
+    model gets after the reply. With `compacted` and no covering, the compaction does not count: the
+    session was rewound or uncovered since the request, or nothing was visible.
+    """
+
+    compacted: bool = False
+    covering: int | None = None
+    hidden: int = 0
+    unread: tuple[int, ...] = ()
+
+
+def record(
+    tx: Transaction,
+    session_id: str,
+    draft: Draft,
+    compaction: Compaction | None,
+    *,
+    now: int,
+    new_id: Callable[[], str],
+) -> RecordedReply:
     """Append a reply; the first receipt if a live row holds the same one.
 
     An id alone does not make two replies the same, because some servers give the same id again. It
@@ -34,7 +60,28 @@ def record(tx: Transaction, session_id: str, draft: Draft) -> Receipt:
     same request and the same content do.
     """
     head = lock(tx, session_id)
-    return _recorded(tx, session_id, draft) or write(tx, session_id, head, [draft])[0]
+    if first := _recorded(tx, session_id, draft):
+        return _of_receipt(first)
+    receipt = _of_receipt(write(tx, session_id, head, [draft])[0])
+    if compaction is None:
+        return receipt
+    sealed = draft.sealed
+    row = ReplyRow(receipt.seq, sealed.asked_at, compaction, sealed.model)
+    covered = cover(tx, session_id, read_head(tx, session_id), row, now=now, new_id=new_id)
+    if covered is None:
+        return replace(receipt, compacted=True)
+    return replace(
+        receipt,
+        head_seq=covered.seq,
+        compacted=True,
+        covering=covered.seq,
+        hidden=covered.hidden,
+        unread=covered.unread,
+    )
+
+
+def _of_receipt(receipt: Receipt) -> RecordedReply:
+    return RecordedReply(*(getattr(receipt, name) for name in Receipt.__struct_fields__))
 
 
 def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:

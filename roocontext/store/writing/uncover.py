@@ -94,7 +94,7 @@ def uncover(
     trigger: str,
     dry_run: bool = False,
 ) -> Uncovered:
-    """Take back a summary, marker or clearing that is live and that nothing hides."""
+    """Take back a summary, marker, covering or clearing that is live and that nothing hides."""
     head_of = head_query if dry_run else lock_query
     asked = {"session_id": session_id, "seq": seq}
     locked, found, accompanying = tx.all(
@@ -107,7 +107,7 @@ def uncover(
     if kind not in UNCOVERED:
         raise UncoverRefused(
             f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
-            " marker or a clearing can be uncovered.",
+            " marker, a covering or a clearing can be uncovered.",
             seq=seq,
         )
     named = [seq, *(row[0] for row in accompanying)]
@@ -122,8 +122,11 @@ def uncover(
     if not within(standing, seq):
         by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
         raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
-    if span is not None and kind != Kind.CLEARING:
-        _check_not_hidden(seq, span)
+    control = control_of(seq, kind, details)
+    if kind != Kind.CLEARING:
+        # A covering is where its compaction is.
+        row = control.source[0] if control.source else seq
+        _check_not_hidden(seq, next(span for span in tail.spans() if span.lo <= row <= span.hi))
     # A rewind to between companions may have taken some of them back.
     rows = tuple(row for row in named if within(standing, row))
     uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)

@@ -1,0 +1,77 @@
+"""Compactions by the provider: blocks of a reply that stand for what the provider had read.
+
+A block of Anthropic's has the text of its summary. The items of the Responses API are sealed: only
+the model that made one can read it. A block without content is a compaction that failed.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from roocontext.log.readings.blocks import Block
+
+_TYPES: Final = {
+    "anthropic": frozenset({"compaction"}),
+    "openai-responses": frozenset({"compaction", "compaction_summary"}),
+}
+"""The types of the blocks and items that are compactions, by format."""
+
+_NAMED: Final = '"compaction'
+"""The beginning of their types in stored content."""
+
+
+class Compaction(NamedTuple):
+    """A compaction in a message: the index of its block, and its text.
+
+    It has none if it is sealed, or if it `failed`.
+    """
+
+    block: int
+    text: str | None
+    failed: bool = False
+
+
+def may_hold_compactions(content: str) -> bool:
+    """False if a message with this stored content certainly holds no compaction."""
+    return _NAMED in content
+
+
+def compactions_in(format_: str, content: Any) -> list[Compaction]:
+    """The compactions in a message, in order, failed ones too."""
+    return [_read(format_, index, block) for index, block in _compactions(format_, content)]
+
+
+def newest_compaction(format_: str, content: Any) -> Compaction | None:
+    """The last compaction of a message that did not fail."""
+    made = [found for found in compactions_in(format_, content) if not found.failed]
+    return made[-1] if made else None
+
+
+def is_compaction_only(format_: str, content: Any) -> bool:
+    """True if a message holds compactions and nothing else."""
+    found = sum(1 for _ in _compactions(format_, content))
+    return 0 < found == len(_blocks(content))
+
+
+def without_compactions(format_: str, content: Any) -> list[Any]:
+    """The content of a message without its compactions."""
+    gone = {index for index, _ in _compactions(format_, content)}
+    return [block for index, block in enumerate(_blocks(content)) if index not in gone]
+
+
+def _read(format_: str, index: int, block: Block) -> Compaction:
+    text = block.get("content")
+    if isinstance(text, str) and text.strip():
+        return Compaction(index, text)
+    is_sealed = format_ != "anthropic" and isinstance(block.get("encrypted_content"), str)
+    return Compaction(index, None, failed=not is_sealed)
+
+
+def _compactions(format_: str, content: Any) -> Iterator[tuple[int, Block]]:
+    types = _TYPES.get(format_)
+    for index, block in enumerate(_blocks(content) if types else ()):
+        if types and isinstance(block, dict) and block.get("type") in types:
+            yield index, block
+
+
+def _blocks(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]

@@ -1,0 +1,99 @@
+"""Histories that a provider compacted itself, as each model can read them.
+
+A model that can read a compaction gets the reply that holds it, byte for byte, and nothing that it
+hides. Others get the text of the compaction in its place, as a summary. A sealed one has no text.
+
+A compaction for which no covering stands does not count: the provider would drop messages that the
+view shows. It is left out.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from roocontext.errors import SummarySealed
+from roocontext.log.compactions import compactions_in, without_compactions
+from roocontext.log.entries import Compacted, Kind, Message
+from roocontext.log.forms.repairs import Repair, Rule
+
+
+def readable_by(
+    messages: Sequence[Message], form: str, model: str | None
+) -> tuple[Sequence[Message], list[Repair]]:
+    """The messages of a view for a model, and the compactions that were left out.
+
+    SummarySealed is raised if the model cannot read one that counts.
+    """
+    held = {
+        message.seq: found
+        for message in messages
+        if message.kind is Kind.MESSAGE
+        and (found := compactions_in(message.format, message.content))
+    }
+    if not held:
+        return messages, []
+    repairs = [
+        Repair(message.seq, Rule.UNCOMPACTED, found.block)
+        for message in messages
+        if message.compacted is None
+        for found in held.get(message.seq, ())
+    ]
+    newest = max(
+        (index for index, message in enumerate(messages) if message.compacted), default=None
+    )
+    ordered = messages if newest is None else [*_unread_last(messages, newest)]
+    shown = [
+        row
+        for message in ordered
+        for row in (_rows(message, form, model) if message.seq in held else (message,))
+    ]
+    return shown, repairs
+
+
+def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
+    """The messages with those after the newest compaction that its request had not read."""
+    asked_at = messages[newest].asked_at
+    if asked_at is None:
+        yield from messages
+        return
+    before = messages[:newest]
+    yield from (message for message in before if message.seq <= asked_at)
+    yield messages[newest]
+    yield from (message for message in before if message.seq > asked_at)
+    yield from messages[newest + 1 :]
+
+
+def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
+    """A message with compactions, as the model can read it."""
+    compacted = message.compacted
+    if compacted is not None:
+        is_own = message.format == form
+        if is_own and (not compacted.sealed or (model is not None and message.model == model)):
+            yield message
+            return
+        yield _summary(message, compacted)
+    rest = without_compactions(message.format, message.content)
+    if rest:
+        yield replace(message, content=rest, compacted=None)
+
+
+def _summary(message: Message, compacted: Compacted) -> Message:
+    """The text of a compaction as a message of its own."""
+    texts = {found.block: found.text for found in compactions_in(message.format, message.content)}
+    text = texts.get(compacted.block)
+    if text is None:
+        raise SummarySealed(
+            f"Entry {message.seq} is a compaction by {message.model or 'another model'}, which"
+            " nobody else can read.",
+            seq=message.seq,
+            model=message.model,
+        )
+    return replace(
+        message,
+        kind=Kind.SUMMARY,
+        role="user",
+        format="anthropic",
+        content=[{"type": "text", "text": text}],
+        asked_at=None,
+        compacted=None,
+    )

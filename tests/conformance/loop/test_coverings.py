@@ -1,0 +1,217 @@
+"""Compaction by the provider: what a recorded reply compacted is hidden, as by a summary."""
+
+from typing import Any
+
+import pytest
+
+from roocontext import Kind
+from roocontext.errors import SummarySealed, UncoverRefused
+
+CLAUDE, GPT = "claude-opus-4-6-20260205", "gpt-5.4"
+
+
+def claude(*blocks: Any, stop: str = "end_turn", name: str = "msg_1") -> dict[str, Any]:
+    """A reply of Anthropic's."""
+    return {
+        "type": "message",
+        "id": name,
+        "role": "assistant",
+        "model": CLAUDE,
+        "content": list(blocks),
+        "stop_reason": stop,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }
+
+
+def gpt(*items: Any, name: str = "resp_1") -> dict[str, Any]:
+    """A reply of the Responses API."""
+    return {"id": name, "model": GPT, "status": "completed", "output": list(items), "usage": None}
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def compaction(words: str | None) -> dict[str, Any]:
+    return {"type": "compaction", "content": words}
+
+
+SEALED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
+SPOKEN = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+}
+
+
+@pytest.fixture
+def long(chat: Any) -> Any:
+    """A session that waits for the model, with a few messages."""
+    for number in range(3):
+        chat.append("user", f"question {number}")
+        if number < 2:
+            chat.append("assistant", f"answer {number}", model=CLAUDE)
+    return chat
+
+
+def seqs(chat: Any, **options: Any) -> list[int]:
+    return [message.seq for message in chat.view(**options).messages]
+
+
+@pytest.mark.every_leg
+class TestRecord:
+    def test_a_compaction_hides_what_its_request_had_read(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert (done.seq, done.covering, done.hidden, done.unread) == (6, 7, 5, ())
+        assert done.head_seq == 7 == long.head_seq()
+        assert seqs(long) == [6]
+        covering = next(one for one in long.audit() if one.seq == 7)
+        assert covering.kind is Kind.COVERING
+        assert covering.entry.compaction_id
+        assert covering.entry.details["source"] == [6, 0]
+        assert [one.hidden_by for one in long.audit()][:5] == [7] * 5
+        assert long.verify().ok
+
+    def test_a_repeated_record_writes_nothing(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        reply = claude(compaction("All so far."), text("Going on."))
+        first, again = long.record(reply, request), long.record(reply, request)
+        assert (again.seq, again.new) == (first.seq, False)
+        assert long.head_seq() == first.head_seq
+
+    def test_a_failed_compaction_hides_nothing(self, long: Any) -> None:
+        done = long.record(claude(compaction(None), text("Going on.")))
+        assert (done.compacted, done.covering) == (False, None)
+        assert seqs(long) == [1, 2, 3, 4, 5, 6]
+
+    def test_a_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(
+        self, long: Any
+    ) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.append("user", "wait")
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert (done.hidden, done.unread) == (5, (6,))
+        assert seqs(long) == [6, 7]
+        sent = long.request("anthropic", model=CLAUDE)["messages"]
+        assert [one["role"] for one in sent] == ["assistant", "user"]
+        assert sent[1]["content"] in ("wait", [text("wait")])
+
+    def test_a_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        from roocontext import Plan
+
+        view = long.view()
+        plan = Plan.condense(view, keep=2, summary="Short.") if hasattr(Plan, "keep") else None
+        assert plan is None
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert done.hidden == 5
+
+    def test_after_a_rewind_since_the_request_it_hides_nothing(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.rewind(3)
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert (done.compacted, done.covering) == (True, None)
+        assert seqs(long) == [1, 2, 3, 7]
+        sent = long.messages("anthropic", model=CLAUDE)
+        assert "compaction" not in str(sent)
+        rules = [(one.seq, one.rule.value) for one in long.repairs("anthropic", model=CLAUDE)]
+        assert (7, "uncompacted") in rules
+
+    def test_two_in_a_row(self, long: Any) -> None:
+        for number in (1, 2):
+            request = long.request("anthropic", model=CLAUDE)
+            reply = claude(
+                compaction(f"All {number}."), text("Going on."), name=f"msg_{number}"
+            )
+            done = long.record(reply, request)
+            long.append("user", "more")
+        assert seqs(long) == [done.seq, done.covering + 1]
+        assert long.verify().ok
+
+
+@pytest.mark.every_leg
+class TestTurns:
+    def test_a_pause_leaves_the_turn_with_the_model(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.record(claude(compaction("All so far."), stop="compaction"), request)
+        assert long.waits_for() == "model"
+        sent = long.request("anthropic", model=CLAUDE)["messages"]
+        assert sent == [{"role": "assistant", "content": [compaction("All so far.")]}]
+
+    def test_on_demand_while_the_user_is_awaited_changes_nothing(self, long: Any) -> None:
+        long.append("assistant", "answer 2", model=CLAUDE)
+        assert long.waits_for() == "user"
+        long.record(claude(compaction("All so far."), stop="compaction"))
+        assert long.waits_for() == "user"
+        assert seqs(long) == [7]
+
+
+@pytest.mark.every_leg
+class TestOtherModels:
+    def test_others_get_the_text_in_its_place(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.record(claude(compaction("All so far."), text("Going on.")), request)
+        sent = long.messages("openai", model="gpt-5.4")
+        assert [one["role"] for one in sent] == ["user", "assistant"]
+        assert "All so far." in str(sent[0])
+        assert "compaction" not in str(sent)
+
+    def test_a_sealed_one_is_refused_and_goes_to_its_model(self, long: Any) -> None:
+        request = long.request("openai-responses", model=GPT)
+        long.record(gpt(SEALED, SPOKEN), request)
+        assert seqs(long) == [6]
+        sent = long.messages("openai-responses", model=GPT)
+        assert [one["type"] for one in sent] == ["compaction", "message"]
+        with pytest.raises(SummarySealed) as refused:
+            long.messages("anthropic", model=CLAUDE)
+        assert refused.value.seq == 6
+        with pytest.raises(SummarySealed):
+            long.messages("openai-responses", model="gpt-5.5")
+
+    def test_uncovered_it_is_sent_in_full_to_everybody(self, long: Any) -> None:
+        request = long.request("openai-responses", model=GPT)
+        done = long.record(gpt(SEALED, SPOKEN), request)
+        long.uncover(done.covering)
+        assert seqs(long) == [1, 2, 3, 4, 5, 6]
+        assert "question 0" in str(long.messages("anthropic", model=CLAUDE))
+        assert "sealed" not in str(long.messages("openai-responses", model=GPT))
+
+
+@pytest.mark.every_leg
+class TestTimeTravel:
+    def test_rewind_undo_fork_and_as_of(self, long: Any, store: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        before = seqs(long)
+        assert seqs(long, as_of=5) == [1, 2, 3, 4, 5]
+        assert seqs(long, as_of=6) == [1, 2, 3, 4, 5, 6]
+        assert long.view(as_of=6).messages[-1].compacted is None
+        assert long.view().messages[0].compacted is not None
+        long.rewind(5)
+        assert seqs(long) == [1, 2, 3, 4, 5]
+        long.undo()
+        assert seqs(long) == before
+        fork = long.fork()
+        assert seqs(fork) == before
+        assert fork.view().messages[0].compacted is not None
+        cut = long.fork(6)
+        assert seqs(cut) == [1, 2, 3, 4, 5, 6]
+        assert "compaction" not in str(cut.messages("anthropic", model=CLAUDE))
+        assert fork.verify().ok
+        assert cut.verify().ok
+        assert done.covering == 7
+
+    def test_uncovering_below_a_newer_one_is_refused(self, long: Any) -> None:
+        first = long.record(claude(compaction("One."), text("a"), name="m1"))
+        long.append("user", "more")
+        second = long.record(claude(compaction("Two."), text("b"), name="m2"))
+        with pytest.raises(UncoverRefused) as refused:
+            long.uncover(first.covering)
+        assert refused.value.hidden_by == second.covering
+        long.uncover(second.covering)
+        long.uncover(first.covering)
+        assert seqs(long) == [1, 2, 3, 4, 5, 6, 8, 9]
+        assert long.rebuild() == 0
