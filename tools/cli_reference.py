@@ -1,9 +1,11 @@
-"""Writes docs/cli/reference.md from the commands themselves: python tools/cli_reference.py."""  # noqa: INP001 - a script, not a package
+"""The reference of the command line, made from the commands themselves.
+
+`tools/site_pages.py` adds it to the site. `python tools/cli_reference.py` prints it.
+"""  # noqa: INP001 - a module of the site's hook, not of a package
 
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from roocontext.cli.app import commands
@@ -13,16 +15,14 @@ from roocontext.cli.exit_codes import Code
 from roocontext.reports.catalogue import DOCUMENTS
 from roocontext.reports.document import Time
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli" / "reference.md"
-
 EVERYWHERE = ("db", "as_json", "utc", "debug", "help")
 """The options that every command has."""
 
 BEGINNING = """\
 # Commands
 
-This page is made from the commands themselves, by `python tools/cli_reference.py`. A
-[tour](tour.md) shows them at work.
+This page is made from the commands themselves when the site is built. A [tour](tour.md) shows them
+at work.
 
 ## Everywhere
 
@@ -221,4 +221,4 @@ def _type(kind: Any) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    print(page())  # noqa: T201
