@@ -1,6 +1,6 @@
 """LangGraph on a roocontext store: no key and no network, the model is a stub.
 
-It asks two questions, and forks the thread behind the first. Install `langgraph` beside
+It asks two questions, and forks the thread after the first. Install `langgraph` in addition to
 `roocontext[langgraph]`. Run it twice: the second run continues the thread of the first.
 """
 
