@@ -30,7 +30,7 @@ import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors, testing
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
-from roocontext.store.engine.schema import metadata
+from roocontext.store.engine.schema import metadata, with_indexes
 from roocontext.summarisers import summarisers
 from roocontext.tokens import counters
 
@@ -279,6 +279,13 @@ def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None
     with closing(sqlite3.connect(path)) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({view})")]
     assert documented_columns(view) == columns
+
+
+def test_every_index_of_the_schema_is_documented() -> None:
+    page = (DOCS / "reference" / "schema.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)` \(", page.split("## Indexes")[1], re.MULTILINE))
+    tables = with_indexes().tables.values()
+    assert documented == {str(index.name) for table in tables for index in table.indexes}
 
 
 def test_every_page_is_in_the_navigation_once() -> None:
