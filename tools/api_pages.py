@@ -1,20 +1,25 @@
-"""The pages of the API reference: one for each public class, made from signatures and docstrings.
+"""The pages of the API reference, made from signatures and docstrings.
+
+There is one for each class that `roocontext` exports or its methods return, and one for each public
+module.
 
 `tools/site_pages.py` adds them to the site when it is built. They are not kept in the repository.
 """  # noqa: INP001 - a module of the site's hook, not of a package
 
 import enum
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cached_property
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
 import roocontext
 from roocontext import errors
 from roocontext.recall import AsyncRecall, Recall, Recalled
+from roocontext.registry import Registry
 
 FOLDER = "reference/api"
 
@@ -32,12 +37,26 @@ OBJECTS = [
 ]
 """The classes that a program works with; all others are values that it passes or gets."""
 
+MODULES = {
+    "roocontext.context": "events for hooks",
+    "roocontext.policies": "what a policy needs",
+    "roocontext.tokens": "counters, limits, prices and reported usage",
+    "roocontext.summarisers": "summarisers and prompts",
+    "roocontext.recall": "tools with which a model looks back",
+    "roocontext.formats": "import and export",
+    "roocontext.testing": "checks for any store",
+    "roocontext.log.readings": "what a stored format needs",
+    "roocontext.log.forms": "what an outgoing form needs",
+}
+"""The public modules, and what is in them."""
+
 WIDTH = 88
 
 
 def pages() -> dict[str, str]:
     """The text of each page by its path below docs/."""
     texts = {f"{FOLDER}/{_file(kind)}": _page(kind) for kind in classes()}
+    texts |= {f"{FOLDER}/{_module_file(name)}": _module_page(name) for name in MODULES}
     return {f"{FOLDER}/index.md": _index(), **texts}
 
 
@@ -66,7 +85,7 @@ def methods(kind: type) -> list[str]:
 
 def _returned(kind: type) -> Iterator[type]:
     """The values of the package that a class's methods return or that its fields hold."""
-    hints = list(get_type_hints(kind).values()) if _is_value(kind) else []
+    hints = list(_hints(kind).values()) if _is_value(kind) else []
     hints += [inspect.signature(getattr(kind, name)).return_annotation for name in methods(kind)]
     for named in (named for hint in hints for named in _named(hint)):
         if not _is_error(named) and (_is_value(named) or issubclass(named, enum.Enum)):
@@ -96,6 +115,56 @@ def _file(kind: type) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower() + ".md"
 
 
+def _module_file(name: str) -> str:
+    return f"module-{name.rpartition('.')[2]}.md"
+
+
+def module_names(name: str) -> list[str]:
+    """The public names of a module that have no page of their own."""
+    module = importlib.import_module(name)
+    own = {kind.__name__ for kind in classes()}
+    return [one for one in module.__all__ if one not in own or not _has_page(getattr(module, one))]
+
+
+def _has_page(thing: Any) -> bool:
+    return isinstance(thing, type) and thing in classes()
+
+
+def _module_page(name: str) -> str:
+    module = importlib.import_module(name)
+    parts = [f"# {name}", "", _prose(module), ""]
+    linked = [getattr(module, one) for one in module.__all__ if _has_page(getattr(module, one))]
+    parts += _links(linked, type(None))
+    for one in module_names(name):
+        parts += [f"## `{one}` {{ #{one} }}", "", *_member(module, one)]
+    return "\n".join(parts) + "\n"
+
+
+def _member(module: ModuleType, name: str) -> list[str]:
+    member = getattr(module, name)
+    if isinstance(member, Registry):
+        return ["A registry: `register(name, ...)` adds to it, `known()` lists its names.", ""]
+    if isinstance(member, FunctionType):
+        return [*_code(name, member), _prose(member), ""]
+    if not isinstance(member, type):
+        text = f"{name}: {type(member).__name__}"
+        if get_args(member):
+            text = f"{name} = {_type(member)}"
+        return ["```python", text, "```", ""]
+    parts = [_prose(member), ""]
+    if issubclass(member, enum.Enum):
+        return [*parts, *(f"- `{one.value}`" for one in member), ""]
+    if _is_value(member):
+        lines = _field_lines(member)
+        parts += ["```python", *lines, "```", ""] if lines else []
+    elif member.__init__ is not object.__init__ and not getattr(member, "_is_protocol", False):
+        parts += _code(name, member)
+    for method in methods(member):
+        function = getattr(member, method)
+        parts += [f"### `{method}`", "", *_code(method, function), _prose(function), ""]
+    return parts
+
+
 def _index() -> str:
     values = sorted(set(classes()) - set(OBJECTS), key=lambda kind: kind.__name__)
     exceptions = [name for name in roocontext.__all__ if _is_error(getattr(roocontext, name))]
@@ -119,6 +188,12 @@ def _index() -> str:
         "What methods take and return. All are immutable.",
         "",
         *_table("value", values),
+        "",
+        "## Modules",
+        "",
+        "| module | |",
+        "|---|---|",
+        *(f"| [`{name}`]({_module_file(name)}) | {what} |" for name, what in MODULES.items()),
         "",
         "## Errors",
         "",
@@ -169,15 +244,27 @@ def _is_shared(kind: type, sibling: type, name: str) -> bool:
 
 
 def _fields(kind: Any) -> list[str]:
-    hints = get_type_hints(kind)
-    names = [field.name for field in fields(kind)] if is_dataclass(kind) else list(_names(kind))
-    lines = [f"{name}: {_type(hints[name])}{_default(kind, name)}" for name in names]
-    linked = _links([hints[name] for name in names], kind)
-    return ["## Fields", "", "```python", *lines, "```", "", *linked]
+    linked = _links([_hints(kind)[name] for name in _names(kind)], kind)
+    return ["## Fields", "", "```python", *_field_lines(kind), "```", "", *linked]
 
 
-def _names(kind: Any) -> Any:
-    return getattr(kind, "__struct_fields__", None) or kind._fields
+def _field_lines(kind: Any) -> list[str]:
+    hints = _hints(kind)
+    return [f"{name}: {_type(hints[name])}{_default(kind, name)}" for name in _names(kind)]
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind)
+    except NameError:  # a type of an SDK, which is imported only for type checkers
+        owners = reversed(inspect.getmro(kind))
+        return {name: hint for it in owners for name, hint in inspect.get_annotations(it).items()}
+
+
+def _names(kind: Any) -> list[str]:
+    if is_dataclass(kind):
+        return [field.name for field in fields(kind)]
+    return list(getattr(kind, "__struct_fields__", None) or kind._fields)
 
 
 def _default(kind: Any, name: str) -> str:
@@ -233,6 +320,7 @@ def _code(name: str, function: Callable[..., Any]) -> list[str]:
         shown.append(text)
     returned = signature.return_annotation
     end = "" if isinstance(function, type) else f" -> {_type(returned)}"
+    name = f"async {name}" if inspect.iscoroutinefunction(function) else name
     line = f"{name}({', '.join(shown)}){end}"
     lines = [line]
     if len(line) > WIDTH:

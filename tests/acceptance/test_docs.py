@@ -13,11 +13,12 @@ import io
 import re
 import sqlite3
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, redirect_stdout
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 from uuid import uuid4
 from xml.etree import ElementTree as ET
@@ -27,7 +28,7 @@ import pytest
 from sqlalchemy import make_url
 
 import roocontext
-from roocontext import AsyncSession, AsyncStore, Session, Store, errors, testing
+from roocontext import AsyncSession, AsyncStore, Session, Store, errors
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
 from roocontext.store.engine.schema import metadata, with_indexes
@@ -40,16 +41,16 @@ DOCS = ROOT / "docs"
 sys.path.append(str(ROOT / "tools"))
 import api_pages as api  # noqa: E402 - the tool that makes pages of the site
 
-GENERATED = api.pages()
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 BLOCK = re.compile(r"^(?:<!-- (\w+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-DRIVER_VALUES = (
-    *(testing.Message, testing.Append, testing.Condense, testing.Fork),
-    *(testing.Receipt, testing.View, testing.Sent, testing.History),
-)
+
+@cache
+def generated() -> dict[str, str]:
+    """The pages of the API, which are made when the site is built."""
+    return api.pages()
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,7 @@ def test_every_error_is_in_the_table() -> None:
 def test_every_public_class_has_a_page_with_its_methods() -> None:
     for kind in api.classes():
         (page,) = [
-            text for path, text in GENERATED.items() if text.startswith(f"# {kind.__name__}\n")
+            text for path, text in generated().items() if text.startswith(f"# {kind.__name__}\n")
         ]
         for name in api.methods(kind):
             assert f"{{ #{name} }}" in page or f".md#{name})" in page, (kind, name)
@@ -243,16 +244,25 @@ def test_every_public_class_and_method_has_a_docstring() -> None:
             assert inspect.getdoc(getattr(kind, name)), (kind, name)
 
 
+def test_every_public_name_of_a_module_has_a_section_with_a_docstring() -> None:
+    for module in api.MODULES:
+        page = generated()[f"{api.FOLDER}/module-{module.rpartition('.')[2]}.md"]
+        for name in api.module_names(module):
+            assert f"{{ #{name} }}" in page, name
+            member = getattr(import_module(module), name)
+            assert inspect.getdoc(member) or not callable(member), name
+
+
 def test_generated_pages_of_the_api_have_names_of_their_own() -> None:
-    assert len(GENERATED) == len(api.classes()) + 1
+    assert len(generated()) == len(api.classes()) + len(api.MODULES) + 1
 
 
 def test_links_of_generated_pages_lead_to_pages_and_their_headings() -> None:
-    for path, text in GENERATED.items():
+    for path, text in generated().items():
         for target, _, heading in (
             link.partition("#") for link in re.findall(r"\]\(([^)]+)\)", text)
         ):
-            linked = GENERATED.get(f"{api.FOLDER}/{target}")
+            linked = generated().get(f"{api.FOLDER}/{target}")
             assert linked or target == "../errors.md", (path, target)
             assert not heading or f"{{ #{heading} }}" in (linked or ""), (path, target, heading)
 
@@ -263,8 +273,8 @@ def test_every_exported_name_can_be_imported() -> None:
 
 
 def test_the_async_names_are_those_of_the_table() -> None:
-    assert set(_public(AsyncStore)) - {"run"} == set(_public(Store))
-    assert set(_public(AsyncSession)) == set(_public(Session))
+    assert set(api.methods(AsyncStore)) - {"run"} == set(api.methods(Store))
+    assert set(api.methods(AsyncSession)) == set(api.methods(Session))
 
 
 @pytest.mark.parametrize("table", sorted(metadata.tables))
@@ -377,29 +387,9 @@ def repair_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def method_table(kind: type) -> str:
-    rows = ["| call | what it does |", "|---|---|"]
-    for name in _public(kind):
-        method = getattr(kind, name)
-        rows.append(f"| `{name}{_signature(method)}` | {_prose(method)} |")
-    return "\n".join(rows) + "\n"
-
-
-def value_table(kinds: Iterable[type]) -> str:
-    rows = ["| value | fields | what it is |", "|---|---|---|"]
-    for kind in kinds:
-        shown = ", ".join(f"`{field}`" for field in _fields(kind))
-        at_top = kind.__name__ in {*roocontext.__all__, *testing.__all__}
-        name = kind.__name__ if at_top else f"{kind.__module__}.{kind.__name__}"
-        rows.append(f"| `{name}` | {shown} | {_prose(kind)} |")
-    return "\n".join(rows) + "\n"
-
-
 TABLES = {
     "errors": error_table,
     "repairs": repair_table,
-    "driver": lambda: method_table(testing.SessionStore),
-    "driver_values": lambda: value_table(DRIVER_VALUES),
 }
 
 
@@ -416,36 +406,6 @@ def _errors() -> Iterator[type[errors.RooContextError]]:
 
 def _subclasses(kind: type) -> set[type]:
     return {kind}.union(*(_subclasses(child) for child in kind.__subclasses__()))
-
-
-def _public(kind: type) -> list[str]:
-    return [
-        name
-        for owner in inspect.getmro(kind)
-        for name, member in vars(owner).items()
-        if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
-    ]
-
-
-def _signature(method: Any) -> str:
-    found = inspect.signature(method)
-    given = [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in found.parameters.values()
-        if parameter.name not in {"self", "cls"}
-    ]
-    shown = str(found.replace(parameters=given, return_annotation=inspect.Signature.empty))
-    return re.sub(r"<[^<>]*?\b(\w+)(?: object)? at 0x\w+>", r"\1", shown)
-
-
-def _prose(thing: Any) -> str:
-    return " ".join((inspect.getdoc(thing) or "").split()).replace("|", "\\|")
-
-
-def _fields(kind: Any) -> list[str]:
-    if is_dataclass(kind):
-        return [field.name for field in fields(kind)]
-    return list(getattr(kind, "__struct_fields__", None) or kind._fields)
 
 
 if __name__ == "__main__":
