@@ -32,7 +32,7 @@ def tools(state: MessagesState) -> dict[str, list[BaseMessage]]:
 
 
 def asks(state: MessagesState) -> str:
-    """Where the graph goes behind the model."""
+    """Where the graph goes after the model."""
     newest = state["messages"][-1]
     return "tools" if isinstance(newest, AIMessage) and newest.tool_calls else END
 

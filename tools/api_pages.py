@@ -123,7 +123,9 @@ def module_names(name: str) -> list[str]:
     """The public names of a module that have no page of their own."""
     module = importlib.import_module(name)
     own = {kind.__name__ for kind in classes()}
-    return [one for one in module.__all__ if one not in own or not _has_page(getattr(module, one))]
+    return [
+        name for name in module.__all__ if name not in own or not _has_page(getattr(module, name))
+    ]
 
 
 def _has_page(thing: Any) -> bool:
@@ -133,10 +135,10 @@ def _has_page(thing: Any) -> bool:
 def _module_page(name: str) -> str:
     module = importlib.import_module(name)
     parts = [f"# {name}", "", _prose(module), ""]
-    linked = [getattr(module, one) for one in module.__all__ if _has_page(getattr(module, one))]
-    parts += _links(linked, type(None))
-    for one in module_names(name):
-        parts += [f"## `{one}` {{ #{one} }}", "", *_member(module, one)]
+    members = [getattr(module, member) for member in module.__all__]
+    parts += _links([member for member in members if _has_page(member)], type(None))
+    for member in module_names(name):
+        parts += [f"## `{member}` {{ #{member} }}", "", *_member(module, member)]
     return "\n".join(parts) + "\n"
 
 
@@ -153,7 +155,7 @@ def _member(module: ModuleType, name: str) -> list[str]:
         return ["```python", text, "```", ""]
     parts = [_prose(member), ""]
     if issubclass(member, enum.Enum):
-        return [*parts, *(f"- `{one.value}`" for one in member), ""]
+        return [*parts, *(f"- `{choice.value}`" for choice in member), ""]
     if _is_value(member):
         lines = _field_lines(member)
         parts += ["```python", *lines, "```", ""] if lines else []
@@ -258,7 +260,9 @@ def _hints(kind: Any) -> dict[str, Any]:
         return get_type_hints(kind)
     except NameError:  # a type of an SDK, which is imported only for type checkers
         owners = reversed(inspect.getmro(kind))
-        return {name: hint for it in owners for name, hint in inspect.get_annotations(it).items()}
+        return {
+            name: hint for owner in owners for name, hint in inspect.get_annotations(owner).items()
+        }
 
 
 def _names(kind: Any) -> list[str]:
@@ -306,7 +310,8 @@ def _links(hints: list[Any], owner: type) -> list[str]:
 def _code(name: str, function: Callable[..., Any]) -> list[str]:
     """A signature with its types, on one line or on one for each parameter."""
     signature = inspect.signature(function)
-    parameters = [it for it in signature.parameters.values() if it.name not in {"self", "cls"}]
+    given = signature.parameters.values()
+    parameters = [parameter for parameter in given if parameter.name not in {"self", "cls"}]
     shown: list[str] = []
     is_keyword = False
     for parameter in parameters:
