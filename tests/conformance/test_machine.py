@@ -76,6 +76,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.starts = [0]
         self.compared = (0, 0)
         self.kept: Plan | None = None
+        self.asked: Any = None
         self.before: dict[int, list[Any]] = {}
         self.noted: list[tuple[str, Any, str, Any]] = []
         self.append([(role, self._text(3)) for role in roles])
@@ -169,6 +170,43 @@ class SessionMachine(RuleBasedStateMachine):
             with pytest.raises(DuplicateMessage):
                 self.chat.record({**reply, "content": said[:0]}, request)
         assert (receipt.seq, receipt.new) == (seq, True)
+
+    @rule(system=few)
+    def ask(self, system: int) -> None:
+        """A request that is answered later, whatever happens until then."""
+        if self.model.waits_for()[0] != "model":
+            return
+        newest = self.chat.frame()
+        self.asked = self.chat.request(system=f"Prompt {system}.", tools=[])
+        if newest is None or newest.system != f"Prompt {system}.":
+            self.model.add(Kind.NOTE)
+
+    @rule(asks=flags, only=seldom, failed=seldom)
+    def compact(self, asks: bool, only: bool, failed: bool) -> None:
+        """A reply in which the provider compacted what its request had read."""
+        request = self.asked if asks else None
+        words = self._text(2)
+        content = [{"type": "compaction", "content": None if failed else words}]
+        content += [] if only else [{"type": "text", "text": words}]
+        name, stop = f"compact_{words.split()[0]}", "compaction" if only else "end_turn"
+        reply = {"type": "message", "id": name, "content": content, "stop_reason": stop}
+        old = set(self.model.effective())
+        receipt = self.chat.record(reply, request)
+        seq = self.model.add(Kind.MESSAGE, None, ("assistant", content))
+        self.model.extras[seq] = {"roocontext": {"id": name, "stop_reason": stop}}
+        if request is not None:
+            self.model.asked[seq] = request.seq
+        read = seq - 1 if request is None else request.seq
+        covering = None if failed else self.model.cover(seq, read)
+        assert (receipt.seq, receipt.covering) == (seq, covering)
+        assert receipt.compacted is not failed
+        assert receipt.head_seq == self.model.head_seq
+        gone = old - set(self.model.effective())
+        assert receipt.hidden == len(gone)
+        if covering is not None:
+            assert set(receipt.unread) == {it for it in old - gone if it > read}
+        again = self.chat.record(reply, request)
+        assert (again.seq, again.new) == (seq, False)
 
     @rule(ids=st.lists(few, min_size=1, max_size=2), size=picks, orphan=seldom)
     def work(self, ids: list[int], size: int, orphan: bool) -> None:
@@ -499,7 +537,7 @@ class SessionMachine(RuleBasedStateMachine):
                 self.store.open_session(name, parent=other)
         if move:
             self.chat, self.model = self.store.open_session(name), self.family[-1][1]
-            self.kept, self.before = None, {}
+            self.kept, self.asked, self.before = None, None, {}
             self.append([("user", self._text(3))])
 
     @precondition(lambda self: len(self.family) <= MOST_RELATIVES)
@@ -512,7 +550,7 @@ class SessionMachine(RuleBasedStateMachine):
         self.starts.append(at)
         if move and made[1].said:
             self.chat, self.model = made
-            self.kept, self.before = None, {}
+            self.kept, self.asked, self.before = None, None, {}
 
     @rule(pick=picks)
     def redact(self, pick: int) -> None:
@@ -761,14 +799,14 @@ def _owner(model: Model) -> str | None:
 
 
 def _summaries_of(model: Model, seq: int) -> list[Any]:
-    """The summaries that stand for a row, or for one of these; it was live when they were made."""
+    """The summaries and coverings that hide a row, or one of these that quotes it."""
     quoting, found = {seq}, []
     for row in model.rows:
-        if row.kind is not Kind.SUMMARY:
+        if row.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
         standing = quoting & fold.standing(model.rows[: row.seq - 1])
         if any(lo <= one <= hi for one in standing for lo, hi in row.control.hides):
-            quoting.add(row.seq)
+            quoting.add(row.control.source[0] if row.control.source else row.seq)
             found.append(row)
     return found
 

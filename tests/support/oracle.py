@@ -11,7 +11,7 @@ from typing import Any
 
 from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
-from roocontext.log.entries import BlockRef, Control, Kind, Range, natural_position
+from roocontext.log.entries import BlockRef, Control, Kind, Range, natural_position, ranges_of
 from roocontext.log.fold import FoldRow, Tags
 from roocontext.log.pairs import links_of, pairs, partners, split
 from roocontext.log.plan import Action, Plan
@@ -106,6 +106,23 @@ class Model:
             self.add(kind, control, (row.role, row.content))
         self.plans.append(tuple(range(first, first + len(plan.rows))))
         return list(self.plans[-1])
+
+    def cover(self, source: int, read: int) -> int | None:
+        """The covering of a reply whose request had read up to an entry; None if there is none."""
+        later = [row for row in self.rows if row.seq > read]
+        if any(row.kind in (Kind.REWIND, Kind.UNCOVERING) for row in later):
+            return None
+        hides = {seq for seq in self.effective() if seq <= read}
+        for row in later:
+            control = row.control
+            if control and control.hides and max(hi for _, hi in control.hides) <= read:
+                hides |= {row.seq, *self.companions(row.seq)} & set(self.effective())
+        if not hides:
+            return None
+        ranges, seq = ranges_of(sorted(hides)), len(self.rows) + 1
+        return self.add(
+            Kind.COVERING, Control(seq, Kind.COVERING, hides=ranges, source=(source, 0))
+        )
 
     def rewind(self, to: int) -> int:
         """A rewind."""
@@ -246,7 +263,10 @@ class Model:
     def may_uncover(self, target: int) -> bool:
         """Whether uncovering an entry, which was not done before, is not refused."""
         tags = self.tags().get(target, Tags())
-        takes = self.rows[target - 1].kind in (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
+        row = self.rows[target - 1]
+        takes = row.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
+        if row.control and row.control.source:  # it is hidden where its compaction is
+            tags = tags if tags != Tags() else self.tags().get(row.control.source[0], Tags())
         return takes and tags == Tags() and target in self.standing()
 
     def tags(self) -> dict[int, Tags]:
@@ -331,7 +351,13 @@ class Model:
     def spoken(self) -> tuple[list[int], list[Any]]:
         """All live messages that no plan wrote, in the order of the log, as their reader shows."""
         live = self.live()
-        seqs = [row.seq for row in self.rows if row.kind is Kind.MESSAGE and row.seq in live]
+        seqs = [
+            row.seq
+            for row in self.rows
+            if row.kind is Kind.MESSAGE
+            and row.seq in live
+            and not _only_compacts(self.said[row.seq])
+        ]
         return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
 
     def answer_to(self, call: BlockRef) -> int | None:
@@ -459,6 +485,11 @@ class Model:
 
 def _kept(clearing: Any, block: BlockRef) -> int:
     return sum([kept[2] + kept[3] for kept in clearing.keeps if kept[:2] == block] or [-1])
+
+
+def _only_compacts(said: tuple[str, Any]) -> bool:
+    content = said[1]
+    return isinstance(content, list) and all(it["type"] == "compaction" for it in content)
 
 
 def _seqs(ranges: Sequence[Range]) -> list[int]:

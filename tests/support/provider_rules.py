@@ -4,6 +4,9 @@ D = documented, T = the SDK's types, ? = a careful reading without a source, els
 `#n` alone is anthropics/claude-code.
 
 A-FIRST-USER: the user comes first (lobehub/lobehub#1601). A-MESSAGES: a request has messages.
+A-COMPACTION: the API drops everything before the newest compaction block, so nothing is sent before
+    it; a request may begin with an assistant message whose first block is one, and may end with
+    one that holds nothing else (D compaction).
 A-ALTERNATE: roles alternate; the API merges runs of one role (D), which is not safe for results.
 A-SYSTEM-PLACE: no role system: older models refuse it (maximhq/bifrost#3945).
 A-CONTENT-EMPTY: no empty content (#6774). A-TEXT-BLANK: no blank text (#59812, #23369), in results
@@ -69,19 +72,26 @@ def violations(
 ) -> list[str]:
     """Everything that is refused; calls at the very end may wait unless it must be complete."""
     found: list[str] = []
+    compacts = [_compacts(message["content"]) for message in messages]
+    begins = int(
+        bool(messages) and messages[0]["role"] == "assistant" and compacts[0][:1] == [True]
+    )
+    if any(any(made) for made in compacts[1:]):
+        found.append("A-COMPACTION")
     for index, message in enumerate(messages):
         where = f"messages[{index}]"
         if set(message) != {"role", "content"}:
             found.append(f"{where} has other keys than role and content")
         if message["role"] not in {"user", "assistant"}:
             found.append(f"{where} A-SYSTEM-PLACE")
-        if message["role"] != ("user", "assistant")[index % 2]:
+        if message["role"] != ("user", "assistant")[(index + begins) % 2]:
             found.append(f"{where} A-ALTERNATE")
         found += [f"{where}: {fault}" for fault in _faults(message["role"], message["content"])]
     found += _tool_faults(messages)
     waiting, faults = _server_tools(messages)
     found += faults
-    if complete and (not messages or messages[-1]["role"] != "user") and not waiting:
+    is_paused = bool(messages) and bool(compacts[-1]) and all(compacts[-1])
+    if complete and not (messages and (messages[-1]["role"] == "user" or is_paused or waiting)):
         found.append("A-PREFILL")
     if messages and messages[-1]["role"] == "assistant":
         last = messages[-1]["content"]
@@ -94,6 +104,17 @@ def violations(
     except UnicodeEncodeError:
         found.append("A-UTF8")
     return found
+
+
+def _compacts(content: Any) -> list[bool]:
+    """Which blocks are compactions that did not fail."""
+    blocks = content if isinstance(content, list) else []
+    return [
+        isinstance(block, dict)
+        and block.get("type") == "compaction"
+        and isinstance(block.get("content"), str)
+        for block in blocks
+    ]
 
 
 def thoughtless(messages: list[Any]) -> list[str]:

@@ -52,14 +52,11 @@ def readable_by(
 
 def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
     """The messages with those after the newest compaction that its request had not read."""
-    asked_at = messages[newest].asked_at
-    if asked_at is None:
-        yield from messages
-        return
-    before = messages[:newest]
-    yield from (message for message in before if message.seq <= asked_at)
-    yield messages[newest]
-    yield from (message for message in before if message.seq > asked_at)
+    reply, before = messages[newest], messages[:newest]
+    last_read = reply.seq - 1 if reply.asked_at is None else reply.asked_at
+    yield from (message for message in before if message.seq <= last_read)
+    yield reply
+    yield from (message for message in before if message.seq > last_read)
     yield from messages[newest + 1 :]
 
 

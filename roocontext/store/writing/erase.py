@@ -58,9 +58,9 @@ def quoting_rows(tx: Transaction, holders: Collection[str], seq: int) -> list[Pl
 
 
 def summaries_of(tx: Transaction, rows: Sequence[Place]) -> list[Place]:
-    """The summaries, live or not, that may quote one of the rows: it was live when they were made.
+    """The summaries and coverings, live or not, that may quote one of the rows.
 
-    A summary of a summary may quote what the first one does.
+    The row was live when they were made. A summary of a summary may quote what the first one does.
     """
     return [
         (holder, summary)
@@ -88,13 +88,14 @@ def _named(names: Collection[str]) -> list[dict[str, str]]:
 def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
     controls = read_controls(tx, holder, read_head(tx, holder).last_seq)
     for control in controls:
-        if control.kind is not Kind.SUMMARY:
+        if control.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
         hidden = [seq for seq in quoted if within(control.hides, seq)]
         if hidden:
             standing = standing_ranges(controls, control.seq)
             if any(within(standing, seq) for seq in hidden):
-                quoted.add(control.seq)
+                # What a covering's provider may have quoted is in its reply.
+                quoted.add(control.source[0] if control.source else control.seq)
                 yield control.seq
 
 
@@ -102,10 +103,10 @@ def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
 class Redacted(Value):
     """What a redaction did: the message's copies, and what may still repeat its words.
 
-    `quotes` are the answers to recall tools that quote it, and `summaries` those that were made of
-    it or of such an answer. All are pairs of session id and seq. `erased` is True if the bytes are
-    gone from the file's free space too. Another reader can prevent that, and not every engine
-    promises it.
+    `quotes` are the answers to recall tools that quote it, and `summaries` the summaries and
+    coverings that were made of it or of such an answer. All are pairs of session id and seq.
+    `erased` is True if the bytes are gone from the file's free space too. Another reader can
+    prevent that, and not every engine promises it.
     """
 
     session_id: str

@@ -123,9 +123,7 @@ class TestRecord:
     def test_two_in_a_row(self, long: Any) -> None:
         for number in (1, 2):
             request = long.request("anthropic", model=CLAUDE)
-            reply = claude(
-                compaction(f"All {number}."), text("Going on."), name=f"msg_{number}"
-            )
+            reply = claude(compaction(f"All {number}."), text("Going on."), name=f"msg_{number}")
             done = long.record(reply, request)
             long.append("user", "more")
         assert seqs(long) == [done.seq, done.covering + 1]
