@@ -8,7 +8,7 @@ from roocontext.context.session_port import DueCheck
 from roocontext.context.settings import Settings
 from roocontext.log.events import Drifted
 from roocontext.store.reading.usage import Call
-from roocontext.tokens import Drift, drift, usage_tokens
+from roocontext.tokens import Drift, drift, last_request
 
 _log: Final = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def far_off(
     counter, causes = settings.counter.name, set()
     found, news = [], set()
     for number, call in enumerate(check.calls):
-        used = usage_tokens(call.usage)
+        used = last_request(call.usage)
         estimated = check.estimates.get(call.seq, call.estimates.get(counter))
         if used is None or estimated is None:
             continue
@@ -43,7 +43,7 @@ def drift_of(calls: Iterable[Call], counter: str) -> dict[str, Drift]:
     """How far a counter's estimates were from the reports, by model."""
     both = []
     for call in calls:
-        used = usage_tokens(call.usage)
+        used = last_request(call.usage)
         if used is not None and counter in call.estimates:
             both.append((call.model or "", call.estimates[counter], used.input))
     return drift(both)

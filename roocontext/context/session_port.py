@@ -24,7 +24,7 @@ from roocontext.store.reading.usage import Call
 from roocontext.store.session import Session
 from roocontext.store.writing.items import NewNote
 from roocontext.store.writing.kept_counts import Counted
-from roocontext.tokens import Limit, usage_tokens
+from roocontext.tokens import Limit, last_request, usage_tokens
 from roocontext.tokens.usage import IMAGES
 
 LOOK_BACK: Final = 64
@@ -277,5 +277,5 @@ def _reported(snapshot: Snapshot) -> ReportedTokens | None:
     """What the provider reported for the newest call, if nothing but appends followed."""
     if snapshot.since is None:
         return None
-    used = usage_tokens(snapshot.calls[-1].usage)
+    used = last_request(snapshot.calls[-1].usage)
     return None if used is None else ReportedTokens(used.input, used.output, snapshot.since)

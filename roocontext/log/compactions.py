@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 from roocontext.log.readings.blocks import Block
 
 _TYPES: Final = {
-    "anthropic": frozenset({"compaction"}),
-    "openai-responses": frozenset({"compaction", "compaction_summary"}),
+    "anthropic": ("compaction",),
+    "openai-responses": ("compaction", "compaction_summary"),
 }
 """The types of the blocks and items that are compactions, by format."""
 

@@ -113,11 +113,15 @@ class Control(msgspec.Struct, frozen=True):
 
 
 class Compacted(NamedTuple):
-    """A provider's compaction in a message, with the standing covering of what it hides."""
+    """A provider's compaction in a message, with the standing covering of what it hides.
+
+    `companions` are messages that the provider returned with it, to be sent before it.
+    """
 
     block: int
     sealed: bool
     covering: int
+    companions: tuple[int, ...] = ()
 
 
 class NewMessage(msgspec.Struct, Value, frozen=True):

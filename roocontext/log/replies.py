@@ -6,12 +6,22 @@ is guessed: what a reply does not say is left out.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
+from roocontext.log.compactions import Compaction, newest_compaction
 from roocontext.log.encoding import check_id, check_model, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
+
+RESPONSES: Final = "openai-responses"
+
+
+class Compacting(NamedTuple):
+    """A compaction by the provider, and the messages of the history that it kept."""
+
+    newest: Compaction
+    kept: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +29,7 @@ class Reply:
     """A reply of any provider, as one message of a log.
 
     `id` is the provider's id of the reply, if it has one. `stop_reason` is the provider's own word.
+    `messages` are those that a compaction on demand returned before its own item.
     """
 
     format: str
@@ -29,6 +40,13 @@ class Reply:
     id: str | None = None
     stop_reason: str | None = None
     request_id: str | None = None
+    messages: tuple[Any, ...] = ()
+
+    @property
+    def compacting(self) -> "Compacting | None":
+        """The compaction of the history in it, if it has one that did not fail."""
+        newest = newest_compaction(self.format, self.content)
+        return None if newest is None else Compacting(newest, self.messages)
 
     def kept(self) -> dict[str, Any]:
         """What the log keeps beside the message."""
@@ -102,9 +120,25 @@ def _responses(given: Block, request_id: str | None) -> Reply:
     model, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
     why = string(as_dict(given.get("incomplete_details")), "reason")
     return Reply(
-        *("openai-responses", "assistant", items, model, usage, own_id),
+        *(RESPONSES, "assistant", items, model, usage, own_id),
         why or status or None,
         request_id,
+    )
+
+
+def _compacted(given: Block, request_id: str | None) -> Reply:
+    """The answer of `/responses/compact`: messages that are kept, and one compaction."""
+    items = dicts(given["output"])
+    messages = [item for item in items if item.get("type") == "message"]
+    _, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
+    return Reply(
+        RESPONSES,
+        "assistant",
+        [item for item in items if item.get("type") != "message"],
+        usage=usage,
+        id=own_id,
+        request_id=request_id,
+        messages=tuple(messages),
     )
 
 
@@ -137,6 +171,7 @@ _SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
         _anthropic,
     ),
     (lambda it: isinstance(it.get("choices"), list), _chat),
+    (lambda it: it.get("object") == "response.compaction", _compacted),
     (lambda it: isinstance(it.get("output"), list), _responses),
     (lambda it: "candidates" in it or _either(it, "promptFeedback") is not None, _gemini),
 )

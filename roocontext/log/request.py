@@ -15,8 +15,7 @@ from roocontext.log.encoding import plain
 from roocontext.log.entries import Message
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.forms.block_rules import encodable
-from roocontext.log.forms.compacted import readable_by
-from roocontext.log.forms.repairs import model_of
+from roocontext.log.forms.compacted import compacting
 from roocontext.log.values import Value
 
 
@@ -120,15 +119,9 @@ class Sendable(NamedTuple):
 
     def compose(self, form: str, *, complete: bool = False) -> Outgoing:
         """Make the messages that the provider accepts."""
-        model = model_of(self.messages) if self.model is None else self.model
-        messages, left_out = readable_by(self.messages, form, model)
-        made = forms[form].compose(
-            messages, model=model, drop_thinking=self.unbound, complete=complete
+        return forms[form].compose(
+            self.messages, model=self.model, drop_thinking=self.unbound, complete=complete
         )
-        if not left_out:
-            return made
-        repairs = sorted([*made.repairs, *left_out], key=lambda it: (it.seq, it.block or 0))
-        return Outgoing(made.messages, tuple(repairs))
 
 
 class Asked(NamedTuple):
@@ -145,12 +138,14 @@ class Asked(NamedTuple):
     is_new: bool
 
 
-def compose_request(asked: Asked, form: str, *, cache: bool) -> Request:
+def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = False) -> Request:
     """Make a request of what was read."""
     made = asked.sendable.compose(form, complete=asked.is_complete)
     # Names of files in it may hold what is not Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
     body = forms[form].body(made.messages, system=system, tools=tools, cache=cache)
+    if compact:
+        body = compacting(form, body)
     return Request(body, asked.seq, form, asked.sendable.model, made.repairs)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
-from roocontext.tokens import counter_for, limit_for, size_of, usage_tokens
+from roocontext.tokens import counter_for, last_request, limit_for, size_of
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -146,7 +146,7 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     # A rewind is never live: what it changes is which entries are.
     changed = max((one.seq for one in outline.controls if within(live, one.seq)), default=0)
     for call in reversed(chat.calls(last=last - seq + _RECENT)):
-        used = usage_tokens(call.usage)
+        used = last_request(call.usage)
         if used is not None and call.seq <= seq and within(live, call.seq):
             is_current = call.seq > changed and call.model == model
             return Reported(call.seq, used.input + used.output) if is_current else None

@@ -15,7 +15,7 @@ from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL, shortest_id
-from roocontext.tokens import usage_tokens
+from roocontext.tokens import last_request
 
 if TYPE_CHECKING:
     from roocontext import SessionInfo, Store
@@ -172,7 +172,7 @@ def _row(one: "SessionOverview", model: str | None) -> SessionRow:
 def _context(one: "SessionOverview", model: str | None) -> Gauge:
     """The gauge of the last call's model, and what was appended since; else of the whole view."""
     call = one.last_call
-    used = usage_tokens(call.usage) if call is not None and call.model == model else None
+    used = last_request(call.usage) if call is not None and call.model == model else None
     if call is None or used is None:
         return gauge.estimated_gauge(model, one.stats.visible_bytes)
     reported = used.input + used.output

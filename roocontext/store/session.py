@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from roocontext.errors import InvalidOption, StoreReadOnly
-from roocontext.log.compactions import newest_compaction
 from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
@@ -58,6 +57,7 @@ from roocontext.store.writing import (
 )
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
+from roocontext.store.writing.cover import Sources
 from roocontext.store.writing.erase import Redacted
 from roocontext.store.writing.items import AnyNote, Item, NewNote, Pin, SetMetadata, SetTitle, Unpin
 from roocontext.store.writing.kept_counts import Counted
@@ -193,6 +193,7 @@ class Session:
         recorded: bool = False,
         unanswered: bool = False,
         prefill: bool = False,
+        compact: bool = False,
     ) -> Request:
         """Make the SDK's call for the model's turn: `client.messages.create(..., **request)`.
 
@@ -202,15 +203,19 @@ class Session:
         raised: unless calls wait and `unanswered` answers them with a fixed text, or `prefill`
         ends the request with the assistant's own words. `as_of` gives what the model got then, and
         records nothing.
+
+        With `compact`, the request asks the provider to compact the history, whosever turn it is
+        unless calls wait: for Anthropic's `beta.messages.create`, or OpenAI's `responses.compact`.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
             check_model(model)
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
+        asked["compact"] = compact
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before anything is recorded: it may be refused.
-        made = compose_request(read, form, cache=cache)
+        made = compose_request(read, form, cache=cache, compact=compact)
         if not (read.is_new and self._record_frames):
             return made
         now, salts = self._clock(), self._ids.salt
@@ -220,7 +225,7 @@ class Session:
             )
         # Read again behind the note of the frame: `seq` must be the entry that the request was read
         # up to.
-        return compose_request(read, form, cache=cache)
+        return compose_request(read, form, cache=cache, compact=compact)
 
     def record(
         self, reply: Any, request: Request | None = None, *, extra: Any = None
@@ -244,7 +249,7 @@ class Session:
             read.content,
             read.format,
             message_id=read.id,
-            model=read.model,
+            model=request.model if read.model is None and request is not None else read.model,
             usage=read.usage,
             extra=extra,
             asked_at=None if request is None else request.seq,
@@ -252,12 +257,7 @@ class Session:
         now, salts = self._clock(), self._ids.salt
         draft = message_draft(message, now=now, salts=salts, kept=read.kept())
         return self._database.write(
-            record.record,
-            self.id,
-            draft,
-            newest_compaction(read.format, read.content),
-            now=now,
-            new_id=self._ids.new_id,
+            record.record, self.id, draft, read.compacting, Sources(now, salts, self._ids.new_id)
         )
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:

@@ -9,7 +9,7 @@ from roocontext.tokens.builtin import counter_for
 from roocontext.tokens.limits import Limit, Switches, limit_for, switches
 from roocontext.tokens.prices import Price, Prices, Rates, prices
 from roocontext.tokens.spending import Spent, spending
-from roocontext.tokens.usage import Drift, Usage, drift, size_of, usage_tokens
+from roocontext.tokens.usage import Drift, Usage, drift, last_request, size_of, usage_tokens
 
 __all__ = [
     "Budget",
@@ -25,6 +25,7 @@ __all__ = [
     "counter_for",
     "counters",
     "drift",
+    "last_request",
     "limit_for",
     "prices",
     "size_of",

@@ -9,7 +9,7 @@ makes the provider refuse the request.
 What one message costs in tokens, bytes and images.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -36,7 +36,19 @@ class Usage(NamedTuple):
 
 
 def usage_tokens(usage: Any) -> Usage | None:
-    """Read a usage of Anthropic, OpenAI or Gemini; None if it is none of these."""
+    """Read a usage of Anthropic, OpenAI or Gemini; None if it is none of these.
+
+    It is what the call cost, the provider's own compactions included.
+    """
+    return _read(usage, last=False)
+
+
+def last_request(usage: Any) -> Usage | None:
+    """The usage of the last request that the model answered in a call: what its context held."""
+    return _read(usage, last=True)
+
+
+def _read(usage: Any, *, last: bool) -> Usage | None:
     given = plain(usage)
     if not isinstance(given, Mapping):
         return None
@@ -46,7 +58,8 @@ def usage_tokens(usage: Any) -> Usage | None:
     if "input_tokens_details" in given:
         return _openai(given, "input_tokens", "output_tokens")
     if "input_tokens" in given:
-        return _anthropic(given)
+        requests = _iterations(given)
+        return _anthropic(_answered(requests)[-1:] if last else requests)
     gemini = {_snake(key): value for key, value in given.items()}
     return _gemini(gemini) if "prompt_token_count" in gemini else None
 
@@ -81,13 +94,33 @@ def drift(calls: Iterable[tuple[str, int, int]]) -> dict[str, Drift]:
     return read
 
 
-def _anthropic(given: Mapping[str, Any]) -> Usage:
+def _iterations(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The requests that a call of Anthropic's consisted of, or the call itself."""
+    listed = given.get("iterations")
+    found = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+    return found or [given]
+
+
+def _answered(requests: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The requests without those that only compacted, if there is another."""
+    return [one for one in requests if one.get("type") != "compaction"] or requests
+
+
+def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:
     """Anthropic's `input_tokens` leaves out the tokens read from and written to a cache."""
-    cached = _tokens(given, "cache_read_input_tokens")
-    written = _tokens(given, "cache_creation_input_tokens")
-    sent = _tokens(given, "input_tokens") + written + cached
-    for_an_hour = min(_inner(given, "cache_creation", "ephemeral_1h_input_tokens") or 0, written)
-    return Usage(sent, _tokens(given, "output_tokens"), cached, written, for_an_hour)
+    total = Usage(0, 0, 0)
+    for given in requests:
+        cached = _tokens(given, "cache_read_input_tokens")
+        written = _tokens(given, "cache_creation_input_tokens")
+        hourly = _inner(given, "cache_creation", "ephemeral_1h_input_tokens") or 0
+        total = Usage(
+            total.input + _tokens(given, "input_tokens") + written + cached,
+            total.output + _tokens(given, "output_tokens"),
+            total.cached + cached,
+            total.written + written,
+            total.written_1h + min(hourly, written),
+        )
+    return total
 
 
 def _openai(given: Mapping[str, Any], sent: str, received: str) -> Usage:

@@ -7,9 +7,11 @@ import anthropic.types.beta as beta
 import openai.types.responses as responses
 import pytest
 from google.genai import types as genai
+from msgspec.structs import replace
 from openai.types.chat import ChatCompletionMessage
 
 from roocontext.log.encoding import encode_plain
+from roocontext.log.entries import Compacted
 from roocontext.log.forms import Rule, forms
 from roocontext.log.readings import Holds, pieces, reader, walk
 from support import (
@@ -243,6 +245,7 @@ def test_a_redacted_item_without_its_values_is_left_out_and_a_short_one_is_not()
     rest = {"type": "mcp_call", "id": "mcp_1", "name": "f"}
     compaction = {"type": "compaction", "encrypted_content": "x"}
     rows = stored("openai-responses", "assistant", [rest, compaction])
+    rows[1] = replace(rows[1], compacted=Compacted(1, sealed=True, covering=3))
     out = forms["openai-responses"].compose(rows, model="gpt-5")
     assert out.messages[1:] == [compaction]
     assert [(it.rule, it.block) for it in out.repairs] == [(Rule.UNKNOWN, 0)]

@@ -29,6 +29,7 @@ from typing import Final, NamedTuple, Protocol
 
 from roocontext.log.entries import BlockRef, Control, Message, Range
 from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.compacted import readable_by
 from roocontext.log.forms.parts import (
     OutgoingPart,
     OutgoingRow,
@@ -146,9 +147,10 @@ def arranged(
     complete: bool,
 ) -> tuple[list[OutgoingTurn], Repairs]:
     """Read and arrange the rows; with `complete`, calls at the very end are answered too."""
-    repairs = Repairs()
+    shown, uncompacted = readable_by(messages, order.format, model)
+    repairs = Repairs(uncompacted)
     read = OutgoingRows(order, model, drop_thinking, repairs).read
-    rows = [read(number, message) for number, message in enumerate(messages)]
+    rows = [read(number, message) for number, message in enumerate(shown)]
     _link(rows, repairs)
     drop_separated(rows, repairs)
     _rename(order, rows, repairs)

@@ -8,10 +8,11 @@ view shows. It is left out.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from roocontext.errors import SummarySealed
+from roocontext.errors import InvalidOption, SummarySealed
 from roocontext.log.compactions import compactions_in, without_compactions
 from roocontext.log.entries import Compacted, Kind, Message
 from roocontext.log.forms.repairs import Repair, Rule
@@ -50,13 +51,26 @@ def readable_by(
     return shown, repairs
 
 
+def compacting(form: str, body: dict[str, Any]) -> dict[str, Any]:
+    """The body of a request as one that only compacts; InvalidOption if the provider has none."""
+    if form == "anthropic":
+        return {**body, "compaction": {"type": "summarize"}}
+    if form == "openai-responses":
+        return {name: body[name] for name in ("input", "instructions") if name in body}
+    raise InvalidOption(
+        f"The provider of the form {form!r} compacts nothing on demand.", name="compact"
+    )
+
+
 def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
     """The messages with those after the newest compaction that its request had not read."""
     reply, before = messages[newest], messages[:newest]
     last_read = reply.seq - 1 if reply.asked_at is None else reply.asked_at
-    yield from (message for message in before if message.seq <= last_read)
+    companions = reply.compacted.companions if reply.compacted else ()
+    unread = [one for one in before if one.seq > last_read and one.seq not in companions]
+    yield from (message for message in before if message not in unread)
     yield reply
-    yield from (message for message in before if message.seq > last_read)
+    yield from unread
     yield from messages[newest + 1 :]
 
 

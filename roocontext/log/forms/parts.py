@@ -6,7 +6,7 @@ The fixed texts that forms add. They depend only on what they quote.
 """
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -173,8 +173,8 @@ def kind_of(block: Block) -> PartKind:
 class Repairs:
     """The repairs made so far."""
 
-    def __init__(self) -> None:
-        self._found: list[Repair] = []
+    def __init__(self, found: Iterable[Repair] = ()) -> None:
+        self._found = list(found)
 
     def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
         """Note a repair. A mere conversion between formats is not a repair."""

@@ -26,11 +26,13 @@ _KINDS: Final = {
     **dict.fromkeys(("tool_use", "server_tool_use", "mcp_tool_use"), Holds.CALL),
     **dict.fromkeys(("thinking", "redacted_thinking", "reasoning"), Holds.THINKING),
     **dict.fromkeys(("image", "document", "audio", "video", "file"), Holds.MEDIA),
-    "text": Holds.TEXT,
+    **dict.fromkeys(("text", "compaction"), Holds.TEXT),
     "tool_result": Holds.OUTPUT,
 }
 
 _TEXTS: Final = {Holds.TEXT: "text", Holds.THINKING: "thinking", Holds.CALL: "name"}
+_TEXT_OF: Final = {"compaction": "content"}
+"""Types whose text is in another field than that of their kind."""
 
 
 class Piece(NamedTuple):
@@ -84,7 +86,7 @@ def _piece(block: Any) -> Piece:
         if isinstance(content, str):
             return Piece(holds, block, None, (Piece(Holds.TEXT, content, content),))
         return Piece(holds, block, None, () if content is None else (Piece(Holds.OTHER, content),))
-    text = block.get(_TEXTS[holds]) if holds in _TEXTS else None
+    text = block.get(_TEXT_OF.get(str(kind), _TEXTS[holds])) if holds in _TEXTS else None
     if not isinstance(text, str):
         return Piece(Holds.OTHER if holds is Holds.TEXT else holds, block)
     return Piece(holds, block, text)

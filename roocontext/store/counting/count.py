@@ -34,6 +34,7 @@ from roocontext.store.reading.messages import (
     Cleared,
     bounds,
     cleared_at,
+    companions,
     read_controls,
     read_messages,
 )
@@ -42,7 +43,6 @@ from roocontext.store.reading.totals import totals_of
 from roocontext.store.reading.usage import newest_control
 from roocontext.store.reading.view import visible_now
 from roocontext.store.writing.kept_counts import Counted, CountKey, keep_if_possible
-from roocontext.store.writing.uncover import companions
 
 _AS_WRITTEN = text("variant = ''")
 _counted = and_(

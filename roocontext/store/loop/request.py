@@ -72,13 +72,14 @@ def read_request(
     as_of: Point,
     unanswered: bool,
     prefill: bool,
+    compact: bool,
 ) -> Asked:
     """Read it, now or as it was in the past; NotTheModelsTurn if there is nothing to ask now."""
     turn = "model" if as_of is not None else turns.waits_for(tx, session_id)
     view = read_view(tx, session_id, as_of=as_of)
-    if turn == "tools" and not unanswered:
+    if turn == "tools" and (compact or not unanswered):
         raise _tools_first(tx, session_id)
-    if turn == "user" and not (prefill and view.messages):
+    if turn == "user" and not (compact or (prefill and view.messages)):
         raise NotTheModelsTurn("The session waits for the user.", waits_for=turn)
     if as_of is None:
         _refuse_redacted(tx, session_id, given, view.seq)
@@ -87,7 +88,7 @@ def read_request(
         _sendable(tx, session_id, view, model, sent, is_past=as_of is not None),
         view.seq,
         sent,
-        is_complete=not prefill if as_of is not None else turn != "user",
+        is_complete=not compact and (not prefill if as_of is not None else turn != "user"),
         is_new=as_of is None and frame.frame_to_record(tx, session_id, given) is not None,
     )
 
@@ -125,6 +126,7 @@ def keep_and_read(
     model: str | None,
     unanswered: bool,
     prefill: bool,
+    compact: bool,
     now: int,
     salts: Salts,
 ) -> Asked:
@@ -139,6 +141,7 @@ def keep_and_read(
         as_of=None,
         unanswered=unanswered,
         prefill=prefill,
+        compact=compact,
     )
 
 

@@ -59,6 +59,21 @@ _controls = (
 )
 CONTROLS = _controls.where(UP_TO_SEQ)
 ALL_CONTROLS = _controls.where(IN_LOG)
+_named = entries.alias("named")
+COMPANIONS = (
+    select(entries.c.seq)
+    .where(
+        _in_session,
+        entries.c.details.is_not(None),
+        entries.c.compaction_id
+        == select(_named.c.compaction_id)
+        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
+        .scalar_subquery(),
+        text("kind = 'companion'"),
+        IN_LOG,
+    )
+    .order_by(entries.c.seq)
+)
 _KINDS = {kind.value: kind for kind in MESSAGE_KINDS}
 _SPEAKER = itemgetter(4, 2)
 """The format and the role of a row of what is shown."""
@@ -72,6 +87,11 @@ def placeholders(rows: Iterable[SqlRow]) -> Cleared:
     return cleared
 
 
+def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
+    """The companions of a summary, marker or covering."""
+    return [row[0] for row in tx.rows(COMPANIONS, session_id=session_id, seq=seq)]
+
+
 def read_compacted(
     tx: Transaction, session_id: str, seq: int, rows: Sequence[SqlRow]
 ) -> Mapping[int, Compacted]:
@@ -83,7 +103,10 @@ def read_compacted(
     if not any(row[3] is not None and may_hold_compactions(row[3]) for row in rows):
         return {}
     return {
-        row: Compacted(control.source[1], control.sealed, control.seq)
+        row: Compacted(
+            *(control.source[1], control.sealed, control.seq),
+            tuple(companions(tx, session_id, control.seq)),
+        )
         for row, control in compacted_at(read_controls(tx, session_id, seq), seq).items()
         if control.source is not None
     }

@@ -1,19 +1,19 @@
 """Recording a reply: once, however often it is given, and with what it compacted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
-from roocontext.log.compactions import Compaction
 from roocontext.log.draft import Draft
+from roocontext.log.replies import Compacting
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.head import lock
 from roocontext.store.writing.append import Receipt, Stored, repeated_receipt, write
-from roocontext.store.writing.cover import ReplyRow, cover
+from roocontext.store.writing.cover import Sources, write_covered
 
 _REPLIES = (
     select(entries.c.asked_at, *(entries.c[name] for name in Stored._fields))
@@ -48,10 +48,8 @@ def record(
     tx: Transaction,
     session_id: str,
     draft: Draft,
-    compaction: Compaction | None,
-    *,
-    now: int,
-    new_id: Callable[[], str],
+    compacting: Compacting | None,
+    sources: Sources,
 ) -> RecordedReply:
     """Append a reply; the first receipt if a live row holds the same one.
 
@@ -62,19 +60,16 @@ def record(
     head = lock(tx, session_id)
     if first := _recorded(tx, session_id, draft):
         return _of_receipt(first)
-    receipt = _of_receipt(write(tx, session_id, head, [draft])[0])
-    if compaction is None:
-        return receipt
-    sealed = draft.sealed
-    row = ReplyRow(receipt.seq, sealed.asked_at, compaction, sealed.model)
-    covered = cover(tx, session_id, read_head(tx, session_id), row, now=now, new_id=new_id)
+    if compacting is None:
+        return _of_receipt(write(tx, session_id, head, [draft])[0])
+    covered = write_covered(tx, session_id, head, draft, compacting, sources=sources)
     if covered is None:
-        return replace(receipt, compacted=True)
+        return replace(_of_receipt(write(tx, session_id, head, [draft])[0]), compacted=True)
     return replace(
-        receipt,
-        head_seq=covered.seq,
+        _of_receipt(covered.reply),
+        head_seq=covered.covering.seq,
         compacted=True,
-        covering=covered.seq,
+        covering=covered.covering.seq,
         hidden=covered.hidden,
         unread=covered.unread,
     )

@@ -23,6 +23,7 @@ from roocontext.store.reading.head import (
     lock_query,
     to_head,
 )
+from roocontext.store.reading.messages import COMPANIONS
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.writing.caches import Decided, moved, reaching, read_tail, write_decided
 
@@ -55,21 +56,6 @@ _in_session = entries.c.session_id == bindparam("session_id")
 _ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
     _in_session, entries.c.seq == bindparam("seq"), IN_LOG
 )
-_named = entries.alias("named")
-_COMPANIONS = (
-    select(entries.c.seq)
-    .where(
-        _in_session,
-        entries.c.details.is_not(None),
-        entries.c.compaction_id
-        == select(_named.c.compaction_id)
-        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
-        .scalar_subquery(),
-        text("kind = 'companion'"),
-        IN_LOG,
-    )
-    .order_by(entries.c.seq)
-)
 _AFTER = (
     select(entries.c.seq)
     .where(_in_session, entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
@@ -98,7 +84,7 @@ def uncover(
     head_of = head_query if dry_run else lock_query
     asked = {"session_id": session_id, "seq": seq}
     locked, found, accompanying = tx.all(
-        [head_of(session_id), (_ENTRY, asked), (_COMPANIONS, asked)]
+        [head_of(session_id), (_ENTRY, asked), (COMPANIONS, asked)]
     )
     head = to_head(session_id, locked)
     if not found:
@@ -144,11 +130,6 @@ def uncover(
     decision = Decided(done, head, (draft,), tail, present, rewound)
     (receipt,) = write_decided(tx, session_id, decision)
     return replace(done, hash=receipt.hash)
-
-
-def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
-    """The companions of a summary or marker."""
-    return [row[0] for row in tx.rows(_COMPANIONS, session_id=session_id, seq=seq)]
 
 
 def _check_not_hidden(seq: int, span: Span) -> None:

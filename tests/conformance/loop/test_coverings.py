@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from roocontext import Kind
-from roocontext.errors import SummarySealed, UncoverRefused
+from roocontext import Kind, Plan
+from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
 
 CLAUDE, GPT = "claude-opus-4-6-20260205", "gpt-5.4"
 
@@ -101,13 +101,12 @@ class TestRecord:
 
     def test_a_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
-        from roocontext import Plan
-
-        view = long.view()
-        plan = Plan.condense(view, keep=2, summary="Short.") if hasattr(Plan, "keep") else None
-        assert plan is None
+        committed = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
-        assert done.hidden == 5
+        assert done.hidden == 4
+        assert seqs(long) == [done.seq]
+        long.uncover(done.covering)
+        assert seqs(long) == [committed.seq, 3, 4, 5, done.seq]
 
     def test_after_a_rewind_since_the_request_it_hides_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
@@ -213,3 +212,68 @@ class TestTimeTravel:
         long.uncover(first.covering)
         assert seqs(long) == [1, 2, 3, 4, 5, 6, 8, 9]
         assert long.rebuild() == 0
+
+
+@pytest.mark.every_leg
+class TestOnDemand:
+    def test_anthropics_request_has_the_field_and_no_made_line(self, long: Any) -> None:
+        long.append("assistant", "answer 2", model=CLAUDE)
+        request = long.request("anthropic", model=CLAUDE, compact=True)
+        assert request["compaction"] == {"type": "summarize"}
+        assert request["messages"][-1]["role"] == "assistant"
+        done = long.record(claude(compaction("All so far."), stop="compaction"), request)
+        assert done.hidden == 6
+        assert long.waits_for() == "user"
+        long.append("user", "go on")
+        sent = long.request("anthropic", model=CLAUDE)["messages"]
+        assert [one["role"] for one in sent] == ["assistant", "user"]
+
+    def test_calls_that_wait_come_first(self, long: Any) -> None:
+        call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
+        long.record(claude(call, stop="tool_use"))
+        with pytest.raises(NotTheModelsTurn):
+            long.request("anthropic", model=CLAUDE, compact=True)
+
+    def test_a_form_without_it_is_refused(self, long: Any) -> None:
+        with pytest.raises(InvalidOption):
+            long.request("gemini", compact=True)
+
+    def test_the_answer_of_responses_compact(self, long: Any) -> None:
+        """Messages of the history that it kept stay where they are; others are companions."""
+        request = long.request("openai-responses", model=GPT, compact=True)
+        assert set(request) == {"input"}
+        kept = [
+            {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
+            for words in ("question 0", "question 2", "never said")
+        ]
+        answer = {
+            "id": "resp_c",
+            "object": "response.compaction",
+            "output": [*kept, SEALED],
+            "usage": {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {}},
+        }
+        done = long.record(answer, request)
+        assert (done.hidden, done.covering) == (3, done.seq + 1)
+        assert [one.content for one in long.view().messages][:2] == ["question 0", "question 2"]
+        assert seqs(long) == [1, 5, 6, 7]
+        companion = long.view().messages[2]
+        assert (companion.kind, companion.content) == (Kind.COMPANION, [kept[2]])
+        sent = long.messages("openai-responses", model=GPT)
+        assert [one["type"] for one in sent] == ["message", "message", "message", "compaction"]
+        assert long.verify().ok
+        again = long.record(answer, request)
+        assert (again.seq, again.new) == (done.seq, False)
+        long.uncover(done.covering)
+        assert seqs(long) == [1, 2, 3, 4, 5, 7]
+
+
+def test_a_redaction_lists_the_covering(long: Any) -> None:
+    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    assert long.redact(1).summaries == ((long.id, done.covering),)
+
+
+def test_the_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
+    long.pin(2)
+    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    record = next(one for one in long.audit() if one.seq == done.covering).entry.details["record"]
+    assert record["pins"] == [2]
