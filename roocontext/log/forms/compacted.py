@@ -67,10 +67,10 @@ def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
     reply, before = messages[newest], messages[:newest]
     last_read = reply.seq - 1 if reply.asked_at is None else reply.asked_at
     companions = reply.compacted.companions if reply.compacted else ()
-    unread = [one for one in before if one.seq > last_read and one.seq not in companions]
-    yield from (message for message in before if message not in unread)
+    unread = {one.seq for one in before if one.seq > last_read} - {*companions}
+    yield from (message for message in before if message.seq not in unread)
     yield reply
-    yield from unread
+    yield from (message for message in before if message.seq in unread)
     yield from messages[newest + 1 :]
 
 
