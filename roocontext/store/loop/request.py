@@ -12,9 +12,8 @@ from roocontext.log.counting import is_bound_to_prefix
 from roocontext.log.draft import Salts
 from roocontext.log.entries import Message, Range, View
 from roocontext.log.forms import newest_reply
-from roocontext.log.forms.arrange import unbound
 from roocontext.log.moments import Point
-from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, as_recorded
+from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, as_recorded, unbound
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
