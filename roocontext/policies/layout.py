@@ -13,8 +13,8 @@ from typing import Final
 
 from roocontext.log.counting import FREE, Size
 from roocontext.log.entries import Kind
-from roocontext.log.pairs import Pair, RoleAndBlocks, links_of, pairs
-from roocontext.log.readings import Block, calls, reader, results
+from roocontext.log.pairs import Pair, links_of, pairs
+from roocontext.log.readings import Block, RoleAndBlocks, calls, reader, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")

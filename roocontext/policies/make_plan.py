@@ -14,9 +14,8 @@ from typing import Any, Final, TypeAlias
 from roocontext.log.clearing import ShownOutput, shown_in, with_cleared
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
-from roocontext.log.pairs import RoleAndBlocks
 from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
-from roocontext.log.readings import Block, reader, text_of
+from roocontext.log.readings import Block, RoleAndBlocks, reader, text_of
 from roocontext.log.summary import OutgoingMessage, hidden_in, hidden_line, without_hidden_line
 from roocontext.policies.layout import Layout, joined, total_size
 from roocontext.policies.situation import Row, Situation, Totals

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from roocontext.log.encoding import whole
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block, Holds, Piece, pieces, reader
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, Holds, Piece, RoleAndBlocks, pieces, reader
 from roocontext.log.summary import OutgoingMessage
 
 TOKEN: Final = 3

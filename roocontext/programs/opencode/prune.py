@@ -16,8 +16,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block, reader, results, text_of
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, RoleAndBlocks, reader, results, text_of
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from roocontext.errors import SummaryFailed
-from roocontext.log.pairs import RoleAndBlocks
-from roocontext.log.readings import words_of
+from roocontext.log.readings import RoleAndBlocks, words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.extractive import sentences, todos
 from roocontext.summarisers.extractive.actions import ToolAction, actions

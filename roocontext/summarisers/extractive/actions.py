@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, RoleAndBlocks
 from roocontext.summarisers.extractive.todos import plan_of_call
 from roocontext.summarisers.transcript import as_text, clean, first, last, output_of, shorten_line
 
