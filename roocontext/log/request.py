@@ -52,9 +52,9 @@ class GivenFrame:
     def checked(cls, system: Any, tools: Any) -> "GivenFrame":
         """Refuse values that are no system prompt or list of tools; models become plain data."""
         if not isinstance(system, str | list | tuple | None):
-            raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
+            raise InvalidOption("system must be a text or a list of blocks.", name="system")
         if not isinstance(tools, list | tuple | None):
-            raise InvalidOption("Tools are a list of definitions.", name="tools")
+            raise InvalidOption("tools must be a list of definitions.", name="tools")
         prompt = plain(list(system)) if isinstance(system, list | tuple) else system
         return cls(prompt, None if tools is None else tuple(plain(list(tools))))
 
