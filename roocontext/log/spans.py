@@ -1,4 +1,4 @@
-"""From the control rows to the spans: the one function behind the view, now and at any past seq.
+"""Computes the spans from the control rows, for the view, now and at any past seq.
 
 A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
 them, the last one open-ended. Only control rows decide, so an append changes no span.

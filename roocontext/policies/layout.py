@@ -14,7 +14,7 @@ from typing import Final
 from roocontext.log.counting import FREE, Size
 from roocontext.log.entries import Kind
 from roocontext.log.pairs import Pair, links_of, pairs
-from roocontext.log.readings import Block, RoleAndBlocks, calls, reader, results
+from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
@@ -130,7 +130,7 @@ class Layout:
     @cached_property
     def _readings(self) -> list[RoleAndBlocks]:
         messages = (row.message for row in self.situation.visible)
-        return [reader(m.format).blocks(m.role, m.content) for m in messages]
+        return [read_message(m) for m in messages]
 
     @cached_property
     def _pairs(self) -> list[Pair]:

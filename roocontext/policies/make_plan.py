@@ -15,7 +15,7 @@ from roocontext.log.clearing import ShownOutput, shown_in, with_cleared
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
 from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
-from roocontext.log.readings import Block, RoleAndBlocks, reader, text_of
+from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, text_of
 from roocontext.log.summary import OutgoingMessage, hidden_in, hidden_line, without_hidden_line
 from roocontext.policies.layout import Layout, joined, total_size
 from roocontext.policies.situation import Row, Situation, Totals
@@ -65,7 +65,7 @@ def outgoing(rows: Iterable[Row]) -> tuple[OutgoingMessage, ...]:
 
 def _reading(row: Row) -> RoleAndBlocks:
     message = row.message
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     if message.kind is Kind.SUMMARY and hidden_in(_text(row)):
         return role, [_without_line(block) for block in blocks]
     return role, blocks
@@ -78,7 +78,7 @@ def _without_line(block: Block) -> Block:
 
 def _text(row: Row) -> str:
     message = row.message
-    return text_of(reader(message.format).blocks(message.role, message.content)[1])
+    return text_of(read_message(message)[1])
 
 
 def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:

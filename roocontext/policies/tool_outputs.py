@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roocontext.log.clearing import ShownOutput, measure, shown_text
+from roocontext.log.clearing import ShownOutput, measure, output_blocks, shown_text
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept
 from roocontext.log.plan import SHORTENED
-from roocontext.log.readings import Block, reader, results
+from roocontext.log.readings import Block, read_message
 from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
 from roocontext.policies.situation import Ready, Row, Situation
@@ -140,25 +140,23 @@ def _outputs(
     situation: Situation, row: Row, names: Mapping[str, str], shown: ShownOutput
 ) -> Iterator[Output]:
     message = row.message
-    read = reader(message.format)
-    _, blocks = read.blocks(message.role, message.content)
-    answered = list(zip(read.outputs(message.content), results(blocks), strict=False))
+    outputs = output_blocks(message.format, message.role, message.content)
     before = {part.block: part for part in message.shortened}
-    for index, (at, tool_id) in answered:
-        tool, part = names.get(tool_id), before.get(index)
+    for index, block in outputs.items():
+        tool, part = names.get(block["tool_use_id"]), before.get(index)
         if tool in situation.protected_tools or (index in message.cleared and part is None):
             continue
         length = 0
         if shown.is_part:
-            length, more = (part.head + part.tail, False) if part else measure(blocks[at])
+            length, more = (part.head + part.tail, False) if part else measure(block)
             if length <= 2 * LEAST and not more:
                 continue
             # What is no text goes last: nothing of it could stay.
             length = max(length, 2 * LEAST + 1)
-        if len(answered) == 1:
+        if len(outputs) == 1:
             saves = row.size.minus(cleared_size(situation, row, {index: shown}))
         else:
-            saves = _alone(situation, row, index, blocks[at], shown)
+            saves = _alone(situation, row, index, block, shown)
         if saves.tokens > 0:
             yield Output((row.seq, index), tool, saves, length)
 
@@ -174,7 +172,7 @@ def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Show
 
 def _called(row: Row) -> dict[str, str]:
     """The tools that a message calls, by the id of the call."""
-    _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
+    _, blocks = read_message(row.message)
     return {
         block["id"]: block["name"]
         for block in blocks

@@ -124,7 +124,7 @@ _HOSTED: Final[dict[str, Callable[[Block, str], bool]]] = {
     "gemini": lambda given, kind: bool(given) and not kind and not string(given, "name"),
     "openai-responses": lambda _, kind: bool(kind),
 }
-"""How to recognise a tool that the provider itself runs, or that no other provider has."""
+"""Recognises a tool that only this provider has, or that it runs itself."""
 
 Made: TypeAlias = Callable[[Sequence[Function]], list[Block]]
 """Makes the definitions of functions that follow each other."""

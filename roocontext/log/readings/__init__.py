@@ -1,4 +1,4 @@
-"""How messages are read: one reader for each format, and one walk over what they contain.
+"""How messages are read: one reader for each format, and one walk over their content.
 
 The log keeps a message exactly as its agent wrote it. The reader of its format shows it as
 Anthropic's role and blocks, in which `pieces` and `walk` find the texts, calls, outputs and images.

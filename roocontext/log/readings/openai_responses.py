@@ -50,15 +50,12 @@ CALLS: Final[dict[str, Name]] = {
 """The calls that the agent has to answer, with their name and input."""
 
 OUTPUTS: Final = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-    "shell_call_output": "shell_call",
-    "local_shell_call_output": "local_shell_call",
-    "apply_patch_call_output": "apply_patch_call",
-    "computer_call_output": "computer_call",
-    "tool_search_output": "tool_search_call",
+    "tool_search_output" if kind == "tool_search_call" else f"{kind}_output": kind for kind in CALLS
 }
-"""The outputs that answer those calls."""
+"""The outputs that answer those calls, each with the type of its call."""
+
+_CLEARABLE: Final = OUTPUTS.keys() - {"computer_call_output", "tool_search_output"}
+"""The outputs that are texts, or have a place for one."""
 
 
 def items_of(content: object) -> list[Block]:
@@ -93,7 +90,7 @@ def hosted_in(items: Collection[Block]) -> Hosted:
 
 
 def is_hosted(item: Block, hosted: Hosted) -> bool:
-    """Whether the provider ran this call, or made this output, of a message with these calls."""
+    """Return True if the provider ran this call, or made this output, itself."""
     if item.get("execution") == "server" or not hosted:
         return item.get("execution") == "server"
     kind = type_of(item)
@@ -124,7 +121,7 @@ class _Responses(ItemReader):
         return side_of(role), read
 
     def is_output(self, item: Block) -> bool:
-        return type_of(item) in _CLEARED
+        return type_of(item) in _CLEARABLE
 
     def outputs(self, content: object) -> tuple[int, ...]:
         items = items_of(content)
@@ -139,7 +136,8 @@ class _Responses(ItemReader):
         return items[0] if isinstance(content, dict) else items
 
     def cleared(self, item: Block, placeholder: str) -> Block:
-        return {**item, "output": _CLEARED[type_of(item)](placeholder)}
+        is_shell = type_of(item) == "shell_call_output"
+        return {**item, "output": shell_output(placeholder) if is_shell else placeholder}
 
     def bare(self, item: Block) -> Block:
         kind = type_of(item)
@@ -151,7 +149,7 @@ class _Responses(ItemReader):
                 return {**bare, "arguments": "{}"}
             case "custom_tool_call":
                 return {**bare, "input": REDACTED}
-        return {**bare, "output": _CLEARED[kind](REDACTED)} if kind in _CLEARED else bare
+        return self.cleared(bare, REDACTED) if self.is_output(bare) else bare
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, [{"type": "message", "role": role, "content": text}]
@@ -256,18 +254,5 @@ def shell_output(output: str) -> list[Block]:
     outcome = {"type": "exit", "exit_code": 0}
     return [{"stdout": output, "stderr": "", "outcome": outcome}]
 
-
-_CLEARED: Final[dict[str, Callable[[str], object]]] = {
-    **dict.fromkeys(
-        (
-            "function_call_output",
-            "custom_tool_call_output",
-            "local_shell_call_output",
-            "apply_patch_call_output",
-        ),
-        str,
-    ),
-    "shell_call_output": shell_output,
-}
 
 RESPONSES: Final[Reader] = _Responses()

@@ -106,7 +106,7 @@ def _blocks(part: Block) -> list[Block]:
         arguments = parse_arguments(args) if isinstance(args, str) else as_dict(args)
         return [tool_use(string(part, "tool_call_id"), name, arguments)]
     if kind == "thinking":
-        return []  # bound to its provider: the framework sends it, and no form of ours does
+        return []  # bound to its provider: the framework sends it, but no form does
     if kind == "file":
         return [_shown(content)]
     if kind in _TEXTS or (kind == "compaction" and content):

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
-from roocontext.log.readings import reader, results
+from roocontext.log.readings import read_message, results
 from roocontext.policies.layout import groups, whole_groups
 from roocontext.policies.make_plan import hide_plan, marker
 from roocontext.policies.situation import Aim, Decision, Nothing, Ready, Row, Situation, Totals
@@ -112,7 +112,7 @@ def _listed(row: Row) -> bool:
 
 def _role(message: Message) -> str:
     """The program's role for a message; all models' answers have the same one."""
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     if role == "assistant":
         return ANSWERING[0]
     only_results = bool(blocks) and len(results(blocks)) == len(blocks)

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import pairs
-from roocontext.log.readings import Block, RoleAndBlocks, reader, results, text_of
+from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, results, text_of
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units
@@ -95,7 +95,7 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     A user message that holds only outputs belongs to the answer before it.
     """
     messages = (row.message for row in rows)
-    readings = [reader(m.format).blocks(m.role, m.content) for m in messages]
+    readings = [read_message(m) for m in messages]
     tools = _tools(readings)
     steps = []
     for row, reading, named in zip(rows, readings, tools, strict=True):

@@ -21,7 +21,7 @@ from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.events import AfterCompact, CompactionFailed, Event
 from roocontext.log.pairs import links_of, partners
 from roocontext.log.plan import Action, Plan
-from roocontext.log.readings import Block, reader
+from roocontext.log.readings import Block, read_message
 from roocontext.log.summary import Summary, total_cost
 from roocontext.policies.make_plan import hide_plan
 from roocontext.policies.situation import (
@@ -88,7 +88,7 @@ class _Task:
         """The indices of the pinned messages and of their tool partners."""
         rows = self.situation.visible
         contents = [row.message for row in rows]
-        readings = [reader(m.format).blocks(m.role, m.content) for m in contents]
+        readings = [read_message(m) for m in contents]
         bonds = partners(readings, links_of((m.seq, m.answers) for m in contents))
         pins = self.situation.pins
         seqs = {
@@ -284,7 +284,7 @@ class Roo2026(_Program):
 def roo_message(row: Row) -> RooMessage:
     """A live row as the program would keep it."""
     message = row.message
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     content: Any = message.content if isinstance(message.content, str) else blocks
     fields = {"role": role, "content": content}
     tags = {CONDENSED.key: row.condense_parent, TRUNCATED.key: row.truncation_parent}
