@@ -164,7 +164,7 @@ class MeasuredPlan(NamedTuple):
     after: Situation
 
 
-def measured(situation: Situation, ready: Ready) -> MeasuredPlan:
+def measured_plan(situation: Situation, ready: Ready) -> MeasuredPlan:
     """Measure a policy's plan with the manager's counter, or raise one of PLAN_ERRORS."""
     check_rows(ready.plan)
     check_form(ready.plan)
@@ -274,6 +274,6 @@ def _refusal(situation: Situation, rows: Iterable[Row]) -> TooLarge | None:
 
 def _fits_after(situation: Situation, ready: Ready) -> bool:
     try:
-        return not measured(situation, ready).after.totals.is_over
+        return not measured_plan(situation, ready).after.totals.is_over
     except PLAN_ERRORS:
         return False

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from roocontext.context import drift
-from roocontext.context.choice import PLAN_ERRORS, Choice, CompactionState, MeasuredPlan, measured
+from roocontext.context.choice import (
+    PLAN_ERRORS,
+    Choice,
+    CompactionState,
+    MeasuredPlan,
+    measured_plan,
+)
 from roocontext.context.hooks import HookResults
 from roocontext.context.outcome import (
     AttemptResult,
@@ -182,7 +188,7 @@ class Run:
     def _cut(self, situation: Situation, ready: Ready) -> Steps[AttemptResult]:
         """Carry out a plan that needs no summary."""
         try:
-            plan = measured(situation, ready)
+            plan = measured_plan(situation, ready)
             if refusal := self._choice.refusal_after(plan.after):
                 raise (yield from self._refused(refusal))
             hooks = yield from self._fire_before(situation, plan.ready.plan)
@@ -200,7 +206,7 @@ class Run:
         answer = yield from self._answer(wanted)
         if isinstance(answer, _Composed):
             try:
-                plan = measured(situation, answer.ready)
+                plan = measured_plan(situation, answer.ready)
                 if not self._choice.refusal_after(plan.after):
                     return (yield from self._commit(plan, hooks, answer.summary))
                 reason = "It leaves no room for what must stay."

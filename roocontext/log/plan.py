@@ -118,7 +118,7 @@ class Plan(Value):
         try:
             object.__setattr__(self, "action", Action(self.action))
         except ValueError:
-            raise InvalidPlan(f"action is one of {', '.join(Action)}.") from None
+            raise InvalidPlan(f"action must be one of {', '.join(Action)}.") from None
 
     @classmethod
     def condense(
@@ -130,7 +130,7 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """Plan to hide these messages of a view and to insert a summary in their place."""
+        """Make a plan that hides these messages of a view and inserts a summary in their place."""
         return cls._hide(Action.CONDENSE, view, hide, summary, counter=counter, options=options)
 
     @classmethod
@@ -143,7 +143,7 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """Plan to hide these messages of a view and to insert a marker in their place."""
+        """Make a plan that hides these messages of a view and inserts a marker in their place."""
         return cls._hide(Action.TRUNCATE, view, hide, marker, counter=counter, options=options)
 
     @classmethod
@@ -157,7 +157,7 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """Plan to show a placeholder instead of these tool outputs of a view.
+        """Make a plan that replaces these tool outputs of a view by a placeholder.
 
         With `keep=(head, tail)`, that many characters of the head and the tail of each output stay.
         """

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
@@ -194,19 +195,20 @@ def unbound(
     def is_bound(index: int) -> bool:
         """True if the rows before a reply are those of the view that was read for it."""
         row = messages[index]
-        # Without a recorded request, all before the reply is taken to have been read.
+        # Without a recorded request, the reply is assumed to have read all rows before it.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
-        before = {message.seq for message in messages[:index]}
         # A message that came while the model was answering was not before its thinking.
-        if not is_same_frame(asked_at) or any(earlier > asked_at for earlier in before):
+        if not is_same_frame(asked_at) or latest_before[index] > asked_at:
             return False
         if not any(control.seq > asked_at for control in controls):
             return True
+        before = {message.seq for message in messages[:index]}
         (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
         if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
             return False
         return _joined(ranges_then) == _joined(_until(ranges_now, row.seq, asked_at))
 
+    latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
     replies = (index for index, message in enumerate(messages) if _thinks(message))
     return frozenset(messages[index].seq for index in replies if not is_bound(index))
 

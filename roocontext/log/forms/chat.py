@@ -27,8 +27,8 @@ from roocontext.log.forms.parts import (
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, chat_tools, system_text
 from roocontext.log.readings import Block, read_message
-from roocontext.log.readings.blocks import as_dict, as_json, dicts, string
-from roocontext.log.readings.openai import call_block, calls_of, outside_content, part_block
+from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
+from roocontext.log.readings.openai import call_block, calls_of, chat_block, outside_content
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
@@ -133,7 +133,7 @@ def _pieces(role: str, content: Block) -> Iterator[OwnPiece]:
         native = part if _is_part(role, part) else None
         if as_dict(part.get("audio")).keys() == {"id"}:
             native = {"audio": part["audio"]}
-        yield OwnPiece(PartKind.OTHER, part_block(part), native)
+        yield OwnPiece(PartKind.OTHER, chat_block(part), native)
 
 
 def _call(call: Block) -> OwnPiece:
@@ -188,7 +188,7 @@ def _assistant(parts: Sequence[OutgoingPart]) -> dict[str, Any]:
 
 
 def _function_call(call: Block) -> dict[str, Any]:
-    function = {"name": call["name"], "arguments": as_json(call["input"])}
+    function = {"name": call["name"], "arguments": compact_json(call["input"])}
     return {"id": call["id"], "type": "function", "function": function}
 
 

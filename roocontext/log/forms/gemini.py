@@ -28,7 +28,7 @@ from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, gemini_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.gemini import as_sent, part_block
+from roocontext.log.readings.gemini import as_sent, gemini_block
 
 NO_SIGNATURE: Final = "skip_thought_signature_validator"
 """The documented placeholder for a missing signature."""
@@ -93,7 +93,7 @@ class _Gemini(ProviderForm):
 
 def _piece(role: str, part: Block, ids: set[str], *, equal: bool) -> OwnPiece:
     sent = as_sent(part)
-    block = part_block(sent)
+    block = gemini_block(sent)
     native = part if sent == part else sent
     rules: list[Rule] = []
     if not equal and "thoughtSignature" in sent:

@@ -28,7 +28,7 @@ from roocontext.log.forms.parts import (
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, responses_tools, system_text
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import as_dict, as_json, dicts, string
+from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai_responses import (
     CALLS,
     OUTPUTS,
@@ -265,7 +265,7 @@ def _item(part: OutgoingPart) -> dict[str, Any]:
         return as_dict(part.native)
     call = part.block
     asked = {"type": "function_call", "call_id": call["id"], "name": call["name"]}
-    return {**asked, "arguments": as_json(call["input"])}
+    return {**asked, "arguments": compact_json(call["input"])}
 
 
 def _content_part(role: str, block: Block) -> dict[str, Any]:

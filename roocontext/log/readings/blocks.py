@@ -195,7 +195,7 @@ def parse_arguments(raw: object) -> Block:
     return parsed if isinstance(parsed, dict) else {"arguments": raw}
 
 
-def as_json(value: object) -> str:
+def compact_json(value: object) -> str:
     """Write a value as compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -204,7 +204,7 @@ def words(output: object) -> str:
     """Return a tool's output as text: a text as it is, any other value as JSON."""
     if isinstance(output, str):
         return output
-    return "" if output is None else as_json(output)
+    return "" if output is None else compact_json(output)
 
 
 def in_parts(output: object) -> object:

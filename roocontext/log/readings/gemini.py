@@ -14,9 +14,9 @@ from roocontext.log.readings.blocks import (
     ItemReader,
     RoleAndBlocks,
     as_dict,
-    as_json,
     attached,
     check_message,
+    compact_json,
     dicts,
     expect_role,
     image,
@@ -53,7 +53,7 @@ class _Gemini(ItemReader):
     def blocks(self, role: str, content: object) -> RoleAndBlocks:
         # Without ids, calls and responses are paired by name, those of one name in their order:
         # the responses may be in one message or in several.
-        blocks = map(part_block, parts_of(content))
+        blocks = map(gemini_block, parts_of(content))
         return side_of(role), [block for block in blocks if block is not None]
 
     def items(self, content: object) -> list[Block]:
@@ -110,7 +110,7 @@ def parts_of(content: object) -> list[Block]:
     return list(map(as_sent, dicts(as_dict(content).get("parts"))))
 
 
-def part_block(part: Block) -> Block | None:
+def gemini_block(part: Block) -> Block | None:
     """Show a part, under the API's names, as a block; None if no block can show it."""
     match part:
         case {"functionResponse": dict(response)}:
@@ -163,7 +163,7 @@ def _output_of(response: object) -> tuple[str, bool]:
     match list(as_dict(response).items()):
         case [("output" | "error" as key, str(value))]:
             return value, key == "error"
-    return "" if response is None else as_json(response), False
+    return "" if response is None else compact_json(response), False
 
 
 def _value_block(part: Block) -> Block | None:
@@ -177,7 +177,7 @@ def _value_block(part: Block) -> Block | None:
         case {"inlineData": media} | {"fileData": media}:
             return attached(as_dict(media).get("mimeType"))
         case {"executableCode": code} | {"codeExecutionResult": code}:
-            return text(as_json(code))
+            return text(compact_json(code))
     kind = next((key for key in part if not _ADDED.fullmatch(key)), None)
     return None if kind is None else {"type": kind, kind: part[kind]}
 

@@ -48,7 +48,7 @@ class _OpenAI(ItemReader):
             output = value if isinstance(value, str) else _parts(value)
             return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            parts = [*_parts(value), *map(part_block, outside_content(message))]
+            parts = [*_parts(value), *map(chat_block, outside_content(message))]
             return role, [*parts, *map(call_block, calls_of(message))]
         return "user", _parts(value)
 
@@ -94,7 +94,7 @@ def call_block(call: Block) -> Block:
     return tool_use(tool_id, string(function, "name"), parse_arguments(function.get("arguments")))
 
 
-def part_block(part: Block) -> Block:
+def chat_block(part: Block) -> Block:
     """Show a part of the content as a block."""
     match part:
         case {"text": str(value)} | {"refusal": str(value)}:
@@ -115,7 +115,7 @@ def outside_content(message: Block) -> list[Block]:
 
 
 def _parts(value: object) -> list[Block]:
-    return texts(value) if isinstance(value, str) else list(map(part_block, dicts(value)))
+    return texts(value) if isinstance(value, str) else list(map(chat_block, dicts(value)))
 
 
 def _bare_call(call: Block) -> Block:
