@@ -12,7 +12,7 @@ without it all other results still answer the same calls. A check of a plan leav
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -185,17 +185,6 @@ def bound(answered: Sequence[Pair]) -> dict[int, set[int]]:
         joined = groups.get(call, {call}) | groups.get(result, {result})
         groups.update(dict.fromkeys(joined, joined))
     return {index: group - {index} for index, group in groups.items()}
-
-
-def split(
-    messages: Sequence[RoleAndBlocks], hidden: Container[int], links: Links = _NO_LINKS
-) -> list[Pair]:
-    """Find the pairs that hiding would separate: one side hidden, the other not."""
-    return [
-        pair
-        for pair in pairs(messages, links)
-        if (pair.call[0] in hidden) != (pair.result[0] in hidden)
-    ]
 
 
 def _take(places: list[Place]) -> Place:
