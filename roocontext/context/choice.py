@@ -15,7 +15,7 @@ from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.check_plan import check_form, check_rows
 from roocontext.log.clearing import shown_in, with_cleared
 from roocontext.log.counting import Size
-from roocontext.log.entries import Kind, Message, NewMessage, natural_position
+from roocontext.log.entries import Kind, Message, natural_position
 from roocontext.log.plan import Action, Counts, Plan, place_rows
 from roocontext.log.spans import Span, within
 from roocontext.policies.builtin import FALLBACK
@@ -99,7 +99,10 @@ def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situa
     """The situation that a plan leaves if the log ended at `last_seq`."""
     if plan.action is Action.CLEAR:
         by_row = blocks_by_row(plan.clears)
-        rows = tuple(_cleared(situation, plan, by_row, row) for row in situation.rows)
+        rows = tuple(
+            _cleared(situation, plan, by_row[row.seq], row) if row.seq in by_row else row
+            for row in situation.rows
+        )
         return replace(situation, rows=rows, head_seq=last_seq + 1)
     name = f"plan-{last_seq + 1 + plan.lead}"
     new = list(_new_rows(situation, plan, name, last_seq))
@@ -110,12 +113,7 @@ def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situa
     )
 
 
-def _cleared(
-    situation: Situation, plan: Plan, by_row: Mapping[int, Sequence[int]], row: Row
-) -> Row:
-    blocks = by_row.get(row.seq)
-    if not blocks:
-        return row
+def _cleared(situation: Situation, plan: Plan, blocks: Sequence[int], row: Row) -> Row:
     shown = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
     message = with_cleared(row.message, shown)
     size = situation.measure(message.role, message.content, message.format)
@@ -142,14 +140,11 @@ def _place(rows: Sequence[Row], plan: Plan, last_seq: int) -> int:
 
 def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Row]:
     for index, row in enumerate(plan.rows):
-        kind = plan.hider if index == plan.lead else Kind.COMPANION
-        message = _message(row, kind, name, last_seq + 1 + index, situation.now)
-        yield Row(message, situation.measure(row.role, row.content, row.format))
-
-
-def _message(row: NewMessage, kind: Kind, name: str, seq: int, now: int) -> Message:
-    """A row of a plan. The plan's name links it to the others, as the compaction id will."""
-    return Message(seq, kind, row.role, row.content, row.format, row.ts, now, row.message_id, name)
+        seq, kind = last_seq + 1 + index, plan.hider if index == plan.lead else Kind.COMPANION
+        content = (row.role, row.content, row.format)
+        # The plan's name links its rows, as the compaction id will.
+        message = Message(seq, kind, *content, row.ts, situation.now, row.message_id, name)
+        yield Row(message, situation.measure(*content))
 
 
 PLAN_ERRORS: Final = (InvalidPlan, InvalidMessage)
