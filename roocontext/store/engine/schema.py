@@ -186,17 +186,20 @@ search_marks = Table(
     PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
 )
 
-# Apart from the other tables, because the engines' full text search is not the same: the terms are
-# a tsvector on PostgreSQL, and SQLite has an `id` and a virtual table that triggers keep (0035).
+# The engines' full text search is not the same: the terms are a tsvector on PostgreSQL, and SQLite
+# also has an `id` and a virtual table that triggers keep (0035).
 search_rows = Table(
     "search_rows",
-    MetaData(),
+    metadata,
     Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("happened_at", BigInteger, nullable=False),
     Column("recorded_at", BigInteger, nullable=False),
     Column("terms"),
 )
+
+ALIKE = frozenset(metadata.tables) - {search_rows.name}
+"""The tables that have the same columns and indexes on both engines."""
 
 HAPPENED = func.coalesce(entries.c.ts, entries.c.recorded_at)
 """When an entry happened, as `log.times.happened` says."""
@@ -241,6 +244,27 @@ ERASURES = (
 A table with a `session_id` is either here or reaches no purge; a table that is derived from what a
 message says also names what a redaction does to it.
 """
+
+
+class Distribution(NamedTuple):
+    """How a distributed engine stores a table.
+
+    The rows of a table with a `column` are spread by it, next to the rows of `colocated_with` that
+    have the same value. Each node holds a copy of a table without one.
+    """
+
+    table: str
+    column: str | None = None
+    colocated_with: str | None = None
+
+
+DISTRIBUTION = (
+    Distribution(sessions.name, "session_id"),
+    *(Distribution(erasure.table.name, "session_id", sessions.name) for erasure in ERASURES),
+    Distribution(VERSION_TABLE),
+)
+"""Every table of the schema. All rows of a session are on one node, so that a statement that names
+the session for each of its tables runs there alone."""
 
 # Predicates are null tests and literals: bound parameters would defeat anything else.
 _PARTIAL = (

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, null, or_, select, true, tuple_, update
+from sqlalchemy import bindparam, delete, null, or_, select, true, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
@@ -61,7 +61,8 @@ _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
         counts.c.seq < 1,
         ~select(entries.c.seq)
         .where(
-            and_(entries.c.session_id == counts.c.session_id, entries.c.seq == counts.c.seq),
+            entries.c.session_id == bindparam("session_id"),
+            entries.c.seq == counts.c.seq,
             IS_MESSAGE,
         )
         .exists(),

@@ -40,6 +40,7 @@ from roocontext.search.query import Alternatives, Query, Term, terms_of
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import HAPPENED, entries, search_marks, search_rows, sessions
 from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.verify import Progress
 from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
@@ -102,21 +103,21 @@ _DROPPED: Final = 100
 _IS_UNINDEXED = text("sessions.unindexed = TRUE")
 _mark = func.coalesce(search_marks.c.seq, 0)
 _with_marks = sessions.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
-_STALE = (
+_STALE = crossing(
     select(sessions.c.session_id, _mark, sessions.c.last_seq)
     .select_from(_with_marks)
     .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
     .order_by(sessions.c.session_id)
     .limit(BATCH)
 )
-_WHOLE = (
+_WHOLE = crossing(
     select(sessions.c.session_id)
     .select_from(_with_marks)
     .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq <= _mark)
     .order_by(sessions.c.session_id)
     .limit(BATCH)
 )
-_MISSING = (
+_MISSING = crossing(
     select(func.sum(sessions.c.last_seq - _mark))
     .select_from(_with_marks)
     .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
@@ -169,7 +170,7 @@ _SETTLE = (
     )
     .values(unindexed=false())
 )
-_INDEXED = (
+_INDEXED = crossing(
     select(sessions.c.session_id)
     .select_from(_with_marks)
     .where(
@@ -342,7 +343,7 @@ def _candidates(
     time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
     key = (time, search_rows.c.session_id, search_rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))
-    found = select(*key).where(
+    found = crossing(select(*key)).where(
         search_rows.c.terms.is_(None) if text_search is None else has_terms(text_search),
         time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,

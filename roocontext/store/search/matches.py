@@ -25,6 +25,7 @@ from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
 from roocontext.search.query import composed
 from roocontext.store.engine.schema import IN_LOG, clearings, entries, sessions, spans
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.messages import placeholders
 from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
@@ -92,10 +93,14 @@ _ROW = _rows.where(
 _last = select(sessions.c.last_seq).where(sessions.c.session_id == entries.c.session_id)
 _keys = func.json_each(bindparam("keys")).table_valued("value")
 # On SQLite twenty statements took three times as long as this one. PostgreSQL gets them together.
-_ROWS = _rows.select_from(_keys).where(
-    entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
-    entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
-    entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
+_ROWS = (
+    crossing(_rows)
+    .select_from(_keys)
+    .where(
+        entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
+        entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
+        entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
+    )
 )
 _SPANS = (
     select(*(column for column in spans.c if column is not spans.c.session_id))

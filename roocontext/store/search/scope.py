@@ -21,6 +21,7 @@ from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import facts, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.sessions.listing import wanted
 
 MOST_HITS: Final = 1_000
@@ -171,7 +172,8 @@ def _read_cursor(after: object) -> _Cursor:
 @cache
 def in_scope(shape: Shape, *columns: str) -> Select[Any]:
     """The sessions that are searched."""
-    found = select(*(sessions.c[name] for name in ("session_id", *columns))).where(
+    names = ("session_id", *columns)
+    found = crossing(select(*(sessions.c[name] for name in names))).where(
         sessions.c.purged_at.is_(None)
     )
     if shape.has_session:

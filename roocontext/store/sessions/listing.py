@@ -14,6 +14,7 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.writing.notes import index_key
 
 MOST_FACTS = 8
@@ -92,7 +93,7 @@ def page_of(
     """
     name = "updated" if shape.is_recorded else "listed"
     minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
-    page = (
+    page = crossing(
         select(*columns)
         .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
         # By the indexed minute first: an order by the time alone would sort all sessions.

@@ -19,6 +19,7 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import ERASURES, IN_LOG, entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.copies import COPIES, FAMILY, locked_holders
 from roocontext.store.reading.head import SessionHead, lock, read_head
@@ -192,7 +193,7 @@ _TOMBSTONE = (
         **dict.fromkeys(_QUOTES, null()),
     )
 )
-_RECEIPTS = (
+_RECEIPTS = crossing(
     select(sessions.c.receipt)
     .where(sessions.c.purged_at.is_not(None))
     .order_by(sessions.c.purged_at.desc(), sessions.c.session_id)

@@ -16,6 +16,7 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.log.times import ORIGIN
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import UP_TO_SEQ, entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
@@ -69,11 +70,13 @@ def add(tx: Transaction, session_id: str, head: SessionHead, *, parent: str | No
 
 
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
-_COPY = insert(entries).from_select(
-    ["session_id", *(column.name for column in _COLUMNS)],
-    select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
-        entries.c.session_id == bindparam("session_id"), UP_TO_SEQ
-    ),
+_COPY = crossing(
+    insert(entries).from_select(
+        ["session_id", *(column.name for column in _COLUMNS)],
+        select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
+            entries.c.session_id == bindparam("session_id"), UP_TO_SEQ
+        ),
+    )
 )
 _AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
