@@ -108,6 +108,8 @@ def _statements(value: Any) -> Iterator[Executable]:
     is_command = isinstance(value, TextClause) and value.text.startswith(("INSERT", "UPDATE"))
     if is_command or isinstance(value, Select | Insert | Update | Delete):
         yield value
+    elif isinstance(value, dict):
+        yield from _statements([*value.values()])
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _statements(one)

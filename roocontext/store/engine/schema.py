@@ -26,6 +26,7 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.sql import ColumnElement, FromClause
 
 REVISION = "0001"
 """The newest migration: what this version works with."""
@@ -206,15 +207,17 @@ HAPPENED = func.coalesce(entries.c.ts, entries.c.recorded_at)
 SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
 """When a session happened: at its creation, until it has a message."""
 
+
+def of_session(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row is of the session. A statement has it for each of its tables."""
+    return table.c.session_id == bindparam("session_id")
+
+
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
 none of its entries, whatever it says, and no chain proves it."""
-LAST = (
-    select(sessions.c.last_seq)
-    .where(sessions.c.session_id == bindparam("session_id"))
-    .scalar_subquery()
-)
+LAST = select(sessions.c.last_seq).where(of_session(sessions)).scalar_subquery()
 """The last seq of the log."""
 IN_LOG = entries.c.seq.between(_FIRST, LAST)
 """All entries of the log, for statements that do not know its last seq."""

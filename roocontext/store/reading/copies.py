@@ -39,7 +39,7 @@ COPIES = crossing(
 WHOLE_COPIES = COPIES.where(_copy.c.salt.is_not(None))
 """Those of them that are not redacted."""
 ERASED = crossing(
-    select(_copy.c.seq, _copy.c.hash, _copy.c.role, _copy.c.content, _note.c.content)
+    select(_copy.c.seq, _copy.c.hash, _copy.c.content, _note.c.content)
     .select_from(
         _first.join(_note, _note.c.session_id == _first.c.session_id).join(
             _copy,

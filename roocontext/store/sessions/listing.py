@@ -15,7 +15,7 @@ from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
 from roocontext.store.engine.statements import crossing
-from roocontext.store.writing.notes import index_key
+from roocontext.store.writing.shown import index_key
 
 MOST_FACTS = 8
 """Each number of conditions needs its own statement, and compiled statements stay in memory."""
