@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
 import msgspec
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage, InvalidOption
@@ -20,9 +20,9 @@ from roocontext.log.readings import is_known
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.schema import facts, sessions
+from roocontext.store.engine.schema import sessions
 from roocontext.store.engine.statements import crossing
-from roocontext.store.sessions.listing import wanted
+from roocontext.store.sessions.listing import wanted, with_facts
 
 MOST_HITS: Final = 1_000
 _MOST_SKIPPED: Final = 1 << 31
@@ -192,17 +192,7 @@ def in_scope(shape: Shape, *columns: str) -> Select[Any]:
             )
         )
         found = found.where(sessions.c.session_id.in_(select(family.c.session_id)))
-    for number in range(shape.facts):
-        fact = facts.alias(f"fact_{number}")
-        found = found.join(
-            fact,
-            and_(
-                fact.c.session_id == sessions.c.session_id,
-                fact.c.key == bindparam(f"key_{number}"),
-                fact.c.value == bindparam(f"value_{number}"),
-            ),
-        )
-    return found
+    return with_facts(found, shape.facts)
 
 
 def searchable_content(

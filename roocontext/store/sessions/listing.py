@@ -107,9 +107,14 @@ def page_of(
         page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
-    for number in range(shape.facts):
+    return with_facts(page, shape.facts)
+
+
+def with_facts(statement: Select[Any], count: int) -> Select[Any]:
+    """A statement about sessions, for those whose metadata has so many given strings."""
+    for number in range(count):
         fact = facts.alias(f"fact_{number}")
-        page = page.join(
+        statement = statement.join(
             fact,
             and_(
                 fact.c.session_id == sessions.c.session_id,
@@ -117,4 +122,4 @@ def page_of(
                 fact.c.value == bindparam(f"value_{number}"),
             ),
         )
-    return page
+    return statement
