@@ -160,6 +160,6 @@ def _stray_count(
             *key, seq, tokens, _ = row[1:]
             place = dict(zip(place, (*key, seq), strict=True))
             if not 1 <= seq <= last or tokens < 0 or not is_message(seq):
-                return f"counts holds a row of {seq}, which is no message, or one below zero"
+                return f"a count of entry {seq} is below zero, or the entry is not a message"
         if len(rows) < _PAGE:
             return None

@@ -50,7 +50,7 @@ _JSON = ("usage", "details")
 class StoredEntry(NamedTuple):
     """An entry of a log exactly as it is stored: JSON as text, and what proves it.
 
-    `sealed` holds the fields that the hash covers, beside the digest of the content.
+    `sealed` holds the fields that the hash covers together with the digest of the content.
     """
 
     seq: int
@@ -75,7 +75,7 @@ _TYPES = [
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog(Value):
-    """What restoring a log did: how many entries it was given, and how many of them were new.
+    """The result of a restore: how many entries it was given, and how many of them were new.
 
     `redacted` are the messages whose content it erased, in this session and in others, because
     another copy of them is redacted: pairs of session id and seq. `erased` is that of a redaction.
@@ -193,9 +193,9 @@ def _opened(
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
         add(tx, session_id, head, parent=parent)
         return head, True
-    if (found := parent_of(tx, session_id)) != parent:
+    if (stored := parent_of(tx, session_id)) != parent:
         raise SessionExists(
-            f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+            f"Session {session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",
             session_id=session_id,
         )
     return head, False
@@ -246,7 +246,7 @@ class _Restoring:
         """The draft of a new entry; None for one that the session has."""
         sealed, due = entry.sealed, self.seq + 1
         if entry.seq != due:
-            raise _refused(due, f"entry {due} is missing, {entry.seq} is in its place")
+            raise _refused(due, f"entry {due} is missing: entry {entry.seq} came instead")
         try:
             digest = entry_digest(sealed, entry.content_digest)
         except UnicodeEncodeError:
@@ -323,7 +323,9 @@ def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]
     An iterator is read to its end before the block begins, into a temporary file.
     """
     if not isinstance(stored, Iterable):
-        raise InvalidOption("A log is restored from its entries, in a list.", name="entries")
+        raise InvalidOption(
+            "A log is restored from a list or an iterator of StoredEntry.", name="entries"
+        )
     if not isinstance(stored, Iterator):
         yield stored
         return

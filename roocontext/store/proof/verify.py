@@ -192,8 +192,8 @@ class Verifier:
                 head = read_head(tx, self.session_id)
                 self._check_outside(tx, head.last_seq)
                 self._check_caches(tx, head)
-        except HistoryCorrupt as found:
-            damage = found
+        except HistoryCorrupt as error:
+            damage = error
         head_of_log = Head(self.session_id, self._seq, self._hash.hex())
         seq, problem = (damage.seq, damage.fact) if damage else (None, None)
         return Verification(self.session_id, damage is None, self._seq, head_of_log, seq, problem)
@@ -307,7 +307,7 @@ class Verifier:
             raise _bad(self._seq + 1, f"the log ends before the saved head, {saved.seq}")
 
     def _may_be_counted(self, seq: int) -> bool:
-        """Whether it is a message; anything appended since the checks began may be one."""
+        """True if it is a message; anything appended since the checks began may be one."""
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
     def _check_caches(self, tx: Transaction, head: SessionHead) -> None:

@@ -27,7 +27,7 @@ from roocontext.store.search.matches import Match, Matcher
 from roocontext.store.search.scope import MOST_HITS, Search, cursor
 
 RANKED: Final = 50
-"""How many of the newest matches are ranked. The older ones follow them, newest first."""
+"""The number of newest matches that are ranked. The older ones follow them, newest first."""
 
 
 class Hit(msgspec.Struct, Value, frozen=True):
@@ -125,7 +125,7 @@ def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
         format_,
         ts,
         recorded_at,
-        snippet(match.text, match.found, context=context),
+        snippet(match.text, match.places, context=context),
         match.score,
         hidden_by is None,
         hidden_by,

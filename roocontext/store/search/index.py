@@ -53,7 +53,7 @@ from roocontext.store.proof.verify import Progress
 from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
 
 BATCH: Final = 1_000
-"""How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
+"""The messages that are indexed in one transaction. Other writers of an SQLite file wait for it."""
 _LONGEST: Final = 200_000
 """Characters of terms. PostgreSQL indexes up to 1 MB; a message with more has no terms, and is read
 by every search."""
@@ -62,7 +62,7 @@ _PAGE: Final = 256
 FEW: Final = 100
 """So many sessions may stay `unindexed`, so that appends to the busy ones need not set it again."""
 _DROPPED: Final = 100
-"""How many sessions are dropped from the index in one transaction."""
+"""The sessions that are dropped from the index in one transaction."""
 
 # As the index says it: SQLite does not know that 1 is the same.
 _IS_UNINDEXED = text("sessions.unindexed = TRUE")
@@ -165,7 +165,7 @@ def _drop(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
 
 
 def _missing(tx: Transaction) -> int:
-    """How many entries are not indexed."""
+    """The number of entries after the marks."""
     row = tx.row(_MISSING)
     return 0 if row is None or row[0] is None else whole_number(row[0])
 
@@ -223,7 +223,7 @@ def _settle(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
 
 
 class _Language(NamedTuple):
-    """How an engine writes an expression of terms."""
+    """The signs with which an engine writes an expression of terms."""
 
     quote: str
     beginning: str

@@ -63,7 +63,7 @@ class Match(NamedTuple):
     row: SqlRow
     content: Any
     text: str
-    found: list[list[Stretch]]
+    places: list[list[Stretch]]
     score: float
 
 

@@ -36,7 +36,7 @@ from roocontext.store.writing.shown import drafted_prompt, show_prompt
 
 
 class Receipt(msgspec.Struct, Value, frozen=True):
-    """What is durable once it is returned: the entry's place, and the hash that proves it.
+    """The place of an entry that is durable now, and the hash that proves it.
 
     `head_seq` is what `expected_seq` is compared with next. A repeated append gets its first
     receipt again: `new` is False then, and `rewound_by` names the rewind that took it back, if any.
@@ -119,12 +119,12 @@ def append_many(
     """
     head = lock(tx, session_id)
     # Before the version: the head has moved since a request that is now repeated.
-    ids, found = _first_receipts(tx, session_id, drafts)
-    if repeated := repeated_request(ids, found, skip_stored=skip_stored):
+    ids, firsts = _first_receipts(tx, session_id, drafts)
+    if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
         return repeated
     check_version(expected_seq, head)
-    new = [draft for draft, first in zip(drafts, found, strict=True) if first is None]
-    return merged_receipts(found, write(tx, session_id, head, new))
+    new = [draft for draft, first in zip(drafts, firsts, strict=True) if first is None]
+    return merged_receipts(firsts, write(tx, session_id, head, new))
 
 
 def write(
@@ -220,13 +220,13 @@ class Stored(NamedTuple):
     content: str | None
 
     def answers(self, draft: Draft) -> bool:
-        """Whether it is what the draft would store."""
+        """True if the draft would store the same."""
         new = draft.sealed
         same = (self.note, self.target) == (new.note, new.target)
         return same and self.holds(new.role, new.format, draft.content)
 
     def holds(self, role: str | None, format_: str | None, text: str | None) -> bool:
-        """Whether it has this content; a redacted row has none left to compare."""
+        """True if it has this content, or was redacted and has none left to compare."""
         # A redaction removes the salt and leaves a skeleton: the request that wrote it may be
         # repeated.
         redacted = self.salt is None and self.content is not None
@@ -236,7 +236,7 @@ class Stored(NamedTuple):
 STORED_COLUMNS = tuple(entries.c[name] for name in Stored._fields)
 
 MOST_IDS = 256
-"""How many client ids one statement looks up; older SQLite takes 999 parameters."""
+"""The most client ids that one statement looks up; older SQLite takes 999 parameters."""
 
 _REWOUND_BY = (
     select(spans.c.rewound_by)
@@ -296,29 +296,29 @@ def repeated_receipt(tx: Transaction, session_id: str, stored: Stored) -> Receip
 
 
 def repeated_request(
-    ids: Sequence[str | None], found: Sequence[AReceipt | None], *, skip_stored: bool
+    ids: Sequence[str | None], firsts: Sequence[AReceipt | None], *, skip_stored: bool
 ) -> list[AReceipt] | None:
     """The first receipts of a request that was stored before as a whole; None if it is new.
 
     With `skip_stored` a part of it may have been stored before.
     """
-    first = [receipt for receipt in found if receipt is not None]
-    if len(first) == len(found):
-        return first or None
+    stored = [receipt for receipt in firsts if receipt is not None]
+    if len(stored) == len(firsts):
+        return stored or None
     # The missing entries may belong between the others, so none is written after them (0024).
-    if first and not skip_stored:
+    if stored and not skip_stored:
         raise DuplicateMessage(
-            f"Of {len(found)} items {len(first)} were stored before: nothing was written.",
-            client_id=ids[found.index(first[0])],
-            seq=first[0].seq,
+            f"{len(stored)} of {len(firsts)} items were stored before: nothing was written.",
+            client_id=ids[firsts.index(stored[0])],
+            seq=stored[0].seq,
         )
     return None
 
 
-def merged_receipts(found: Sequence[AReceipt | None], new: Iterable[AReceipt]) -> list[AReceipt]:
-    """The first receipts of what was stored before, and those of what is new, in the order."""
+def merged_receipts(firsts: Sequence[AReceipt | None], new: Iterable[AReceipt]) -> list[AReceipt]:
+    """The first receipts of the items stored before and the receipts of new ones, in order."""
     rest = iter(new)
-    return [next(rest) if first is None else first for first in found]
+    return [next(rest) if first is None else first for first in firsts]
 
 
 def taken(client_id: str, stored: Stored) -> DuplicateMessage:

@@ -74,7 +74,7 @@ def ready_items(
 ) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
-        raise InvalidOption("A batch is a list of items.", name="items")
+        raise InvalidOption("items must be a list of items to write.", name="items")
     check_maybe("expected_seq", expected_seq)
     ready = [_ready_item(item, now=now, salts=salts) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
@@ -96,7 +96,9 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
         return to_plan(item)
     if not isinstance(item, Rewind):
         known = "NewMessage, NewNote, SetTitle, SetMetadata, Pin, Unpin, Plan and Rewind"
-        raise InvalidOption(f"A batch holds {known}, not {type(item).__name__}.", name="items")
+        raise InvalidOption(
+            f"The items of a batch are {known}, not {type(item).__name__}.", name="items"
+        )
     check_whole("to", item.to)
     check_maybe("head_seq", item.head_seq)
     check_id("trigger", item.trigger)
@@ -127,22 +129,22 @@ def write_batch(
         item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
         for item in items
     ]
-    found: list[Written | None] = [None] * len(items)
+    firsts: list[Written | None] = [None] * len(items)
     if any(ids):
         # The id of a companion could otherwise be found by a later item as that item's own.
         plans = [item for item in items if isinstance(item, Plan)]
         rows = [(at, row, plan) for plan in plans for at, row in enumerate(plan.rows)]
         refuse_twice([*ids, *(row.client_id for at, row, plan in rows if at != plan.lead)])
         if stored := stored_by(tx, session_id, ids):
-            found = [_first(tx, session_id, item, stored) for item in items]
-            if repeated := repeated_request(ids, found, skip_stored=skip_stored):
+            firsts = [_first(tx, session_id, item, stored) for item in items]
+            if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
                 return repeated
     check_version(expected_seq, head)
     batch = _Batch(tx, session_id, head, now, salts, new_id, are_seqs_known=not skip_stored)
-    for item, first in zip(items, found, strict=True):
+    for item, first in zip(items, firsts, strict=True):
         if first is None:
             batch.add(item)
-    return merged_receipts(found, batch.finish())
+    return merged_receipts(firsts, batch.finish())
 
 
 @dataclass(slots=True)
@@ -177,8 +179,8 @@ class _Batch:
         if item.head_seq is not None and item.head_seq != self.head.head_seq:
             # Another writer's note would have shifted all seqs.
             raise VersionConflict(
-                f"An item of the batch was made for head {item.head_seq},"
-                f" but the head before it is {self.head.head_seq}.",
+                f"An item of the batch was made for head {item.head_seq}, but the head before it"
+                f" is {self.head.head_seq}.",
                 expected=item.head_seq,
                 actual=self.head.head_seq,
             )
@@ -297,7 +299,7 @@ def _seqs_of(
 def _hides_the_same(
     tx: Transaction, session_id: str, control: Control, hides: Sequence[Range]
 ) -> bool:
-    """Whether a stored summary or marker hides the messages of these ranges, and no other."""
+    """True if a stored summary or marker hides the messages of these ranges, and no other."""
     more = subtract(control.hides, hides)
     if subtract(hides, control.hides):
         return False

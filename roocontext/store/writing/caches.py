@@ -165,7 +165,7 @@ def rewound_tail(tx: Transaction, session_id: str, tail: Tail, to: int) -> Tail:
 
 
 class Moved(NamedTuple):
-    """How many messages leave the view and return into it, and what more is rewound."""
+    """The messages that leave the view and return into it, and what is rewound in addition."""
 
     left: int
     returned: int
@@ -198,10 +198,10 @@ Done = TypeVar("Done")
 
 
 class Decided(NamedTuple, Generic[Done]):
-    """What an operation does to a session, decided before anything is written.
+    """The effects of an operation on a session, decided before anything is written.
 
     A dry run ends here. `done` is its answer, which has no hash yet. `drafts` are the control rows,
-    none if nothing changes. `rewound` is what more is rewound, where that has been counted.
+    none if nothing changes. `rewound` is what is rewound in addition, if that was counted already.
     """
 
     done: Done

@@ -131,7 +131,7 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
     is_ahead = plan.head_seq > head.head_seq
     if is_ahead or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
         raise VersionConflict(
-            f"The plan was made on head {plan.head_seq}, but it is {head.head_seq}.",
+            f"The plan was made on head {plan.head_seq}, but the head is {head.head_seq} now.",
             expected=plan.head_seq,
             actual=head.head_seq,
         )
@@ -179,7 +179,7 @@ def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...
 def _with_enclosed(
     state: CommitState, hides: Sequence[Range], empty: Sequence[Range]
 ) -> tuple[Range, ...]:
-    """The ranges of a plan joined over the rows between them that no message stands among.
+    """The ranges of a plan, joined where no message lies between two of them.
 
     `empty` are the visible stretches without a message that would stay. A note, clearing or
     uncovering between two hidden messages would be a span of the view for ever, and each makes
@@ -219,7 +219,9 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
         if not state.stands(seq) or not (visible or plan.compat):
-            raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
+            raise InvalidPlan(
+                f"Entry {seq} is not a {'live' if plan.compat else 'visible'} message."
+            )
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
         if block not in outputs[seq]:
@@ -228,8 +230,8 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
         if (seq, block) in cleared:
             now = shown_by(cleared[seq, block], seq, block)
             if new.leaves >= now.leaves:
-                kept = f" except for {now.leaves} characters" if now.is_part else ""
-                raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{kept}.")
+                rest = f" except for {now.leaves} characters" if now.is_part else ""
+                raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{rest}.")
         size, more = outputs[seq][block]
         if new.leaves >= size and not more:
             raise InvalidPlan(
@@ -244,10 +246,10 @@ def _outputs(state: CommitState, seq: int) -> dict[int, tuple[int, bool]]:
     if row is None:
         return {}
     format_, role, content = row[0], row[1], decode(row[2])
-    shown = output_blocks(format_, role, content)
+    results = output_blocks(format_, role, content)
     # A reader need not show every output as a result.
     return {
-        block: measure(shown[block]) if block in shown else (0, True)
+        block: measure(results[block]) if block in results else (0, True)
         for block in reader(format_).outputs(content)
     }
 

@@ -68,7 +68,7 @@ class CommitState:
         self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
     def stands(self, seq: int) -> bool:
-        """Whether a row counts now: one that the plan may name, or a visible one."""
+        """True if a row counts now: one that the plan may name, or a visible one."""
         known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
 
@@ -123,7 +123,7 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     A separated pair shows from either side, so the smaller one is read. Of the other side only
     those stretches are read, where a loose call or result of the smaller may have its partner.
     """
-    # See decision 0013, also for why ids are stored beside the content.
+    # See decision 0013, also for why ids are stored apart from the content.
     larger = subtract(state.visible_ranges, smaller)
     here, there = (
         [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
@@ -131,7 +131,7 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     starts = [part.position for part in there]
     messages = list(_unsettled(state, here, starts))
     before = [bisect_left(starts, message.position) for message in messages]
-    stretches = reach([one.tools for one in messages], before, len(there), _links(messages))
+    stretches = reach([message.tools for message in messages], before, len(there), _links(messages))
     if not stretches:
         return
     between = [message.position for message in messages]
@@ -141,7 +141,8 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
         call, result = messages[pair.call[0]].seq, messages[pair.result[0]].seq
         if within(hidden, call) != within(hidden, result):
             raise InvalidPlan(
-                f"It would separate the tool call in entry {call} from its result in {result}.",
+                f"The plan would separate the tool call in entry {call} from its result in"
+                f" entry {result}.",
                 call=call,
                 result=result,
             )

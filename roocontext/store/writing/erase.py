@@ -43,7 +43,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Redacted(Value):
-    """What a redaction did: the message's copies, and what may still repeat its words.
+    """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
     `quotes` are the answers to recall tools that quote it, and `summaries` those that were made of
     it or of such an answer. All are pairs of session id and seq. `erased` is True if the bytes are
@@ -240,8 +240,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         dry_run=dry_run,
     )
     if not dry_run:
-        kept = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
-        tx.run(_TOMBSTONE, session_id=session_id, at=now, kept=encode(kept))
+        lasting = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
+        tx.run(_TOMBSTONE, session_id=session_id, at=now, kept=encode(lasting))
         # The row of the session stays, with the receipt: its id is never given to another history.
         for statement in _DELETE:
             tx.run(statement, session_id=session_id)

@@ -17,7 +17,7 @@ from roocontext.store.reading.usage import REQUEST
 
 
 class CountKey(NamedTuple):
-    """What a count is kept under.
+    """The key of a count.
 
     The variant is empty for a message as it was written, names what is cleared of it otherwise, and
     is `REQUEST` for the request that it answers.
@@ -97,7 +97,7 @@ def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
 
 
 def is_whole(tx: Transaction, session_id: str, seq: int) -> bool:
-    """Whether this message was not redacted."""
+    """True if this message was not redacted."""
     return tx.row(_WHOLE, session_id=session_id, seq=seq) is not None
 
 

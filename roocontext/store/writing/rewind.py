@@ -45,14 +45,14 @@ from roocontext.store.writing.caches import (
 
 @dataclass(frozen=True, slots=True)
 class Rewound(Value):
-    """What a rewind did: the session is as it was right after entry `to`.
+    """The result of a rewind: the session is as it was right after entry `to`.
 
     `left` messages left the view and `returned` came back into it. If nothing would change,
     nothing is written: `changed` is False, and `seq` and `hash` are None. In a dry run `seq` is the
     entry that would be written, and `hash` is None. `undone` is the rewind that an undo took back.
-    If the rewind names a time or a message's id, `target` is the message
-    that was found, and `target_time` when it happened: the agent's `ts`, or else when it was
-    recorded. It is the time of recording if the rewind asks for that one.
+    If the rewind names a time or a message's id, `target` is the message that was found, and
+    `target_time` when it happened: the agent's `ts`, or else the time of recording, which a rewind
+    can also ask for.
     """
 
     session_id: str
@@ -141,15 +141,15 @@ def _find(
         queries.append(by_id(session_id, to))
     elif ts is not None:
         queries.append(points_in_time.at_ts(session_id, ts))
-    heads, controls, *found = tx.all(queries)
+    heads, controls, *matches = tx.all(queries)
     head = to_head(session_id, heads)
     check_version(expected_seq, head)
     live = standing_ranges(to_controls(controls), head.last_seq)
     if isinstance(to, Moment):
         return head, _until(tx, session_id, head, live, to)
     if isinstance(to, str):
-        return head, _by_message_id(tx, session_id, live, to, found[0])
-    return head, _by_time(tx, session_id, live, ts or 0, found[0])
+        return head, _by_message_id(tx, session_id, live, to, matches[0])
+    return head, _by_time(tx, session_id, live, ts or 0, matches[0])
 
 
 def _by_message_id(
@@ -220,8 +220,8 @@ def rewind_on(
     if not 0 <= to <= head.last_seq:
         raise no_entry(to, head.last_seq)
     tail = read_tail(tx, session_id, head.last_seq, to + 1)
-    given = (tx, session_id, head, to, tail)
-    decision = _decide(*given, now=now, trigger=trigger, always=True, client_id=client_id, ts=ts)
+    place = (tx, session_id, head, to, tail)
+    decision = _decide(*place, now=now, trigger=trigger, always=True, client_id=client_id, ts=ts)
     return write_decided(tx, session_id, decision)[0]
 
 

@@ -1,4 +1,4 @@
-"""What lists show of a session: its title, its metadata and its first prompt.
+"""The part of a session that lists show: its title, its metadata and its first prompt.
 
 They are cached on the session's row, and are functions of its log: a title and metadata are those
 of the newest notes, the first prompt is that of the first message that a person wrote. The
@@ -81,7 +81,7 @@ def refresh_shown(tx: Transaction, session_id: str, last: int) -> None:
 
 
 def shown_problem(tx: Transaction, session_id: str, last: int) -> str | None:
-    """What differs from the log, if anything does."""
+    """The first value that is not that of the log, if any is not."""
     values = _values_of_log(tx, session_id, last)
     title, metadata, prompt = tx.row(_SHOWN, session_id=session_id) or (None, None, None)
     # As texts: both are encoded from the same note.

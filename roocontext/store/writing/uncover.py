@@ -29,7 +29,7 @@ from roocontext.store.writing.caches import Decided, moved, reaching, read_tail,
 
 @dataclass(frozen=True, slots=True)
 class Uncovered(Value):
-    """What an uncovering did: entry `target` hides or clears nothing any more.
+    """The result of an uncovering: entry `target` hides or clears nothing any more.
 
     `rows` are the entries that it took back: the target and its companions. `left` messages left
     the view, `returned` came back into it, and `restored` blocks show their content again. If the
@@ -155,7 +155,7 @@ def uncover(
 def _repeated(
     tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
 ) -> Uncovered:
-    """What the earlier uncovering of an entry did."""
+    """The result of the earlier uncovering of an entry."""
     row = tx.row(_ENTRY, session_id=session_id, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
         match decode(row[2] or "null"):
