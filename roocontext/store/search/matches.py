@@ -25,12 +25,13 @@ from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
 from roocontext.search.query import composed
-from roocontext.store.engine.schema import IN_LOG, clearings, entries, of_session, sessions, spans
+from roocontext.store.engine.schema import IN_LOG, clearings, entries, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.messages import placeholders
 from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
 from roocontext.store.search.scope import MatchKey, Search, searchable_content
+from roocontext.store.writing.caches import SPANS
 
 _PAGE = 500
 
@@ -86,11 +87,6 @@ _ROWS = (
         entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
     )
 )
-_SPANS = (
-    select(*(spans.c[name] for name in Span.__struct_fields__))
-    .where(of_session(spans))
-    .order_by(spans.c.lo)
-)
 _CLEARED = (
     select(*(clearings.c[name] for name in ("seq", "block", "placeholder", "head", "tail")))
     .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
@@ -132,7 +128,7 @@ class Matcher:
         """The span of a message now."""
         spans_ = self._spans.get(key.session_id)
         if spans_ is None:
-            rows = self._tx.rows(_SPANS, session_id=key.session_id)
+            rows = self._tx.rows(SPANS, session_id=key.session_id)
             spans_ = self._spans[key.session_id] = [Span(*row) for row in rows]
         index = bisect_right(spans_, key.seq, key=attrgetter("lo")) - 1
         if index < 0:

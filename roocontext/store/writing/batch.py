@@ -4,9 +4,8 @@ Every item is written, even a pin or a rewind that changes nothing. So the seqs 
 known beforehand, and a repeated batch finds every entry again (0024).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, select
@@ -140,103 +139,93 @@ def write_batch(
             if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
                 return repeated
     check_version(expected_seq, head)
-    batch = _Batch(tx, session_id, head, now, salts, new_id, are_seqs_known=not skip_stored)
-    for item, first in zip(items, firsts, strict=True):
-        if first is None:
-            batch.add(item)
-    return merged_receipts(firsts, batch.finish())
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Writes a batch to a locked session.
-
-    Messages and notes wait until a plan or a rewind needs them in the log, or until the end. So a
-    run of them costs one statement, as in `append_many`. The seqs of items are known beforehand if
-    none is skipped.
-    """
-
-    tx: Transaction
-    session_id: str
-    head: SessionHead
-    now: int
-    salts: Salts
-    new_id: Callable[[], str]
-    are_seqs_known: bool
-    waiting: list[Drafted] = field(default_factory=list)
-    shown: dict[str, Any] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
-
-    def add(self, item: ReadyItem) -> None:
-        """Write an item, or let it wait until the run is complete."""
-        if isinstance(item, Drafted):
-            self._check_target(item)
-            self.waiting.append(item)
-            return
-        if self.waiting:
-            self._write_waiting()
-            self.head = read_head(self.tx, self.session_id)
-        if item.head_seq is not None and item.head_seq != self.head.head_seq:
-            # Another writer's note would have shifted all seqs.
-            raise VersionConflict(
-                f"An item of the batch was made for head {item.head_seq}, but the head before it"
-                f" is {self.head.head_seq}.",
-                expected=item.head_seq,
-                actual=self.head.head_seq,
-            )
-        if isinstance(item, Plan):
-            query = head_query(self.session_id)
-            state = CommitState(self.tx, self.session_id, item, query)
-            done, receipts = commit_on(
-                state, item, now=self.now, salts=self.salts, new_id=self.new_id
-            )
-            seqs = tuple(receipt.seq for receipt in receipts)
-            self.written.append(_written(receipts[item.lead], done.head_seq, seqs))
+    new = [item for item, first in zip(items, firsts, strict=True) if first is None]
+    written: list[Written] = []
+    for part in _runs(new):
+        if written:
+            head = read_head(tx, session_id)
+        if isinstance(part, list):
+            written += _write_run(tx, session_id, head, part, are_seqs_known=not skip_stored)
         else:
-            receipt = rewind_on(
-                self.tx,
-                self.session_id,
-                self.head,
-                to=item.to,
-                now=self.now,
-                trigger=item.trigger,
-                client_id=item.client_id,
-                ts=item.ts,
-            )
-            self.written.append(_written(receipt, receipt.head_seq, (receipt.seq,)))
-        self.head = read_head(self.tx, self.session_id)
+            place = (tx, session_id, head, part)
+            written.append(_write_control(*place, now=now, salts=salts, new_id=new_id))
+    # Only the last title and metadata of a batch show, so each is written once.
+    drafts = [item for item in new if isinstance(item, Drafted)]
+    for note, shown in {item.draft.sealed.note: item.shown for item in drafts}.items():
+        show(tx, session_id, note, shown)
+    return merged_receipts(firsts, written)
 
-    def finish(self) -> list[Written]:
-        """Write the items that wait; return the receipts of all."""
-        if self.waiting:
-            self._write_waiting()
-        # Only the last title and metadata of a batch show, so each is written once.
-        for note, shown in self.shown.items():
-            show(self.tx, self.session_id, note, shown)
-        return self.written
 
-    def _write_waiting(self) -> None:
-        drafts = [new.draft for new in self.waiting]
-        head_seq = self.head.head_seq
-        receipts = write(self.tx, self.session_id, self.head, drafts)
-        for (draft, shown), receipt in zip(self.waiting, receipts, strict=True):
-            note, seq = draft.sealed.note, receipt.seq
-            if note is None:
-                head_seq = seq
-            else:
-                self.shown[note] = shown
-            self.written.append(Written(self.session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
-        self.waiting = []
+def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind]:
+    """The items, with messages and notes that follow each other in one list.
 
-    def _check_target(self, new: Drafted) -> None:
-        """Check that a note is about a message of the log, or one earlier in the batch."""
-        target = new.draft.sealed.target
-        number = 0
-        if target is not None and self.are_seqs_known:
-            number = target - self.head.last_seq
-        if not (0 < number <= len(self.waiting) and self.waiting[number - 1].draft.is_message):
-            last = self.head.last_seq + len(self.waiting)
-            check_target_exists(self.tx, self.session_id, new.draft, last)
+    A list of them costs one statement, as in `append_many`.
+    """
+    run: list[Drafted] = []
+    for item in items:
+        if isinstance(item, Drafted):
+            run.append(item)
+            continue
+        if run:
+            yield run
+            run = []
+        yield item
+    if run:
+        yield run
+
+
+def _write_run(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    run: Sequence[Drafted],
+    *,
+    are_seqs_known: bool,
+) -> list[Written]:
+    """Write messages and notes that follow each other.
+
+    A note is about a message of the log or, if the seqs are known because no item was skipped, one
+    earlier in the run.
+    """
+    for at, (draft, _) in enumerate(run):
+        earlier = (draft.sealed.target or 0) - head.last_seq - 1
+        is_earlier = are_seqs_known and 0 <= earlier < at and run[earlier].draft.is_message
+        if not is_earlier:
+            check_target_exists(tx, session_id, draft, head.last_seq + at)
+    written, head_seq = [], head.head_seq
+    receipts = write(tx, session_id, head, [item.draft for item in run])
+    for item, receipt in zip(run, receipts, strict=True):
+        seq = receipt.seq
+        head_seq = head_seq if item.draft.is_note else seq
+        written.append(Written(session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
+    return written
+
+
+def _write_control(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    item: Plan | Rewind,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str],
+) -> Written:
+    if item.head_seq is not None and item.head_seq != head.head_seq:
+        # Another writer's note would have shifted all seqs.
+        raise VersionConflict(
+            f"An item of the batch was made for head {item.head_seq}, but the head before it"
+            f" is {head.head_seq}.",
+            expected=item.head_seq,
+            actual=head.head_seq,
+        )
+    if isinstance(item, Rewind):
+        receipt = rewind_on(tx, session_id, head, item, now=now)
+        return _written(receipt, receipt.head_seq, (receipt.seq,))
+    state = CommitState(tx, session_id, item, head_query(session_id))
+    done, receipts = commit_on(state, item, now=now, salts=salts, new_id=new_id)
+    seqs = tuple(receipt.seq for receipt in receipts)
+    return _written(receipts[item.lead], done.head_seq, seqs)
 
 
 def _first(

@@ -34,7 +34,7 @@ class ClearedBlock(NamedTuple):
     tail: int | None
 
 
-_SPANS = (
+SPANS = (
     select(*(spans.c[name] for name in Span.__struct_fields__))
     .where(of_session(spans))
     # By row, not by place in the view: they are compared with what `spans_of` returns.
@@ -48,7 +48,7 @@ _SINCE = func.coalesce(
     .scalar_subquery(),
     literal_column("1"),
 )
-_LATER_SPANS = _SPANS.where(spans.c.lo >= _SINCE)
+_LATER_SPANS = SPANS.where(spans.c.lo >= _SINCE)
 _LATER_CONTROLS = ALL_CONTROLS.where(entries.c.seq >= _SINCE)
 _DROP_SPAN = delete(spans).where(of_session(spans), spans.c.lo == bindparam("lo"))
 _ADD_SPAN = insert(spans)
@@ -108,7 +108,7 @@ def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Contr
     """The control rows up to the last seq, and the caches as they are."""
     session = {"session_id": session_id}
     controls, cached, cleared = tx.all(
-        [(CONTROLS, {**session, "seq": seq}), (_SPANS, session), (_CLEARINGS, session)]
+        [(CONTROLS, {**session, "seq": seq}), (SPANS, session), (_CLEARINGS, session)]
     )
     blocks = {ClearedBlock(*row) for row in cleared}
     return to_controls(controls), Caches([Span(*row) for row in cached], blocks)

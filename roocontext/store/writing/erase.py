@@ -99,13 +99,8 @@ _OF_THE_CALL = ("copies", "dry_run", "erased")
 _SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}, FRAME: {"tools": []}}
 """The notes that can be redacted, with the empty content that readers of the kind expect."""
 _ENTRY = select(
-    *(entries.c.hash, entries.c.role, entries.c.note),
-    *(entries.c.format, entries.c.content, entries.c.salt),
-).where(
-    of_session(entries),
-    entries.c.seq == bindparam("seq"),
-    IN_LOG,
-)
+    *(entries.c[name] for name in ("hash", "role", "note", "format", "content", "salt"))
+).where(of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG)
 _REPLACE = (
     update(entries)
     .where(of_session(entries), entries.c.seq == bindparam("at"))
@@ -196,15 +191,12 @@ def put_skeleton(tx: Transaction, session_id: str, seq: int, skeleton: str) -> N
         tx.run(forget, session_id=session_id, at=seq)
 
 
-_FIRST_HASH = select(entries.c.hash).where(of_session(entries), entries.c.seq == bindparam("seq"))
-
-
 def redact_copies(tx: Transaction, session_id: str, *, now: int, salts: Salts) -> list[Place]:
     """Redact the copies of redacted entries, in a restored session and in others; which ones.
 
     Without this, content that was erased would come back in a fork, or stay in one.
     """
-    first = tx.row(_FIRST_HASH, session_id=session_id, seq=1)
+    first = tx.row(_ENTRY, session_id=session_id, seq=1)
     if first is None:
         return []
     first_copies = COPIES, {"session_id": session_id, "seq": 1, "hash": first[0]}

@@ -41,6 +41,7 @@ from roocontext.store.writing.caches import (
     rewound_tail,
     write_decided,
 )
+from roocontext.store.writing.items import Rewind
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,22 +207,20 @@ def _until(
 
 
 def rewind_on(
-    tx: Transaction,
-    session_id: str,
-    head: SessionHead,
-    *,
-    to: int,
-    now: int,
-    trigger: str,
-    client_id: str | None,
-    ts: int | None,
+    tx: Transaction, session_id: str, head: SessionHead, item: Rewind, *, now: int
 ) -> Receipt:
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
-    if not 0 <= to <= head.last_seq:
-        raise no_entry(to, head.last_seq)
-    tail = read_tail(tx, session_id, head.last_seq, to + 1)
-    place = (tx, session_id, head, to, tail)
-    decision = _decide(*place, now=now, trigger=trigger, always=True, client_id=client_id, ts=ts)
+    if not 0 <= item.to <= head.last_seq:
+        raise no_entry(item.to, head.last_seq)
+    tail = read_tail(tx, session_id, head.last_seq, item.to + 1)
+    decision = _decide(
+        *(tx, session_id, head, item.to, tail),
+        now=now,
+        trigger=item.trigger,
+        always=True,
+        client_id=item.client_id,
+        ts=item.ts,
+    )
     return write_decided(tx, session_id, decision)[0]
 
 
