@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy import bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
@@ -55,16 +56,14 @@ class Head(Value):
 
     def to_json(self) -> str:
         """A line to keep elsewhere."""
-        return json.dumps({"session_id": self.session_id, "seq": self.seq, "hash": self.hash})
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Head":
         """Read a line that `to_json` made."""
-        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
-
         try:
-            head = TypeAdapter(cls).validate_json(line, strict=True)
-        except ValidationError:
+            head = msgspec.json.decode(line, type=cls)
+        except (msgspec.MsgspecError, UnicodeError, TypeError):  # TypeError: it is no text
             raise InvalidOption("This line is not a saved head.", name="line") from None
         check_whole("seq", head.seq)
         return head
