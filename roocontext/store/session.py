@@ -51,7 +51,6 @@ from roocontext.store.writing import (
     erase,
     new_session,
     notes,
-    record,
     rewind,
     uncover,
 )
@@ -244,7 +243,7 @@ class Session:
         )
         now, salts = self._clock(), self._ids.salt
         draft = message_draft(message, now=now, salts=salts, kept=read.kept())
-        return self._database.write(record.record, self.id, draft)
+        return self._database.write(append.record, self.id, draft)
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
         """Note that a tool is about to run; `pending` then shows its call as begun.

@@ -426,7 +426,7 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
         return execute(self, text, params, **options)
 
     with psycopg.connect(url, autocommit=True) as admin:
-        for table in (*metadata.tables, "search_rows"):
+        for table in metadata.tables:
             admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         fill(
             admin.execute,

@@ -46,7 +46,7 @@ from roocontext.store.writing.uncover import companions
 
 _AS_WRITTEN = text("variant = ''")
 _counted = and_(
-    counts.c.session_id == entries.c.session_id,
+    counts.c.session_id == bindparam("session_id"),
     counts.c.seq == entries.c.seq,
     _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),

@@ -19,7 +19,7 @@ from roocontext.store.reading.messages import cleared_at, read_controls, read_me
 from roocontext.store.reading.notes import Note, newest_note, pinned
 from roocontext.store.reading.usage import Call, model_calls
 from roocontext.store.reading.view import visible_now
-from roocontext.store.writing.kept_counts import Counted, lasts
+from roocontext.store.writing.kept_counts import Counted, is_whole
 
 
 class SnapshotRows(StrEnum):
@@ -180,7 +180,7 @@ class _Reading:
         if self._wanted.estimates is None:
             return []
         new = filter(self._wanted.estimates, self._calls)
-        return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
+        return [call for call in new if is_whole(self._tx, self._session_id, call.seq)]
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the answer's seq."""

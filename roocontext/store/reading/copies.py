@@ -6,6 +6,7 @@ from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import SessionPurged
 from roocontext.store.engine.schema import entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.reading.head import SessionHead
 
@@ -25,7 +26,7 @@ _last_of_copy = (
     .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
     .scalar_subquery()
 )
-COPIES = (
+COPIES = crossing(
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
     .where(
@@ -37,8 +38,8 @@ COPIES = (
 )
 WHOLE_COPIES = COPIES.where(_copy.c.salt.is_not(None))
 """Those of them that are not redacted."""
-ERASED = (
-    select(_copy.c.seq, _copy.c.hash, _copy.c.role, _copy.c.content, _note.c.content)
+ERASED = crossing(
+    select(_copy.c.seq, _copy.c.hash, _copy.c.content, _note.c.content)
     .select_from(
         _first.join(_note, _note.c.session_id == _first.c.session_id).join(
             _copy,
@@ -57,7 +58,7 @@ ERASED = (
     .order_by(_copy.c.seq, _copy.c.session_id)
 )
 """The redacted entries of a session and its copies, with their skeletons and redactions."""
-FAMILY = (
+FAMILY = crossing(
     select(_first.c.session_id)
     .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
     .order_by(_first.c.session_id)

@@ -143,13 +143,14 @@ def newest_note(
     tx: Transaction, session_id: str, note: str, target: int | None, seq: int
 ) -> Note | None:
     """The note of a kind and target that is current at a seq."""
-    row = _newest_row(tx, session_id, note, target, seq)
+    row = newest_row(tx, session_id, note, target, seq)
     return None if row is None else _notes([row[:-1]])[0]
 
 
-def _newest_row(
+def newest_row(
     tx: Transaction, session_id: str, note: str, target: int | None, seq: int
 ) -> SqlRow | None:
+    """The columns of that note, and its hash."""
     of = {"session_id": session_id, "note": note, "seq": seq}
     if target is None:
         return tx.row(_NEWEST, **of)

@@ -65,7 +65,7 @@ _AT_TS = (
 )
 _is_live = (
     select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
-    .where(spans.c.session_id == entries.c.session_id, spans.c.lo <= entries.c.seq)
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= entries.c.seq)
     .order_by(spans.c.lo.desc())
     .limit(1)
     .scalar_subquery()

@@ -20,16 +20,17 @@ from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
-_CHILDREN: Final = (
+_CHILDREN: Final = crossing(
     select(sessions.c.session_id)
     .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     .order_by(sessions.c.session_id)
 )
-_ACTIVE: Final = (
+_ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
         sessions.c.purged_at.is_(None),

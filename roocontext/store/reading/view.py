@@ -97,13 +97,7 @@ _blocks = select(
     *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
 )
 _CLEARED = _blocks.select_from(
-    spans.join(
-        clearings,
-        and_(
-            clearings.c.session_id == spans.c.session_id,
-            clearings.c.seq.between(spans.c.lo, spans.c.hi),
-        ),
-    )
+    spans.join(clearings, and_(_is_cleared, clearings.c.seq.between(spans.c.lo, spans.c.hi)))
 ).where(_is_visible)
 # Of a part only what is in its ranges; of the whole view all at once, by the join above.
 _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))

@@ -1,6 +1,6 @@
-"""Search: the messages of all sessions that hold the words of a query, with what became of each.
+"""Search: the messages of all sessions that hold the words of a query, as hits with a snippet.
 
-What is visible, hidden or rewound is read from the spans as they are now, and every hit is compared
+The spans of the present say whether a hit is visible, hidden or rewound, and every hit is compared
 with the stored text. So an index may be stale or missing: it only saves reading rows.
 """
 
@@ -20,18 +20,18 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.log.values import Value
 from roocontext.search.passages import Snippet, snippet, speaker_of
-from roocontext.store.engine.schema import clearings, entries
+from roocontext.store.engine.schema import clearings, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
 from roocontext.store.search.matches import Match, Matcher
 from roocontext.store.search.scope import MOST_HITS, Search, cursor
 
 RANKED: Final = 50
-"""How many of the newest matches are ranked. The older ones follow them, newest first."""
+"""The number of newest matches that are ranked. The older ones follow them, newest first."""
 
 
 class Hit(msgspec.Struct, Value, frozen=True):
-    """A message that holds all words of the query, and what became of it.
+    """A message that holds all words of the query, and whether the model still sees it.
 
     `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,
     `hidden_by`, `hider`, the parents and `cleared` are those of an AuditEntry: whether the model
@@ -72,11 +72,11 @@ class SearchPage(Value):
 
 
 _HIDER = select(
-    entries.c.seq, entries.c.kind, entries.c.details, entries.c.recorded_at, entries.c.ts
-).where(entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"))
+    *(entries.c[name] for name in ("seq", "kind", "details", "recorded_at", "ts"))
+).where(of_session(entries), entries.c.seq == bindparam("seq"))
 _CLEARED_BY = (
     select(clearings.c.block, clearings.c.cleared_by)
-    .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
+    .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
     .order_by(clearings.c.block)
 )
 
@@ -125,7 +125,7 @@ def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
         format_,
         ts,
         recorded_at,
-        snippet(match.text, match.found, context=context),
+        snippet(match.text, match.places, context=context),
         match.score,
         hidden_by is None,
         hidden_by,

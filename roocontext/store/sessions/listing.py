@@ -14,7 +14,8 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
-from roocontext.store.writing.notes import index_key
+from roocontext.store.engine.statements import crossing
+from roocontext.store.writing.shown import index_key
 
 MOST_FACTS = 8
 """Each number of conditions needs its own statement, and compiled statements stay in memory."""
@@ -92,7 +93,7 @@ def page_of(
     """
     name = "updated" if shape.is_recorded else "listed"
     minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
-    page = (
+    page = crossing(
         select(*columns)
         .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
         # By the indexed minute first: an order by the time alone would sort all sessions.
@@ -106,9 +107,14 @@ def page_of(
         page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
-    for number in range(shape.facts):
+    return with_facts(page, shape.facts)
+
+
+def with_facts(statement: Select[Any], count: int) -> Select[Any]:
+    """A statement about sessions, for those whose metadata has so many given strings."""
+    for number in range(count):
         fact = facts.alias(f"fact_{number}")
-        page = page.join(
+        statement = statement.join(
             fact,
             and_(
                 fact.c.session_id == sessions.c.session_id,
@@ -116,4 +122,4 @@ def page_of(
                 fact.c.value == bindparam(f"value_{number}"),
             ),
         )
-    return page
+    return statement

@@ -24,6 +24,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.totals import Total
 from roocontext.store.sessions.listing import ListFilter, ListShape, page_of
@@ -76,7 +77,7 @@ def _newest(shape: ListShape) -> Select[Any]:
     page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
-    return select(
+    listed = select(
         *(page.c[name] for name in _INFO),
         _visible(page, entries.c.messages_total),
         _visible(page, entries.c.bytes_total),
@@ -92,6 +93,7 @@ def _newest(shape: ListShape) -> Select[Any]:
         *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
         *(page.c.updated_at.desc(), page.c.session_id),
     )
+    return crossing(listed)
 
 
 _CALL = (entries.c.model, entries.c.usage)

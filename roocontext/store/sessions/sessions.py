@@ -19,6 +19,7 @@ from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
@@ -85,7 +86,7 @@ INFO = (
     sessions.c.parent,
 )
 _ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
-_CHILDREN = (
+_CHILDREN = crossing(
     select(*INFO)
     .where(
         sessions.c.parent.is_not(None),
@@ -104,7 +105,7 @@ _LIST_BY = (
     .where(sessions.c.session_id == bindparam("of"))
     .values({name: bindparam(f"new_{name}") for name in _PLACE})
 )
-_FROM = (
+_FROM = crossing(
     select(*INFO)
     .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
     .order_by(sessions.c.session_id)

@@ -12,9 +12,9 @@ from roocontext.errors import HistoryCorrupt, UncoverRefused
 from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
-from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.log.spans import first_decided, standing_ranges, within
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import (
     SessionHead,
@@ -29,7 +29,7 @@ from roocontext.store.writing.caches import Decided, moved, reaching, read_tail,
 
 @dataclass(frozen=True, slots=True)
 class Uncovered(Value):
-    """What an uncovering did: entry `target` hides or clears nothing any more.
+    """The result of an uncovering: entry `target` hides or clears nothing any more.
 
     `rows` are the entries that it took back: the target and its companions. `left` messages left
     the view, `returned` came back into it, and `restored` blocks show their content again. If the
@@ -51,20 +51,19 @@ class Uncovered(Value):
     dry_run: bool = False
 
 
-_in_session = entries.c.session_id == bindparam("session_id")
 _ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
-    _in_session, entries.c.seq == bindparam("seq"), IN_LOG
+    of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG
 )
-_named = entries.alias("named")
+_lead = entries.alias("lead")
+_ID_OF_LEAD = select(_lead.c.compaction_id).where(
+    of_session(_lead), _lead.c.seq == bindparam("seq")
+)
 _COMPANIONS = (
     select(entries.c.seq)
     .where(
-        _in_session,
+        of_session(entries),
         entries.c.details.is_not(None),
-        entries.c.compaction_id
-        == select(_named.c.compaction_id)
-        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
-        .scalar_subquery(),
+        entries.c.compaction_id == _ID_OF_LEAD.scalar_subquery(),
         text("kind = 'companion'"),
         IN_LOG,
     )
@@ -72,16 +71,23 @@ _COMPANIONS = (
 )
 _AFTER = (
     select(entries.c.seq)
-    .where(_in_session, entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
+    .where(
+        of_session(entries), entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ
+    )
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
 
 
 def newest_uncovering(tx: Transaction, session_id: str, after: int) -> int | None:
-    """The newest uncovering behind an entry, taken back or not."""
+    """The newest uncovering after an entry, taken back or not."""
     row = tx.row(_AFTER, session_id=session_id, seq=after)
     return row[0] if row else None
+
+
+def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
+    """The companions of a summary or marker."""
+    return [row[0] for row in tx.rows(_COMPANIONS, session_id=session_id, seq=seq)]
 
 
 def uncover(
@@ -95,15 +101,13 @@ def uncover(
     dry_run: bool = False,
 ) -> Uncovered:
     """Take back a summary, marker or clearing that is live and that nothing hides."""
-    head_of = head_query if dry_run else lock_query
-    asked = {"session_id": session_id, "seq": seq}
-    locked, found, accompanying = tx.all(
-        [head_of(session_id), (_ENTRY, asked), (_COMPANIONS, asked)]
-    )
-    head = to_head(session_id, locked)
-    if not found:
+    query = (head_query if dry_run else lock_query)(session_id)
+    params = {"session_id": session_id, "seq": seq}
+    heads, rows, accompanying = tx.all([query, (_ENTRY, params), (_COMPANIONS, params)])
+    head = to_head(session_id, heads)
+    if not rows:
         raise no_entry(seq, head.last_seq)
-    kind, *_, details = found[0]
+    kind, _, details = rows[0]
     if kind not in UNCOVERED:
         raise UncoverRefused(
             f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
@@ -122,46 +126,36 @@ def uncover(
     if not within(standing, seq):
         by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
         raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
-    if span is not None and kind != Kind.CLEARING:
-        _check_not_hidden(seq, span)
-    # A rewind to between companions may have taken some of them back.
-    rows = tuple(row for row in named if within(standing, row))
-    uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
-    # Rows that the uncovered one hid may begin before the end that was read.
-    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
-    present = tail.followed_by([uncovering])
-    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
-    restored = len(tail.cached.clearings - present.clearings)
-    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
-    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
-    end = uncovering.seq
-    done = Uncovered(session_id, seq, rows, end, None, end, left, returned, restored)
-    if dry_run:
-        return replace(done, dry_run=True)
-    decision = Decided(done, head, (draft,), tail, present, rewound)
-    (receipt,) = write_decided(tx, session_id, decision)
-    return replace(done, hash=receipt.hash)
-
-
-def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
-    """The companions of a summary or marker."""
-    return [row[0] for row in tx.rows(_COMPANIONS, session_id=session_id, seq=seq)]
-
-
-def _check_not_hidden(seq: int, span: Span) -> None:
-    hidden_by = span.condense_parent or span.truncation_parent
-    if hidden_by is not None:
+    hidden_by = span and (span.condense_parent or span.truncation_parent)
+    if hidden_by is not None and kind != Kind.CLEARING:
         raise UncoverRefused(
             f"Entry {seq} is hidden by entry {hidden_by}: uncover that one first.",
             seq=seq,
             hidden_by=hidden_by,
         )
+    # A rewind to between companions may have taken some of them back.
+    taken_back = tuple(row for row in named if within(standing, row))
+    end = head.last_seq + 1
+    uncovering = Control(end, Kind.UNCOVERING, uncovers=taken_back)
+    # Rows that the uncovered one hid may begin before the end that was read.
+    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
+    present = tail.followed_by([uncovering])
+    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
+    restored = len(tail.cached.clearings - present.clearings)
+    done = Uncovered(session_id, seq, taken_back, end, None, end, left, returned, restored)
+    if dry_run:
+        return replace(done, dry_run=True)
+    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
+    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
+    decision = Decided(done, head, (draft,), tail, present, rewound)
+    (receipt,) = write_decided(tx, session_id, decision)
+    return replace(done, hash=receipt.hash)
 
 
 def _repeated(
     tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
 ) -> Uncovered:
-    """What the earlier uncovering of an entry did."""
+    """The result of the earlier uncovering of an entry."""
     row = tx.row(_ENTRY, session_id=session_id, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
         match decode(row[2] or "null"):

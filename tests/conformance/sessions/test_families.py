@@ -13,7 +13,7 @@ from roocontext.errors import (
     SessionPurged,
 )
 from roocontext.store.sessions.listing import MOST_FACTS
-from roocontext.store.writing.notes import LONGEST_INDEXED
+from roocontext.store.writing.shown import LONGEST_INDEXED
 from support.dialogue import fill
 
 
