@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         Diff as Diff,
     )
     from roocontext.store.reading.notes import Note as Note
+    from roocontext.store.reading.pages import Page as Page
     from roocontext.store.reading.usage import Call as Call
     from roocontext.store.search.hits import (
         Hit as Hit,
@@ -115,6 +116,7 @@ _LAZY = {
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
+    "roocontext.store.reading.pages": "Page",
     "roocontext.store.reading.usage": "Call",
     "roocontext.store.search.hits": "SearchPage Hit",
     "roocontext.store.session": "Session",

@@ -41,7 +41,7 @@ class Excerpt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class AnswerPage:
     """The excerpts that fit into an answer; how many there are, and the last one's characters."""
 
     shown: tuple[Excerpt, ...]
@@ -55,7 +55,7 @@ class AnswerBudget:
     tokens: int
     count: Callable[[str], int]
 
-    def page(self, excerpts: Sequence[Excerpt]) -> Page:
+    def page(self, excerpts: Sequence[Excerpt]) -> AnswerPage:
         """The first excerpts that fit; the first one is cut if it does not fit alone."""
         left = self.tokens
         shown: list[Excerpt] = []
@@ -65,9 +65,9 @@ class AnswerBudget:
                 break
             shown.append(excerpt)
         if shown or not excerpts:
-            return Page(tuple(shown), len(shown[-1].text) if shown else 0)
+            return AnswerPage(tuple(shown), len(shown[-1].text) if shown else 0)
         cut = self._cut(excerpts[0])
-        return Page((cut,), len(cut.text))
+        return AnswerPage((cut,), len(cut.text))
 
     def _cut(self, excerpt: Excerpt) -> Excerpt:
         """The longest beginning that fits, at least one character."""

@@ -190,9 +190,11 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     noted = _threaded(SessionInternals.noted)
     keep_frame = _threaded(SessionInternals.keep_frame)
 
-    async def audit_pages(self, size: int, *, after: int = 0) -> AsyncIterator[list[AuditEntry]]:
+    async def audit_pages(
+        self, size: int, *, after: int = 0, as_of: int | None = None
+    ) -> AsyncIterator[list[AuditEntry]]:
         """See SessionInternals.audit_pages."""
-        pages = self._plain.audit_pages(size, after=after)
+        pages = self._plain.audit_pages(size, after=after, as_of=as_of)
         while (page := await self._threads.run(next, pages, None)) is not None:
             yield page
 

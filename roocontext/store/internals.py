@@ -117,13 +117,15 @@ class SessionInternals:
         """What became of the entries, by control rows and parts. No content is read."""
         return self._database.snapshot(sessions.outline, self.id)
 
-    def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
+    def audit_pages(
+        self, size: int, *, after: int = 0, as_of: int | None = None
+    ) -> Iterator[list[AuditEntry]]:
         """The audit page by page, all pages of one moment, even if more is written."""
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
         with self._database.read() as tx:
-            auditor = audit.Auditor(tx, self.id)
+            auditor = audit.Auditor(tx, self.id, as_of)
             page = auditor.page(tx, after, size)
         while page:
             yield page

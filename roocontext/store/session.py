@@ -39,6 +39,7 @@ from roocontext.store.reading import audit, head, live, usage
 from roocontext.store.reading.audit import AuditEntry, Diff
 from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
+from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.usage import Call
 from roocontext.store.reading.view import WHOLE, Part, read_view, view_now
@@ -109,9 +110,9 @@ class Session:
         """Title, metadata, times and sizes."""
         return self._database.lookup(sessions.info, self.id)
 
-    def children(self) -> list[SessionInfo]:
-        """The sessions whose parent this is, in the order of their creation."""
-        return self._database.lookup(sessions.children, self.id)
+    def children(self, *, limit: int | None = None, after: str | None = None) -> Page[SessionInfo]:
+        """List the sessions whose parent this is, in the order of their creation."""
+        return self._database.lookup(sessions.children, self.id, to_limit(limit), after)
 
     def head_seq(self) -> int:
         """The last fold entry: what `expected_seq` and plans are compared with."""
@@ -678,13 +679,17 @@ class Session:
         check_maybe("last", last)
         return self._database.snapshot(usage.model_calls, self.id, last=last)
 
-    def usage(self, *, family: bool = False) -> list[ReportedUsage]:
-        """What was reported for each reply and each summary; `tokens.spending` sums it up.
+    def usage(
+        self, *, family: bool = False, limit: int | None = None, after: str | None = None
+    ) -> Page[ReportedUsage]:
+        """Read the usage that was reported for replies and summaries; `tokens.spending` sums it.
 
-        With `family`, also of the sessions whose parent this is, and theirs. The entries that a
-        fork has copied are left out. No content is read.
+        With `family`, that of all its descendants too. Entries that a fork copied do not count. No
+        content is read.
         """
-        return self._database.snapshot(usage.reported, self.id, family=family)
+        return self._database.snapshot(
+            usage.reported, self.id, family=family, limit=to_limit(limit), after=after
+        )
 
     def head(self) -> Head:
         """The last entry and its hash. Kept elsewhere, it reveals a log that was cut off."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
-from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
+from roocontext.errors import SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
@@ -23,6 +23,7 @@ from roocontext.store.proof import restore
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
+from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, sessions
 from roocontext.store.sessions.listing import wanted
@@ -211,47 +212,48 @@ class Store:
         self,
         *,
         limit: int = 100,
-        before: SessionInfo | None = None,
+        after: str | None = None,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[SessionInfo]:
-        """One page of sessions, the newest first; the next one begins `before`.
+    ) -> Page[SessionInfo]:
+        """List the sessions, the newest first. The `next` of a page is the `after` of the next.
 
         The time of a session is when its latest message happened, or when its last entry was
-        recorded, if that is earlier. With `recorded`, it is the latter: so a program that polls
-        finds what has changed. With a `parent`, only its children are listed; with `where`, only
-        the sessions whose newest metadata has these strings at its top level; with `since` and
-        `until`, only those whose time is the first or later, and before the second.
+        recorded if that is earlier. With `recorded` it is the latter, so that a program that polls
+        finds what has changed. `parent` lists only the children of a session; `where` only sessions
+        whose newest metadata has these strings at its top level; `since` and `until` only sessions
+        whose time is at or after the first and before the second.
         """
         check_whole("limit", limit, least=1)
-        if before is not None and not isinstance(before, SessionInfo):
-            raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         asked = wanted(parent, where, since, until, recorded=recorded)
-        return self._database.lookup(sessions.newest_first, limit, before, asked)
+        return self._database.lookup(sessions.newest_first, limit, after, asked)
 
     def overview(
         self,
         *,
         limit: int = 100,
+        after: str | None = None,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[SessionOverview]:
-        """The same sessions with their sizes and last calls of a model, in one statement."""
+    ) -> Page[SessionOverview]:
+        """List the same sessions with their sizes and their last calls of a model."""
         check_whole("limit", limit, least=1)
         asked = wanted(parent, where, since, until, recorded=recorded)
-        return self._database.lookup(overview.overview, limit, asked)
+        return self._database.lookup(overview.overview, limit, after, asked)
 
-    def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
-        """The sessions whose ids begin like this, in the order of their ids."""
+    def find(
+        self, beginning: str, *, limit: int = 100, after: str | None = None
+    ) -> Page[SessionInfo]:
+        """List the sessions whose ids begin like this, in the order of their ids."""
         check_id("beginning", beginning)
         check_whole("limit", limit, least=1)
-        return self._database.lookup(sessions.beginning_with, beginning, limit)
+        return self._database.lookup(sessions.beginning_with, beginning, limit, after)
 
     def usage(
         self,
@@ -259,16 +261,24 @@ class Store:
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[ReportedUsage]:
-        """What was reported for the replies and summaries of all sessions, by session.
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Page[ReportedUsage]:
+        """Read the usage that was reported for the replies and summaries of all sessions.
 
-        With `since` and `until`, only for entries that happened at the first or later, and before
-        the second; with `recorded`, that were recorded then. What forks have copied is left out. No
-        content is read.
+        The rows are in the order of the session ids. With `since` and `until`, only entries count
+        that happened at or after the first and before the second; with `recorded`, those that were
+        recorded then. Entries that a fork copied do not count. No content is read.
         """
         times = wanted(None, None, since, until).params
-        lo, hi = times.get("since"), times.get("until")
-        return self._database.snapshot(usage.reported_between, lo, hi, recorded=recorded)
+        return self._database.snapshot(
+            usage.reported_between,
+            times.get("since"),
+            times.get("until"),
+            recorded=recorded,
+            limit=to_limit(limit),
+            after=after,
+        )
 
     def search(
         self,
@@ -340,10 +350,10 @@ class Store:
 
         index.drop(self._database)
 
-    def purged(self, *, limit: int = 100) -> list[Purged]:
-        """The receipts of purged sessions, the newest first."""
+    def purged(self, *, limit: int = 100, after: str | None = None) -> Page[Purged]:
+        """List the receipts of purged sessions, the newest first."""
         check_whole("limit", limit, least=1)
-        return self._database.lookup(erase.receipts, limit)
+        return self._database.lookup(erase.receipts, limit, after)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
         """Delete everything recorded in a session. A receipt stays; the id cannot be used again."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.query import terms_of
+from roocontext.store.reading.pages import write_cursor
 from roocontext.store.search.index import FEW
 from support.dialogue import result, text
 
@@ -353,11 +354,10 @@ WRONG = [
     {"limit": 1_001},
     {"context": -1},
     {"after": "x"},
-    {"after": '[[1,"a",1],-1]'},
-    {"after": '[[1,"a",1],99999999999999999999]'},
-    {"after": '[[1,"a",99999999999999999999],0]'},
-    {"after": '[[99999999999999999999,"a",1],0]'},
-    {"after": r'[[1,"\u0000",1],0]'},
+    {"after": write_cursor("search, best", 1, "a", 1, -1)},
+    {"after": write_cursor("search, best", 1, "a", 1, 1 << 40)},
+    {"after": write_cursor("search, best", 1, "a", 1 << 70, 0)},
+    {"after": write_cursor("search, newest", 1, "a", 1, 0)},
     {"after": 5},
     {"where": {"a": 5}},
     {"since": "yesterday"},

@@ -140,7 +140,8 @@ class Auditor:
 
     def __init__(self, tx: Transaction, session_id: str, seq: int | None = None) -> None:
         self._session_id = session_id
-        self.seq = read_head(tx, session_id).last_seq if seq is None else seq
+        last = read_head(tx, session_id).last_seq
+        self.seq = last if seq is None else min(seq, last)
         rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
         controls = to_controls([row[:3] for row in rows])
         self._spans = spans_of(controls, self.seq)

@@ -1,15 +1,14 @@
-"""The usage that was reported in a session, a whole family or all. No message is read.
+"""The usage that was reported, of a session, a family or all sessions, and single calls of models.
 
-A fork holds the entries of its origin. What these cost was paid there, so only the entries after
-the newest origin note are looked at.
-
-The calls of models: what the provider reported for each, and what we had estimated.
+No message is read. A fork holds the entries of its origin, which were paid for there: only the
+entries after the newest origin note count.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import dropwhile, islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
@@ -22,6 +21,10 @@ from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
+from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
+
+_AT_ONCE: Final = 100
+"""How many sessions are read at once: a page may end in the first of a thousand."""
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
 _CHILDREN: Final = (
@@ -33,6 +36,7 @@ _ACTIVE: Final = (
     select(sessions.c.session_id)
     .where(
         sessions.c.purged_at.is_(None),
+        sessions.c.session_id >= bindparam("first"),
         # No entry of it is later than these two by either clock.
         or_(
             sessions.c.latest_recorded >= bindparam("since"),
@@ -81,31 +85,73 @@ _REPORTED: Final = (
 )
 
 
-def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
-    """What was reported for replies, summaries, and calls that gave none, in order of the logs."""
+def reported(
+    tx: Transaction, session_id: str, *, family: bool, limit: int, after: str | None
+) -> Page[ReportedUsage]:
+    """A page of what was reported for replies, for summaries, and for calls that gave none."""
     read_head(tx, session_id)
-    return _reported(tx, _descended(tx, session_id) if family else [session_id])
+    name = f"usage of {session_id}"
+    start = _Start(*read_cursor(name, after, str, int, int)) if after is not None else _Start()
+    members = _descended(tx, session_id) if family else [session_id]
+    if after is not None:
+        members = [*dropwhile(start.session_id.__ne__, members)]
+    return _page(name, _reported(tx, members, start), limit)
 
 
 def reported_between(
-    tx: Transaction, since: int | None, until: int | None, *, recorded: bool
-) -> list[ReportedUsage]:
+    tx: Transaction,
+    since: int | None,
+    until: int | None,
+    *,
+    recorded: bool,
+    limit: int,
+    after: str | None,
+) -> Page[ReportedUsage]:
     """The same of all sessions, if it happened or was recorded since a time and before another."""
-    active = tx.rows(_ACTIVE, since=MIN_INTEGER if since is None else since)
-    timed = (
-        (row, row.recorded_at if recorded else row.happened_at)
-        for row in _reported(tx, [row[0] for row in active])
+    start = _Start(*read_cursor("usage", after, str, int, int)) if after is not None else _Start()
+    lo = MIN_INTEGER if since is None else since
+    active = tx.rows(_ACTIVE, since=lo, first=start.session_id)
+    times = (
+        (row, number, row.recorded_at if recorded else row.happened_at)
+        for row, number in _reported(tx, [row[0] for row in active], start)
     )
-    return [
-        row
-        for row, time in timed
-        if (since is None or time >= since) and (until is None or time < until)
-    ]
+    between = (
+        (row, number)
+        for row, number, time in times
+        if time >= lo and (until is None or time < until)
+    )
+    return _page("usage", between, limit)
 
 
-def _reported(tx: Transaction, members: Sequence[str]) -> list[ReportedUsage]:
-    rows = tx.each(_REPORTED, [{"session_id": member} for member in members])
-    return [usage for row in rows for usage in _of_entry(row)]
+class _Start(NamedTuple):
+    """The row that a page begins after: its session, its entry, and its number in the entry."""
+
+    session_id: str = ""
+    seq: int = 0
+    number: int = 0
+
+
+_Numbered: TypeAlias = tuple[ReportedUsage, int]
+"""A row, and its number among those of its entry."""
+
+
+def _reported(tx: Transaction, members: Sequence[str], start: _Start) -> Iterator[_Numbered]:
+    """The rows of some sessions, the first of which may be the one that a page begins in."""
+    for first in range(0, len(members), _AT_ONCE):
+        some = members[first : first + _AT_ONCE]
+        for entry in tx.each(_REPORTED, [{"session_id": member} for member in some]):
+            for number, row in enumerate(_of_entry(entry)):
+                if row.session_id != start.session_id or (row.seq, number) > start[1:]:
+                    yield row, number
+
+
+def _page(name: str, rows: Iterator[_Numbered], limit: int) -> Page[ReportedUsage]:
+    page = cut_page(
+        [*islice(rows, rows_for(limit))],
+        limit,
+        lambda last: write_cursor(name, last[0].session_id, last[0].seq, last[1]),
+    )
+    return Page((row for row, _ in page), page.next)
 
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:

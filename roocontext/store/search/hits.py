@@ -23,8 +23,9 @@ from roocontext.search.passages import Snippet, snippet, speaker_of
 from roocontext.store.engine.schema import clearings, entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
+from roocontext.store.reading.pages import write_cursor
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import MOST_HITS, Search, cursor
+from roocontext.store.search.scope import MOST_HITS, Search
 
 RANKED: Final = 50
 """How many of the newest matches are ranked. The older ones follow them, newest first."""
@@ -94,7 +95,8 @@ def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
     following = None
     if len(found) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
-        following = cursor(found[0].key, end) if is_ranked else cursor(found[end].key)
+        first, skipped = (found[0], end) if is_ranked else (found[end], 0)
+        following = write_cursor(f"search, {asked.order}", *first.key, skipped)
     return SearchPage(
         tuple(_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page),
         following,

@@ -25,9 +25,16 @@ from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.pages import Page, cut_page, rows_for
 from roocontext.store.reading.totals import Total
 from roocontext.store.sessions.listing import ListFilter, ListShape, page_of
-from roocontext.store.sessions.sessions import INFO, SessionInfo, Stats
+from roocontext.store.sessions.sessions import (
+    INFO,
+    SessionInfo,
+    Stats,
+    cursor_in_list,
+    place_in_list,
+)
 
 RECENT = 200
 """Among how many of the newest entries a model is looked for."""
@@ -58,10 +65,21 @@ class SessionOverview(Value):
     last_call: LastCall | None
 
 
-def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
-    """The sessions by their time, newest first."""
-    rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
-    return [_overview(row) for row in rows]
+def overview(
+    tx: Transaction, limit: int, after: str | None, wanted: ListFilter
+) -> Page[SessionOverview]:
+    """A page of the sessions by their time, newest first."""
+    recorded = wanted.shape.is_recorded
+    place = place_in_list(after, recorded=recorded)
+    rows = tx.rows(
+        _newest(wanted.shape, continues=after is not None),
+        **wanted.params,
+        **place,
+        page=rows_for(limit),
+        recent=RECENT,
+    )
+    found = [_overview(row) for row in rows]
+    return cut_page(found, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
 
 _INFO = tuple(field.name for field in fields(SessionInfo))
@@ -70,9 +88,9 @@ _COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
 
 
 @cache
-def _newest(shape: ListShape) -> Select[Any]:
+def _newest(shape: ListShape, *, continues: bool) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
-    inner = page_of(_COLUMNS, shape).subquery("page")
+    inner = page_of(_COLUMNS, shape, continues=continues).subquery("page")
     page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.

@@ -1,7 +1,4 @@
-"""Sessions: create, find, list, count. Nothing here reads content.
-
-The outline of a session: its control rows and the parts between them. No content is read.
-"""
+"""Sessions: found, listed in pages, and counted; and the outline of one. No content is read."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,10 +7,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import BigInteger, and_, bindparam, or_, select, update
 
 from roocontext.errors import InvalidOption
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
@@ -22,6 +19,7 @@ from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
+from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
 from roocontext.store.sessions.listing import ListFilter, page_of
 
@@ -94,6 +92,13 @@ _CHILDREN = (
     )
     .order_by(sessions.c.created_at, sessions.c.session_id)
 )
+_created, _created_after = sessions.c.created_at, bindparam("created_at", type_=BigInteger)
+_CHILDREN_AFTER = _CHILDREN.where(
+    or_(
+        _created > _created_after,
+        and_(_created == _created_after, sessions.c.session_id > bindparam("session_id")),
+    )
+).limit(bindparam("page"))
 _PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
 _PLACE = ("listed_at", *MINUTES)
 _LISTED_BY = select(*(sessions.c[name] for name in _PLACE)).where(
@@ -104,12 +109,16 @@ _LIST_BY = (
     .where(sessions.c.session_id == bindparam("of"))
     .values({name: bindparam(f"new_{name}") for name in _PLACE})
 )
-_FROM = (
+_BY_ID = (
     select(*INFO)
-    .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
+    .where(sessions.c.purged_at.is_(None))
     .order_by(sessions.c.session_id)
     .limit(bindparam("page"))
 )
+_FROM = _BY_ID.where(sessions.c.session_id >= bindparam("start"))
+_FOLLOWING = _BY_ID.where(sessions.c.session_id > bindparam("start"))
+_LISTS = ("sessions", "sessions by recording")
+"""The two orders of the list, as its cursors name them."""
 
 
 def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
@@ -146,33 +155,61 @@ def parent_of(tx: Transaction, session_id: str) -> str | None:
     return parent
 
 
-def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
-    """The sessions whose parent this is, in the order of their creation."""
-    found = _CHILDREN, {"parent": session_id}
+def children(tx: Transaction, session_id: str, limit: int, after: str | None) -> Page[SessionInfo]:
+    """A page of the sessions whose parent this is, in the order of their creation."""
+    name = f"children of {session_id}"
+    created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
+    place = {"parent": session_id, "created_at": created_at, "session_id": last}
+    found = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
     head, rows = tx.all([head_query(session_id), found])
     to_head(session_id, head)
-    return [_info(row) for row in rows]
+    return cut_page(
+        [_info(row) for row in rows],
+        limit,
+        lambda last: write_cursor(name, last.created_at, last.session_id),
+    )
 
 
 def newest_first(
-    tx: Transaction, limit: int, before: SessionInfo | None, wanted: ListFilter
-) -> list[SessionInfo]:
-    """The sessions by their time, newest first; those that follow `before`."""
-    params = dict(wanted.params, page=limit)
-    if before is not None:
-        time = before.updated_at if wanted.shape.is_recorded else before.listed_at
-        params |= {"minute": minute_of(time), "time": time}
-        params |= {"updated_at": before.updated_at, "session_id": before.session_id}
-    rows = tx.rows(page_of(INFO, wanted.shape, older=before is not None), **params)
-    return [_info(row) for row in rows]
+    tx: Transaction, limit: int, after: str | None, wanted: ListFilter
+) -> Page[SessionInfo]:
+    """A page of the sessions by their time, newest first."""
+    recorded = wanted.shape.is_recorded
+    statement = page_of(INFO, wanted.shape, continues=after is not None)
+    place = place_in_list(after, recorded=recorded)
+    rows = tx.rows(statement, **wanted.params, **place, page=rows_for(limit))
+    found = [_info(row) for row in rows]
+    return cut_page(found, limit, lambda last: cursor_in_list(last, recorded=recorded))
 
 
-def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
-    """The sessions whose ids begin like this, in the order of their ids."""
-    # From there on, and compared here: a LIKE pattern would have to escape ids and ignores case on
-    # SQLite.
-    rows = tx.rows(_FROM, beginning=beginning, page=limit)
-    return [_info(row) for row in rows if row[0].startswith(beginning)]
+def cursor_in_list(info: SessionInfo, *, recorded: bool) -> str:
+    """The cursor of the page that begins after a session."""
+    # The time is not unique: `updated_at` and the id decide between equal ones.
+    time = info.updated_at if recorded else info.listed_at
+    return write_cursor(_LISTS[recorded], time, info.updated_at, info.session_id)
+
+
+def place_in_list(after: str | None, *, recorded: bool) -> dict[str, Any]:
+    """The parameters of the page that a cursor continues; none for the first page."""
+    if after is None:
+        return {}
+    time, updated_at, session_id = read_cursor(_LISTS[recorded], after, int, int, str)
+    place = {"time": time, "updated_at": updated_at, "session_id": session_id}
+    return place | {"minute": minute_of(time)}
+
+
+def beginning_with(
+    tx: Transaction, beginning: str, limit: int, after: str | None
+) -> Page[SessionInfo]:
+    """A page of the sessions whose ids begin like this, in the order of their ids."""
+    name = f"sessions beginning {beginning}"
+    statement, start = _FROM, beginning
+    if after is not None:
+        statement, (start,) = _FOLLOWING, read_cursor(name, after, str)
+    # Compared here: a LIKE pattern would have to escape ids, and ignores case on SQLite.
+    rows = tx.rows(statement, start=start, page=rows_for(limit))
+    found = [_info(row) for row in rows if row[0].startswith(beginning)]
+    return cut_page(found, limit, lambda last: write_cursor(name, last.session_id))
 
 
 def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
