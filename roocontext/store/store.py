@@ -38,7 +38,7 @@ from roocontext.store.writing.notes import drafted
 if TYPE_CHECKING:
     from roocontext.search.passages import Speaker
     from roocontext.search.query import Among, Order
-    from roocontext.store.search.hits import SearchPage
+    from roocontext.store.search.hits import Hit
 
 
 class Store:
@@ -297,7 +297,7 @@ class Store:
         after: str | None = None,
         context: int = 0,
         recorded: bool = False,
-    ) -> "SearchPage":
+    ) -> "Page[Hit]":
         """The messages that hold all words of the query, hidden and rewound ones too.
 
         A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages

@@ -86,7 +86,7 @@ VALUES = [
     "Written",
     "StoredEntry",
     "RestoredLog",
-    "SearchPage",
+    "Page",
     "Hit",
     "Snippet",
 ]
@@ -503,7 +503,8 @@ def _prose(thing: Any) -> str:
 def _fields(kind: Any) -> list[str]:
     if is_dataclass(kind):
         return [field.name for field in fields(kind)]
-    return list(getattr(kind, "__struct_fields__", None) or kind._fields)
+    named = getattr(kind, "__struct_fields__", None) or getattr(kind, "_fields", None)
+    return list(named or kind.__annotations__)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
 
     def found(**asked: Any) -> list[str]:
         page = three.store.search("word", order="newest", **asked)
-        return [hit.session_id for hit in page.hits]
+        return [hit.session_id for hit in page]
 
     assert found() == ["ahead", "now", "old"]
     assert found(recorded=True) == ["ahead", "old", "now"]
@@ -119,7 +119,7 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
     assert found(until=before, recorded=True) == []
     first = three.store.search("word", order="newest", limit=1)
     following = three.store.search("word", order="newest", limit=1, after=first.next)
-    assert [hit.session_id for hit in (*first.hits, *following.hits)] == ["ahead", "now"]
+    assert [hit.session_id for hit in (*first, *following)] == ["ahead", "now"]
 
 
 def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:

@@ -22,7 +22,9 @@ _decode = msgspec.json.Decoder(list[int | str]).decode
 
 
 class Page(list[Item], Generic[Item]):
-    """The items of one page of a list. `next` is the `after` of the next page, None on the last."""
+    """A list of items. `next` is the `after` of the following page; None on the last one."""
+
+    next: str | None
 
     def __init__(self, items: Iterable[Item] = (), next: str | None = None) -> None:  # noqa: A002
         super().__init__(items)
