@@ -481,7 +481,7 @@ def _public(kind: type) -> list[str]:
         name
         for owner in inspect.getmro(kind)
         for name, member in vars(owner).items()
-        if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
+        if not name.startswith("_") and isinstance(member, FunctionType | classmethod | staticmethod)
     ]
 
 
