@@ -481,7 +481,8 @@ def _public(kind: type) -> list[str]:
         name
         for owner in inspect.getmro(kind)
         for name, member in vars(owner).items()
-        if not name.startswith("_") and isinstance(member, FunctionType | classmethod | staticmethod)
+        if not name.startswith("_")
+        and isinstance(member, FunctionType | classmethod | staticmethod)
     ]
 
 

@@ -329,7 +329,9 @@ class ServerTransaction(Transaction):
         raise error
 
 
-def _replaced_interrupt(error: BaseException, handled: BaseException | None) -> BaseException | None:
+def _replaced_interrupt(
+    error: BaseException, handled: BaseException | None
+) -> BaseException | None:
     """The interrupt that an error replaced, if any, since another one was being handled.
 
     If an interrupt lands while the driver ends a pipeline, the driver raises an error of its own.

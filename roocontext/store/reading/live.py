@@ -24,13 +24,13 @@ from roocontext.store.reading.head import head_query, read_head, to_head
 from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
-    Cleared,
     cleared_at,
     read_controls,
     read_messages,
     to_controls,
 )
 from roocontext.store.reading.points_in_time import IS_FOLDED
+from roocontext.store.reading.view import ShownRanges
 
 
 class LiveMessage(NamedTuple):
@@ -47,11 +47,11 @@ _COMPACTION = select(entries.c.seq, entries.c.compaction_id).where(
 )
 
 
-def live_ranges_now(tx: Transaction, session_id: str) -> tuple[Sequence[Range], Cleared]:
-    """What is live and not taken back by an uncovering, ascending, and what is cleared in it."""
+def live_ranges_now(tx: Transaction, session_id: str) -> ShownRanges:
+    """Read the ranges of what is live and not uncovered, ascending, and what is cleared in them."""
     last = read_head(tx, session_id).last_seq
     controls = read_controls(tx, session_id, last)
-    return standing_ranges(controls, last), cleared_at(controls, last)
+    return ShownRanges(standing_ranges(controls, last), cleared_at(controls, last))
 
 
 def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
