@@ -50,14 +50,14 @@ check: $(VENV)/.ready  ## format, lint, strict types, import layers, sizes, dead
 	$(RUN)/lint-imports
 	$(RUN)/python tools/check_house.py
 	$(RUN)/deptry .
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 
 format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
 
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0 tests/torture tests/conformance tests/unit tests/acceptance
+	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0
 
 bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import runpy
 import sqlite3
 import subprocess
 import sys
@@ -107,7 +108,11 @@ def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
 def test_what_is_there_is_no_file(command: str, command_line: CommandLines, tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    for path, words in ((tmp_path, "is a folder"), ("/dev/null", "is not a file"), (loop, "link")):
+    for path, words in (
+        (tmp_path, "is a folder"),
+        ("/dev/null", "is not a regular file"),
+        (loop, "link"),
+    ):
         done = command_line(str(path))(*command.split())
         refused(done, Code.NOT_FOUND, repr(str(path)), words)
         assert "db upgrade" not in done.err
@@ -707,8 +712,8 @@ def test_debug_shows_where_an_error_comes_from(run: CommandLine) -> None:
 
 
 def test_every_exit_code_has_a_meaning() -> None:
-    page = Path(__file__).parents[2] / "docs" / "cli" / "reference.md"
-    rows = re.findall(r"^\| (\d+) \| \w", page.read_text(), re.MULTILINE)
+    tool = runpy.run_path(str(Path(__file__).parents[2] / "tools" / "cli_reference.py"))
+    rows = re.findall(r"^\| (\d+) \| \w", tool["page"](), re.MULTILINE)
     assert [int(row) for row in rows] == sorted(Code)
 
 

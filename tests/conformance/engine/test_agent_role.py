@@ -1,0 +1,137 @@
+"""The grants that the guide lists are enough for an agent, and no more than it needs."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from roocontext import ContextManager, NewMessage, Plan, Session, Store
+from roocontext.errors import StoreReadOnly
+
+PAGE = Path(__file__).parents[3] / "docs" / "operations" / "postgres.md"
+GRANTS = re.findall(r"^GRANT .* TO agent;$", PAGE.read_text(), re.MULTILINE)
+CALL = {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "make"}}
+
+
+class Role:
+    """A role of the server, which the owner grants rights."""
+
+    def __init__(self, url: str) -> None:
+        plain = make_url(url).set(drivername="postgresql")
+        self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
+        self._name = f"agent_{plain.database}"
+        self._owner.execute(f'CREATE ROLE "{self._name}"')
+        self.url = make_url(url).update_query_dict({"options": f"-c role={self._name}"})
+
+    def may(self, *grants: str) -> None:
+        """Give it the rights of statements that name it `agent`."""
+        for grant in grants:
+            who = re.sub(r"\bagent\b", f'"{self._name}"', grant)
+            self._owner.execute(who)
+
+    def asked(self, query: str) -> Any:
+        """The first row of a query that it may make."""
+        with self._owner.transaction():
+            self._owner.execute(f'SET LOCAL ROLE "{self._name}"')
+            return self._owner.execute(query).fetchone()
+
+    def drop(self) -> None:
+        """Remove it."""
+        self._owner.execute(f'DROP OWNED BY "{self._name}"')
+        self._owner.execute(f'DROP ROLE "{self._name}"')
+        self._owner.close()
+
+
+@pytest.fixture
+def role(postgres_url: str) -> Iterator[Role]:
+    made = Role(postgres_url)
+    yield made
+    made.drop()
+
+
+def everything(store: Store) -> Session:
+    """What an agent does, from a new session to a search."""
+    chat = store.create("one", title="Fix it", metadata={"branch": "main"})
+    first = chat.append("user", "Why does the parser fail?", client_id="r1", message_id="m1").seq
+    chat.append("assistant", [CALL], model="gpt-4o", usage={"prompt_tokens": 9})
+    (call,) = chat.pending()
+    chat.begin(call)
+    chat.answer(call, "It fails. " * 400)
+    many = [NewMessage("user" if n % 2 else "assistant", f"word {n} " * 90) for n in range(40)]
+    chat.append_many(many)
+    chat.note("remark", {"text": "seen"})
+    chat.set_title("Fixed")
+    chat.set_metadata({"branch": "other"})
+    chat.pin(first)
+    chat.unpin(first)
+    view = chat.view()
+    seqs = [message.seq for message in view.messages[4:8]]
+    hidden = chat.commit(Plan.condense(view, seqs, "In short."))
+    chat.uncover(hidden.seq)
+    chat.commit(Plan.clear(chat.view(), [(chat.view().messages[2].seq, 0)]))
+    chat.rewind(to=chat.view().messages[9].seq)
+    chat.undo()
+    assert ContextManager("gpt-4o", limit=4_000, clock=lambda: 0).manage(chat).status != "noop"
+    assert chat.tokens("o200k_base")
+    copy = chat.fork(session_id="copy")
+    store.create("child", parent="one").append("user", "Look.")
+    assert store.index()
+    assert store.search("parser")
+    copy.append("user", "The parser again.")
+    assert store.index(anew=True)
+    assert store.search("again")
+    assert store.sessions(where={"branch": "other"})
+    assert chat.verify().ok
+    chat.rebuild()
+    return chat
+
+
+def test_the_grants_of_the_guide_are_enough(role: Role) -> None:
+    role.may(*GRANTS)
+    with Store.open(role.url, upgrade=False) as store:
+        chat = everything(store)
+        for erase in (
+            lambda: chat.redact(chat.view().messages[0].seq),
+            lambda: store.purge("copy"),
+        ):
+            with pytest.raises(StoreReadOnly):
+                erase()
+        assert store.restore("restored", store.session("child").stored())
+
+
+def without(grant: str) -> Iterator[tuple[str, str, list[str]]]:
+    """Each right of a grant: its name, its table, and all grants without it."""
+    rights, tables = re.fullmatch(r"GRANT (.*) ON (.*) TO agent;", grant).groups()  # type: ignore[union-attr]  # it is a grant
+    for table in tables.split(", "):
+        for right in rights.split(", "):
+            yield right, table, [*GRANTS, f"REVOKE {right} ON {table} FROM agent"]
+
+
+RIGHTS = [one for grant in GRANTS for one in without(grant)]
+VIEWS = {"messages", "effective_history"}
+
+
+@pytest.mark.parametrize(
+    ("right", "table", "grants"),
+    [one for one in RIGHTS if one[1] not in VIEWS],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_error_names_the_table_of_a_right_that_is_missing(
+    role: Role, right: str, table: str, grants: Any
+) -> None:
+    role.may(*grants)
+    with pytest.raises(StoreReadOnly) as caught, Store.open(role.url, upgrade=False) as store:
+        everything(store)
+    assert caught.value.table == table
+    assert f"on the table {table} (42501" in str(caught.value)
+    assert "GRANT" in caught.value.advice
+
+
+def test_the_views_can_be_read(role: Role) -> None:
+    role.may(*GRANTS)
+    for view in VIEWS:
+        assert role.asked(f"SELECT count(*) FROM {view}") == (0,)

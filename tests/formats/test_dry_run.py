@@ -1,0 +1,132 @@
+"""A dry run counts exactly what the import then writes, and writes nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
+from roocontext import Plan
+from roocontext.formats.imports import import_paths
+from roocontext.formats.writing import SessionImport
+from support.codex_rollouts import item, line, write
+from support.transcripts import Transcript, use
+
+MADE = [claude_code, codex, gemini, opencode, roo]
+
+
+def imported(store: Any, path: Path, **options: Any) -> Any:
+    """What a dry run says, and then the import, which must be the same."""
+    before = [(one.session_id, one.last_seq) for one in store.sessions()]
+    would = list(import_paths(store, [path], dry_run=True, **options))
+    assert [(one.session_id, one.last_seq) for one in store.sessions()] == before
+    done = list(import_paths(store, [path], **options))
+    assert would == done
+    again = list(import_paths(store, [path], dry_run=True, **options))
+    taken = [one for one in again if isinstance(one, SessionImport)]
+    assert all(one.messages == one.notes == one.controls == 0 for one in taken)
+    return done
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_sources_of_every_tool(store, tmp_path, made):
+    path = made(tmp_path)
+    (done, *_) = imported(store, path)
+    assert done.messages
+
+
+def test_a_second_file_of_a_session(store, tmp_path):
+    for folder, more in (("a", False), ("b", True), ("c", False)):
+        file = Transcript(tmp_path / folder / "s.jsonl")
+        file.user("one")
+        if more:
+            file.user("two")
+    (_, longer, equal) = imported(store, tmp_path)
+    assert "taken with other messages from" in longer.why
+    assert (longer.is_problem, equal.is_problem) == (True, False)
+    assert "taken from" in equal.why
+
+
+def test_a_second_file_of_a_session_that_has_its_own_entries(store, tmp_path):
+    Transcript(tmp_path / "a" / "s.jsonl").user("one")
+    (done,) = imported(store, tmp_path)
+    store.session(done.session_id).append("user", "mine")
+    second = Transcript(tmp_path / "b" / "s.jsonl")
+    second.user("one")
+    second.user("two")
+    (_, longer) = imported(store, tmp_path)
+    assert (longer.why.count("with other messages"), longer.is_problem) == (1, True)
+
+
+def test_a_second_file_of_a_sub_agent_without_its_parent(store, tmp_path):
+    for folder in "ab":
+        path = tmp_path / folder / "s" / "subagents" / "agent-q1.jsonl"
+        Transcript(path).user("one", isSidechain=True, agentId="q1")
+    (done, second) = imported(store, tmp_path)
+    assert (done.messages, second.is_problem) == (1, False)
+
+
+def test_kept_rows_cleared_outputs_and_branches(store, tmp_path):
+    file = Transcript(tmp_path / "s.jsonl")
+    one = file.user("one")
+    file.reply("m1", use("t1"), stop="tool_use")
+    file.result("t1")
+    cleared = {"compactedToolIds": ["t1", "gone"]}
+    file.row("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
+    file.row("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
+    (done,) = imported(store, tmp_path)
+    assert (done.messages, done.controls) == (3, 1)
+    head = file.user("kept")
+    file.reply("m2", "too", stop="end_turn")
+    file.compact("S", preservedMessages={"anchorUuid": "u-9", "uuids": [head]})
+    file.user("three", parent=head)
+    (done,) = imported(store, tmp_path)
+    assert (done.again, done.controls) == (1, 1)
+    file.user("another", parent=one)
+    (done,) = imported(store, tmp_path)
+    assert (done.messages, done.controls) == (1, 1)
+
+
+def test_messages_that_the_store_refuses(store, tmp_path):
+    deep: Any = {}
+    for _ in range(600):
+        deep = {"a": deep}
+    file = Transcript(tmp_path / "s.jsonl")
+    file.user("one")
+    file.user([{"type": "text", "text": "x", "deep": deep}])
+    file.user("two", deep=deep)
+    (done,) = imported(store, tmp_path)
+    assert len(done.problems) == 2
+
+
+def test_a_summary_that_hides_nothing(store, tmp_path):
+    file = Transcript(tmp_path / "s.jsonl")
+    file.compact("S")
+    (done,) = imported(store, tmp_path)
+    assert (done.messages, done.controls) == (1, 0)
+
+
+def test_a_session_with_entries_of_its_own(store, tmp_path):
+    path = tmp_path / "rollout-x.jsonl"
+    write(path, line("session_meta", id="aa"), item("user", "one"), item("assistant", "two"))
+    imported(store, path)
+    chat = store.session("codex:aa")
+    chat.commit(Plan.condense(chat.view(), [chat.view().messages[0].seq], "S"))
+    write(path, item("user", "three"))
+    (would,) = import_paths(store, [path], dry_run=True)
+    (done,) = import_paths(store, [path])
+    assert (would, done.failed) == (done, True)
+    (done,) = imported(store, path, on_conflict="fork")
+    assert (done.forked_from, done.session_id) == ("codex:aa", "codex:aa~2")
+    write(path, item("user", "four"))
+    (done,) = imported(store, path, on_conflict="fork")
+    assert (done.session_id, done.messages) == ("codex:aa~2", 1)
+
+
+def test_a_second_copy_with_other_messages(store, tmp_path):
+    for folder, text in (("a", "one"), ("b", "two"), ("c", "two")):
+        Transcript(tmp_path / folder / "s.jsonl").user(text)
+    _, *others = import_paths(store, [tmp_path])
+    assert [one.is_problem for one in others] == [True, True]
+    assert json.dumps([one.why.split("from")[0] for one in others]).count("other messages") == 2

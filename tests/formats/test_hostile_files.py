@@ -1,0 +1,327 @@
+"""Files and folders in a bad state: what is wrong is named, and all others are taken."""
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
+from formats.test_gather import somebody_else
+from roocontext import Store
+from roocontext.formats import find, jsonl
+from roocontext.formats.imports import Outcome, SkippedSource, import_paths
+from roocontext.formats.writing import SessionImport
+from support.codex_rollouts import item, line, write
+from support.transcripts import Transcript
+
+
+def taken(found: list[Outcome]) -> list[str]:
+    return [one.session_id for one in found if isinstance(one, SessionImport)]
+
+
+def told(found: list[Outcome]) -> list[str]:
+    problems = [str(p) for one in found if isinstance(one, SessionImport) for p in one.problems]
+    return problems + [f"{one.path}: {one.why}" for one in found if isinstance(one, SkippedSource)]
+
+
+def talk(path: Path, text: str = "hello") -> Path:
+    file = Transcript(path)
+    file.user(text)
+    return file.path
+
+
+def test_a_link_to_itself_does_not_end_the_import(store, tmp_path):
+    talk(tmp_path / "a.jsonl")
+    talk(tmp_path / "z" / "z.jsonl")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = list(import_paths(store, [tmp_path]))
+    assert taken(found) == ["claude-code:a", "claude-code:z"]
+    assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
+
+
+def test_a_link_to_itself_may_be_named_itself(store, tmp_path):
+    talk(tmp_path / "a.jsonl")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    found = list(import_paths(store, [tmp_path / "loop", tmp_path / "a.jsonl"]))
+    assert taken(found) == ["claude-code:a"]
+    assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
+
+
+def closed_link(tmp_path: Path, link: Path) -> Path:
+    """A link into a folder that only its owner may look into."""
+    closed = tmp_path / "closed"
+    (closed / "inside").mkdir(parents=True)
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(closed / "inside")
+    return closed
+
+
+def test_a_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, monkeypatch):
+    talk(tmp_path / "top" / "a.jsonl")
+    talk(tmp_path / "top" / "z" / "z.jsonl")
+    sessions = tmp_path / "top" / "storage" / "session"
+    (sessions / "p").mkdir(parents=True)
+    (sessions.parent / "message").mkdir()
+    (sessions / "p" / "ses_1.json").write_text('{"id": "ses_1"}')
+    list(import_paths(store, [tmp_path / "top"]))  # what is loaded late is loaded now
+    closed = closed_link(tmp_path, tmp_path / "top" / "link")
+    (sessions / "b").symlink_to(closed / "inside")
+    closed.chmod(0)
+    tmp_path.chmod(0o755)
+    # From inside, because the folders above are root's own.
+    monkeypatch.chdir(tmp_path)
+    with Store.open(":memory:") as other, somebody_else():
+        found = list(import_paths(other, [Path("top")]))
+    closed.chmod(0o755)
+    assert sorted(taken(found)) == ["claude-code:a", "claude-code:z", "opencode:ses_1"]
+    assert sorted(told(found)) == [
+        *("top/link: Permission denied", "top/storage/session/b: Permission denied"),
+    ]
+
+
+@pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
+def test_messages_in_a_closed_folder_are_reported(tmp_path, monkeypatch, closed):
+    storage = tmp_path / "storage"
+    for name, record in (
+        ("session/p/ses_1", {"id": "ses_1"}),
+        ("message/ses_1/msg_1", {"id": "msg_1", "role": "user"}),
+        ("part/msg_1/prt_1", {"id": "prt_1", "type": "text", "text": "one"}),
+    ):
+        file = storage / f"{name}.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(record))
+    with Store.open(":memory:") as other:
+        list(import_paths(other, [storage]))  # what is loaded late is loaded now
+    (storage / closed).chmod(0)
+    tmp_path.chmod(0o755)
+    # From inside, because the folders above are root's own.
+    monkeypatch.chdir(tmp_path)
+    for dry_run in (True, False):
+        with Store.open(":memory:") as other, somebody_else():
+            (done,) = import_paths(other, [Path("storage")], dry_run=dry_run)
+        assert [f"{one.path}: {one.what}" for one in done.problems] == [
+            f"storage/{closed}: Permission denied"
+        ]
+    (storage / closed).chmod(0o755)
+
+
+def test_a_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
+    (tmp_path / "top").mkdir()
+    file = tmp_path / "top" / "export.json"
+    file.write_text("{}")
+    file.chmod(0)
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    list(import_paths(store, [tmp_path / "top"]))
+    with somebody_else():
+        (skipped,) = import_paths(store, [Path("top")])
+    assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
+
+
+def test_a_closed_folder_among_the_places_of_a_tool(monkeypatch):
+    for name in ("XDG_CONFIG_HOME", "GEMINI_CLI_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with TemporaryDirectory() as home:
+        top = Path(home)
+        closed = closed_link(top, top / ".config" / "Editor")
+        tasks = top / ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks"
+        tasks.mkdir(parents=True)
+        (top / ".gemini").symlink_to(closed / "inside")
+        top.chmod(0o755)
+        closed.chmod(0)
+        monkeypatch.setenv("HOME", home)
+        with somebody_else():
+            found = find.places("roo-code"), find.places("gemini-cli")
+        closed.chmod(0o755)
+    assert found == ([tasks], [top / ".gemini" / "tmp"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api_conversation_history.json", "agent-a.meta.json", "s.messages.json", "s.json"),
+        *("storage/session/info/ses_1.json", "session-1.json", "opencode.db", "b.jsonl"),
+    ],
+)
+def test_a_pipe_is_not_waited_for(store, tmp_path, name):
+    talk(tmp_path / "a.jsonl")
+    if name == "s.json":
+        (tmp_path / "s.messages.json").write_text(
+            '{"messages": [{"role": "user", "content": "x"}]}'
+        )
+    if name.startswith("storage"):
+        (tmp_path / "storage" / "message").mkdir(parents=True)
+    pipe = tmp_path / name
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(pipe)
+    found = list(import_paths(store, [tmp_path]))
+    assert "claude-code:a" in taken(found)
+    assert told(found) in ([], [f"{pipe}: it is not a regular file"])
+    (alone,) = import_paths(store, [pipe])
+    assert isinstance(alone, SkippedSource)
+    assert alone.why == "it is not a regular file"
+
+
+def test_a_pipe_in_the_place_of_a_part(store, tmp_path):
+    info = tmp_path / "storage" / "session" / "p" / "ses_1.json"
+    message = tmp_path / "storage" / "message" / "ses_1" / "msg_1.json"
+    for file in (info, message):
+        file.parent.mkdir(parents=True)
+    info.write_text('{"id": "ses_1"}')
+    os.mkfifo(message)
+    (done,) = import_paths(store, [tmp_path])
+    assert told([done]) == [f"{message}: it is not a regular file"]
+
+
+ENCODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-16-be with a mark")
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("made", [claude_code, codex, gemini, opencode, roo])
+def test_other_encodings_are_read(tmp_path, made, encoding):
+    path = made(tmp_path)
+
+    def imported() -> Any:
+        with Store.open(":memory:") as store:
+            done = [one for one in import_paths(store, [path]) if isinstance(one, SessionImport)]
+            views = [store.session(one.session_id).view().messages for one in done]
+            seen = [[one.content for one in view] for view in views]
+            return seen, told([*done])
+
+    wanted = imported()
+    assert wanted[0]
+    for file in [path] if path.is_file() else path.iterdir():
+        data = ("\ufeff" if "mark" in encoding else "") + file.read_text("utf-8")
+        file.write_bytes(data.encode(encoding.split(" ")[0]))
+    assert imported() == wanted
+
+
+def test_our_own_files_in_other_encodings(store, tmp_path):
+    chat = store.create()
+    chat.append("user", "é \ud83d")
+    lines = b"".join(jsonl.export_session(chat)).decode()
+    for encoding in ("utf-8-sig", "utf-16"):
+        (tmp_path / "a.jsonl").write_bytes(lines.encode(encoding))
+        with Store.open(":memory:") as other:
+            (done,) = import_paths(other, [tmp_path])
+            assert (taken([done]), told([done])) == ([chat.id], [])
+
+
+def test_half_of_a_character_at_the_end(store, tmp_path):
+    path = talk(tmp_path / "a.jsonl")
+    path.write_bytes((path.read_text() * 2 + '{"ty').encode("utf-16")[:-1])
+    (done,) = import_paths(store, [tmp_path])
+    assert told([done]) == [f"{path}:3: the line is cut off"]
+
+
+def test_each_recording_of_a_server_is_a_session(store, tmp_path):
+    for name in ("session-1", "session-2"):
+        about = {"sessionId": "a2a-server", "projectHash": "h"}
+        write(tmp_path / f"{name}.jsonl", about, {"id": "1", "type": "user", "content": name})
+    found = list(import_paths(store, [tmp_path]))
+    names = [f"gemini-cli:a2a-server/h/session-{number}" for number in (1, 2)]
+    assert (taken(found), told(found)) == (names, [])
+
+
+def test_projects_with_long_names_that_begin_alike(store, tmp_path):
+    for project in ("a-project-with-a-name", "a-project-with-another", "0123456789abcdef" * 4):
+        folder = tmp_path / project
+        folder.mkdir()
+        saved = [{"role": "user", "parts": [{"text": project}]}]
+        (folder / "checkpoint-x.json").write_text(json.dumps(saved))
+    found = list(import_paths(store, [tmp_path]))
+    assert taken(found) == [
+        f"gemini-cli:{one}/x"
+        for one in ("0123456789abcdef", "a-project-with-a-name", "a-project-with-another")
+    ]
+
+
+def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "opencode-cache.db")) as connection:
+        connection.execute("CREATE TABLE cache (id TEXT)")
+    (tmp_path / "opencode.db").touch()
+    (tmp_path / "opencode-old.db").write_bytes(b"damaged")
+    found = {one.path.name: one for one in import_paths(store, [tmp_path])}
+    assert [
+        (one.why, one.is_problem) for one in found.values() if isinstance(one, SkippedSource)
+    ] == [
+        *(("it is another program's database", False), ("it is empty", False)),
+    ]
+    damaged = found["opencode-old.db"]
+    assert isinstance(damaged, SessionImport)
+    assert [one.what for one in damaged.problems] == ["file is not a database"]
+
+
+@pytest.mark.parametrize("made", [claude_code, codex, gemini, opencode, roo])
+def test_a_name_that_an_object_has_twice_is_reported(store, tmp_path, made):
+    path = made(tmp_path)
+    file = path if path.is_file() else path / "api_conversation_history.json"
+    file.write_text(file.read_text().replace('"role":', '"role": "x", "role":', 1))
+    if made is gemini:
+        file.write_text(file.read_text().replace('"type":', '"type": "x", "type":', 1))
+    (done,) = [one for one in import_paths(store, [path]) if one.path in (path, file)][:1]
+    what = "an object has the same name twice: the last value was taken"
+    assert [one.what for one in done.problems].count(what) == 1
+    (again,) = [one for one in import_paths(store, [path]) if one.path in (path, file)][:1]
+    assert again.messages == 0
+
+
+def test_a_name_twice_in_a_database(store, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "opencode.db")) as connection:
+        for table in ("session", "message", "part"):
+            columns = "id TEXT, session_id TEXT, message_id TEXT, data TEXT"
+            connection.execute(f"CREATE TABLE {table} ({columns})")
+        connection.execute("INSERT INTO session (id) VALUES ('ses_1')")
+        twice = '{"role": "assistant", "role": "user"}'
+        connection.execute("INSERT INTO message VALUES ('msg_1', 'ses_1', NULL, ?)", (twice,))
+        connection.commit()
+    (done,) = import_paths(store, [tmp_path])
+    path = tmp_path / "opencode.db"
+    assert told([done]) == [f"{path}: an object has the same name twice: the last value was taken"]
+
+
+def test_refusals_are_short_and_in_our_words(store, tmp_path):
+    deep: Any = {}
+    for _ in range(900):
+        deep = {"a": deep}
+    file = Transcript(tmp_path / "a.jsonl")
+    file.user([{"type": "text", "text": "x", "deep": deep}])
+    file.user("x", deep=deep)
+    file.user("x", number="N")
+    file.path.write_text(file.path.read_text().replace('"N"', "9" * 5_000))
+    (done,) = import_paths(store, [tmp_path])
+    whats = [one.what for one in done.problems]
+    assert whats[2] == "a number in it has too many digits"
+    assert all(len(one) < 160 for one in whats)
+    assert [one.endswith("...: is nested deeper than 500 levels") for one in whats[:2]] == [
+        True
+    ] * 2
+
+
+def test_a_rollout_that_is_another_ones_base_is_a_pipe(store, tmp_path):
+    os.mkfifo(tmp_path / "rollout-1-base.jsonl")
+    base = {"thread_id": "base", "end_ordinal_exclusive": 3}
+    write(tmp_path / "rollout-2-x.jsonl", line("session_meta", id="x", history_base=base))
+    write(tmp_path / "rollout-2-x.jsonl", item("user", "hello"))
+    (done,) = import_paths(store, [tmp_path])
+    assert [one.what for one in done.problems] == ["it is not a regular file"]
+
+
+@pytest.mark.parametrize("cut", [b'{"seq":1,', b""])
+def test_a_file_that_is_cut_before_its_first_entry_leaves_no_session(store, tmp_path, cut):
+    with Store.open(":memory:") as other:
+        chat = other.create("cut")
+        chat.append("user", "x")
+        header = next(iter(jsonl.export_session(chat)))
+    file = tmp_path / "cut.jsonl"
+    file.write_bytes(header + cut)
+    (would,) = import_paths(store, [file], dry_run=True)
+    (done,) = import_paths(store, [file])
+    assert would == done
+    assert done.failed
+    assert not store.sessions()

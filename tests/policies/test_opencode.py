@@ -1,0 +1,998 @@
+"""OpenCode: which outputs are cleared, when the window is full, and what a summary hides."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext import Kind, Plan, Store
+from roocontext.log.counting import Budget, Size
+from roocontext.log.plan import Action
+from roocontext.log.readings import text_of
+from roocontext.log.summary import Summary
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Nothing,
+    Ready,
+    Refused,
+    ReportedTokens,
+    TooLarge,
+)
+from roocontext.programs.gemini_cli.policy import Gemini
+from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
+from roocontext.programs.opencode.prune import (
+    PLACEHOLDER,
+    SPARED_NEWER,
+    estimate_length,
+    estimate_upstream,
+    passes,
+    reserve,
+)
+from support.dialogue import WORDS, call, result, shown, text
+from support.examples import examples
+from support.plan_laws import commit_lawfully
+from support.situations import LETTERS, STEPS, play, situated
+from vectors.programs.opencode_messages import (
+    INTERRUPTED,
+    filter_compacted,
+    filter_compacted_tail,
+    model_part,
+)
+from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+
+BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
+LARGE = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def store():
+    with Store.open(":memory:", durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store):
+    return store.create()
+
+
+def ask(chat, said="why?"):
+    return chat.append("user", said).seq
+
+
+def tool(chat, tokens, name="run", tool_id="t", **flags):
+    """A call, and an output that is worth so many tokens; the seqs."""
+    called = chat.append("assistant", [{**call(tool_id), "name": name}]).seq
+    answered = chat.append("user", [{**result(tool_id, "x" * (4 * tokens)), **flags}]).seq
+    return called, answered
+
+
+def recent(chat):
+    """Two turns, which are protected whatever they hold."""
+    for _ in range(2):
+        ask(chat)
+        tool(chat, 90_000)
+        chat.append("assistant", "so")
+
+
+def talk(chat, count):
+    """Questions and answers; their seqs."""
+    roles = ("user", "assistant")
+    return [chat.append(roles[n % 2], f"message {n} {WORDS}").seq for n in range(2 * count)]
+
+
+def seen(chat, policy, **facts):
+    facts = {"window": LARGE, "output": 1000, **facts}
+    return situated(chat, LETTERS, hidden=policy.compat, **facts)
+
+
+def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
+    """Decide; what is not due comes to nothing."""
+    situation = seen(chat, policy, **facts)
+    decision = policy.decide(situation)
+    if situation.aim is Aim.MANAGE:
+        assert policy.due(situation.totals) or isinstance(decision, Nothing)
+    return decision
+
+
+def cleared(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
+    """The outputs that it clears when it is told to; they are cleared then."""
+    decision = decide(chat, policy, aim=Aim.CLEAR, trigger="manual", **facts)
+    if isinstance(decision, Nothing):
+        return []
+    assert isinstance(decision, Ready)
+    assert decision.status == "pruned"
+    chat.commit(decision.plan)
+    return list(decision.plan.clears)
+
+
+def asked_for(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
+    decision = decide(chat, policy, **{"aim": Aim.CONDENSE, "trigger": "manual", **facts})
+    assert isinstance(decision, Ask), decision
+    return decision
+
+
+def full(chat, policy=OpenCode()):  # noqa: B008 - frozen
+    """What is asked for when the context overflows."""
+    asked = decide(chat, policy, window=seen(chat, policy).size.tokens)
+    assert isinstance(asked, Ask), asked
+    return asked
+
+
+def summary(said="in short"):
+    return Summary(text=said, summariser="test")
+
+
+def compact(chat, policy=OpenCode(), said="in short", **facts):  # noqa: B008 - frozen
+    """Ask for it, be given this summary, and commit; what was asked."""
+    asked = asked_for(chat, policy, **facts)
+    ready = asked.compose(summary(said))
+    assert isinstance(ready, Ready), ready
+    assert ready.status == "compacted"
+    chat.commit(ready.plan)
+    return asked
+
+
+def said_now(chat):
+    return [message.content for message in chat.view().messages]
+
+
+def texts(request):
+    return [text_of(message["content"]) for message in request.messages]
+
+
+# Overflow
+
+
+def test_what_is_kept_free_for_the_answer():
+    assert [reserve(output) for output in (0, 1, 31_999, 32_000, 64_000)] == [
+        32_000,
+        1,
+        31_999,
+        32_000,
+        32_000,
+    ]
+    assert reserve(64_000, 50_000) == reserve(0, 50_000) == 50_000
+
+
+def test_full_is_not_over():
+    assert not passes(90, context=100, reserved=10)
+    assert passes(91, context=100, reserved=10)
+    assert passes(0, context=100, reserved=101)
+    assert not passes(1 << 60, context=0, reserved=10)
+
+
+TOKENS = {"input": 50, "output": 30, "reasoning": 900, "cache": {"read": 10, "write": 7}}
+
+
+def test_the_older_rule_leaves_reasoning_and_cache_writes_out():
+    assert not is_overflow(TOKENS, {"context": 100, "output": 10})
+    assert is_overflow(TOKENS, {"context": 99, "output": 10})
+    assert not is_overflow(TOKENS, {"context": 99, "output": 10}, autocompact=False)
+    assert is_overflow(TOKENS, {"context": 100, "output": 20}, output_max=11)
+    assert not is_overflow(TOKENS, {"context": 100, "output": 20}, output_max=10)
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit", "compaction", "over"),
+    [
+        ({}, {"context": 107, "output": 10}, {}, True),
+        ({}, {"context": 108, "output": 10}, {}, False),
+        ({"total": 98}, {"context": 108, "output": 10}, {}, True),
+        ({"total": 0}, {"context": 108, "output": 10}, {}, False),
+        ({}, {"context": 1, "output": 10, "input": 107}, {}, True),
+        ({}, {"context": 1, "output": 10, "input": 108}, {}, False),
+        ({}, {"context": 1, "output": 30_000, "input": 20_097}, {}, True),
+        ({}, {"context": 1, "output": 30_000, "input": 20_098}, {}, False),
+        ({}, {"context": 1, "output": 30_000, "input": 97}, {"reserved": 0}, True),
+        ({}, {"context": 1, "output": 30_000, "input": 98}, {"reserved": 0}, False),
+        ({}, {"context": 1, "output": 10}, {"auto": True}, True),
+        ({}, {"context": 1, "output": 10}, {"auto": False}, False),
+        ({}, {"context": 0, "output": 10}, {}, False),
+    ],
+)
+def test_the_newer_rule_counts_everything(changes, limit, compaction, over):
+    tokens = {**TOKENS, **changes}
+    assert is_overflow_newer(tokens, limit, config={"compaction": compaction}) is over
+    if not compaction:
+        assert is_overflow_newer(tokens, limit, config={}) is over
+
+
+@BOTH
+def test_over_by_one_token_asks_for_a_summary(chat, kind):
+    talk(chat, 4)
+    told = ReportedTokens(input=8000, output=999, since=0)
+    assert isinstance(decide(chat, kind(), window=9999, reported=told), Nothing)
+    assert isinstance(decide(chat, kind(), window=9998, reported=told), Ask)
+
+
+def test_ours_looks_at_what_came_since_and_the_program_does_not(chat):
+    talk(chat, 4)
+    told = ReportedTokens(input=8000, output=999, since=5)
+    assert isinstance(decide(chat, window=10_003, reported=told), Ask)
+    assert isinstance(decide(chat, window=10_004, reported=told), Nothing)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=10_003, reported=told), Nothing)
+
+
+@BOTH
+def test_without_a_report_our_count_is_taken(chat, kind):
+    talk(chat, 4)
+    tokens = seen(chat, kind()).size.tokens
+    facts = {"output": 10}
+    assert isinstance(decide(chat, kind(), window=tokens + 10, **facts), Nothing)
+    assert isinstance(decide(chat, kind(), window=tokens + 9, **facts), Ask)
+
+
+@BOTH
+def test_the_most_that_is_kept_free_is_a_setting(chat, kind):
+    talk(chat, 4)
+    facts = {"output": 64_000, "window": 100_000, "reported": ReportedTokens(60_000, 0, 0)}
+    assert isinstance(decide(chat, kind(output_max=40_000), **facts), Nothing)
+    assert isinstance(decide(chat, kind(output_max=40_001), **facts), Ask)
+
+
+def test_ours_never_keeps_more_than_half_of_the_window_free(chat):
+    talk(chat, 4)
+    told = ReportedTokens(input=5000, output=0, since=0)
+    facts = {"output": None, "reported": told}
+    assert isinstance(decide(chat, window=10_000, **facts), Nothing)
+    assert isinstance(decide(chat, window=9_998, **facts), Ask)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=36_999, **facts), Ask)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=37_000, **facts), Nothing)
+
+
+def test_bytes_and_images_are_limits_too(chat):
+    talk(chat, 4)
+    size = seen(chat, OpenCode()).size
+    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes)), Nothing)
+    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes - 1)), Ask)
+
+
+def test_the_program_does_not_look_again_before_the_next_answer(chat):
+    talk(chat, 4)
+    compact(chat, OpenCodeUpstream(), said=WORDS * 90)
+    ask(chat)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=1001), Nothing)
+    chat.append("assistant", "well")
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=1001), Ask)
+
+
+def test_the_program_looks_at_answers_only(chat):
+    ask(chat, WORDS * 90)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=1001), Nothing)
+
+
+# Switches
+
+
+@BOTH
+def test_compaction_can_be_switched_off_but_for_requests(chat, kind):
+    talk(chat, 4)
+    off = kind(autocompact=False)
+    assert isinstance(decide(chat, off, window=1001), Nothing)
+    assert isinstance(decide(chat, off, aim=Aim.RECOVER), Nothing)
+    assert isinstance(decide(chat, kind(), aim=Aim.RECOVER), Ask)
+    assert isinstance(asked_for(chat, off), Ask)
+
+
+@BOTH
+def test_clearing_can_be_switched_off(chat, kind):
+    ask(chat)
+    tool(chat, 60_000)
+    recent(chat)
+    off = kind(prune=False)
+    assert cleared(chat, off) == []
+    assert isinstance(decide(chat, off), Nothing)
+    assert isinstance(decide(chat, kind()), Ready)
+
+
+@BOTH
+def test_the_program_knows_no_truncation(chat, kind):
+    talk(chat, 4)
+    assert isinstance(decide(chat, kind(), aim=Aim.TRUNCATE), Nothing)
+
+
+# Clearing
+
+
+@BOTH
+def test_beyond_the_protected_outputs_the_rest_goes_if_it_is_worth_it(chat, kind):
+    ask(chat)
+    _, oldest = tool(chat, 20_001)
+    _, old = tool(chat, 40_000)
+    recent(chat)
+    assert cleared(chat, kind()) == [(oldest, 0)]
+    assert chat.view().messages[2].content[0]["content"] == PLACEHOLDER
+    assert chat.view().messages[4].seq == old
+
+
+@BOTH
+def test_exactly_enough_to_be_protected_and_exactly_too_little_to_go(chat, kind):
+    ask(chat)
+    tool(chat, 20_000)
+    tool(chat, 40_000)
+    recent(chat)
+    assert cleared(chat, kind()) == []
+
+
+@BOTH
+def test_the_output_that_passes_the_mark_goes_as_a_whole(chat, kind):
+    ask(chat)
+    _, one = tool(chat, 1)
+    _, large = tool(chat, 40_001)
+    recent(chat)
+    assert cleared(chat, kind()) == [(one, 0), (large, 0)]
+
+
+@BOTH
+def test_marks_are_settings(chat, kind):
+    ask(chat)
+    _, one = tool(chat, 30)
+    tool(chat, 100)
+    recent(chat)
+    assert cleared(chat, kind(protect=99, minimum=130)) == []
+    assert cleared(chat, kind(protect=100, minimum=30)) == []
+    assert cleared(chat, kind(protect=100, minimum=29)) == [(one, 0)]
+
+
+def test_the_estimates_of_the_documents_and_of_the_program():
+    assert [estimate_length("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 1, 1, 1, 2, 2]
+    assert [estimate_upstream("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 0, 1, 1, 1, 2]
+    assert estimate_length("\U0001f600" * 3) == estimate_upstream("\U0001f600" * 3) == 2
+
+
+def test_they_tell_when_many_outputs_are_short(chat):
+    few = {"protect": 9, "minimum": 9}
+    ask(chat)
+    for _ in range(20):
+        chat.append("assistant", [call("t")])
+        chat.append("user", [result("t", "x")])
+    recent(chat)
+    assert cleared(chat, OpenCodeUpstream(**few)) == []
+    decision = OpenCode(**few).decide(seen(chat, OpenCode(), aim=Aim.CLEAR))
+    assert isinstance(decision, Nothing)
+    grown = OpenCodeUpstream(protect=-1, minimum=-1).decide(
+        seen(chat, OpenCodeUpstream(), aim=Aim.CLEAR)
+    )
+    assert grown.plan.counts.after.tokens > grown.plan.counts.before.tokens
+
+
+@BOTH
+def test_the_newest_turns_are_left_alone(chat, kind):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    ask(chat)
+    tool(chat, 60_000)
+    assert cleared(chat, kind()) == []
+    ask(chat)
+    assert cleared(chat, kind()) == [(old, 0)]
+
+
+@BOTH
+def test_results_alone_are_no_turn_and_words_beside_them_are_one(chat, kind):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    chat.append("assistant", [call("a")])
+    both = chat.append("user", [result("a", "x" * 400_000), text("stop")]).seq
+    assert cleared(chat, kind()) == []
+    chat.append("assistant", "so")
+    ask(chat)
+    assert cleared(chat, kind()) == [(old, 0), (both, 0)]
+
+
+@BOTH
+def test_parallel_outputs_are_walked_newest_first(chat, kind):
+    ask(chat)
+    names = ["a", "b", "c"]
+    chat.append("assistant", [call(name) for name in names])
+    outputs = [result(name, "x" * (4 * 25_000)) for name in names]
+    told = chat.append("user", outputs).seq
+    recent(chat)
+    decision = decide(chat, kind(), aim=Aim.CLEAR)
+    assert decision.plan.clears == ((told, 0), (told, 1))
+    assert decision.plan.record["outputs"] == 75_000
+    assert decision.plan.record["pruned"] == 50_000
+    chat.commit(decision.plan)
+    assert [block["content"] == PLACEHOLDER for block in chat.message(told).content] == [False] * 3
+    shown_now = next(m for m in chat.view().messages if m.seq == told)
+    assert [b["content"] == PLACEHOLDER for b in shown_now.content] == [True, True, False]
+
+
+@BOTH
+def test_what_is_cleared_already_ends_the_walk(chat, kind):
+    ask(chat)
+    tool(chat, 60_000)
+    _, between = tool(chat, 1)
+    tool(chat, 60_000)
+    chat.commit(Plan.clear(chat.view(), [(between, 0)], ""))
+    recent(chat)
+    first = cleared(chat, kind())
+    assert first == [(between + 2, 0)]
+    assert cleared(chat, kind()) == []
+
+
+@BOTH
+def test_a_summary_ends_the_walk(chat, kind):
+    ask(chat)
+    tool(chat, 60_000)
+    chat.append("assistant", "so")
+    compact(chat, kind())
+    _, newer = tool(chat, 60_000)
+    recent(chat)
+    assert cleared(chat, kind()) == [(newer, 0)]
+
+
+def test_behind_a_summary_in_the_newest_turns_only_the_program_clears(chat):
+    ask(chat)
+    _, hidden = tool(chat, 60_000)
+    chat.append("assistant", "so")
+    compact(chat)
+    ask(chat)
+    assert cleared(chat) == []
+    assert cleared(chat, OpenCodeUpstream()) == [(hidden, 0)]
+
+
+def test_a_summary_of_another_policy_is_no_turn(chat):
+    ask(chat)
+    tool(chat, 60_000)
+    chat.append("assistant", "so")
+    ask(chat)
+    asked = Gemini().decide(seen(chat, Gemini(), aim=Aim.CONDENSE))
+    chat.commit(asked.compose(summary()).plan)
+    assert [m.role for m in chat.view().messages] == ["user", "assistant", "user"]
+    tool(chat, 60_000)
+    ask(chat)
+    assert cleared(chat) == []
+
+
+@pytest.mark.parametrize("make", [Plan.condense, Plan.truncate])
+@BOTH
+def test_what_stands_for_hidden_rows_is_no_turn(chat, kind, make):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    ask(chat)
+    gone = tool(chat, 100)
+    chat.commit(make(chat.view(), gone, "in short"))
+    assert chat.view().messages[-1].role == "user"
+    assert cleared(chat, kind()) == []
+    ask(chat)
+    assert cleared(chat, kind()) == [(old, 0)]
+
+
+@BOTH
+def test_spared_tools_are_neither_counted_nor_cleared(chat, kind):
+    ask(chat)
+    _, old = tool(chat, 30_000)
+    _, skill = tool(chat, 90_000, name="skill")
+    tool(chat, 39_999)
+    recent(chat)
+    spared = kind(spared=SPARED_NEWER)
+    protected = decide(chat, kind(), aim=Aim.CLEAR, protected_tools=frozenset({"skill"}))
+    assert protected.plan.clears == ((old, 0),)
+    assert decide(chat, kind(), aim=Aim.CLEAR).plan.clears == ((old, 0), (skill, 0))
+    assert cleared(chat, spared) == [(old, 0)]
+
+
+@BOTH
+def test_what_failed_or_belongs_to_no_call_is_passed_by(chat, kind):
+    ask(chat)
+    _, old = tool(chat, 30_000)
+    tool(chat, 90_000, is_error=True)
+    chat.append("user", [result("nobody", "x" * 400_000)])
+    tool(chat, 39_999)
+    recent(chat)
+    assert cleared(chat, kind()) == [(old, 0)]
+
+
+@BOTH
+def test_a_pin_keeps_outputs(chat, kind):
+    ask(chat)
+    _, old = tool(chat, 30_000, tool_id="a")
+    called, _ = tool(chat, 90_000, tool_id="b")
+    _, pinned = tool(chat, 90_000, tool_id="c")
+    chat.pin(called)
+    chat.pin(pinned)
+    tool(chat, 39_999, tool_id="d")
+    recent(chat)
+    assert cleared(chat, kind()) == [(old, 0)]
+
+
+@BOTH
+def test_images_in_an_output_are_not_counted(chat, kind):
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A"}}
+    ask(chat)
+    chat.append("assistant", [call("a")])
+    large = {**image, "source": {**image["source"], "data": "A" * 400_000}}
+    chat.append("user", [result("a", [text("see"), large])])
+    recent(chat)
+    assert cleared(chat, kind()) == []
+    _, old = tool(chat, 60_000)
+    chat.append("assistant", "so")
+    ask(chat)
+    ask(chat)
+    assert (old, 0) in cleared(chat, kind())
+
+
+@BOTH
+@pytest.mark.parametrize("form", ["openai", "gemini"])
+def test_outputs_of_other_formats(chat, kind, form):
+    ask(chat)
+    for tokens, tool_id in ((20_001, "a"), (40_000, "b")):
+        output = "x" * 4 * tokens
+        if form == "openai":
+            function = {"name": "run", "arguments": "{}"}
+            calls = [{"id": tool_id, "type": "function", "function": function}]
+            asked = {"role": "assistant", "content": None, "tool_calls": calls}
+            told = {"role": "tool", "tool_call_id": tool_id, "content": output}
+            chat.append("assistant", asked, format=form)
+            chat.append("tool", told, format=form)
+        else:
+            thought = {"text": "hm", "thought": True}
+            called = {"functionCall": {"name": "run", "args": {}}}
+            told = {"functionResponse": {"name": "run", "response": {"output": output}}}
+            chat.append("model", {"role": "model", "parts": [thought, called]}, format=form)
+            chat.append("user", {"role": "user", "parts": [thought, told]}, format=form)
+    recent(chat)
+    assert cleared(chat, kind()) == [(3, 0 if form == "openai" else 1)]
+
+
+def test_only_the_program_clears_an_output_that_no_reply_has_read(chat):
+    ask(chat)
+    _, old = tool(chat, 30_000, tool_id="a")
+    _, fresh = tool(chat, 60_000, tool_id="b")
+    ask(chat)
+    ask(chat)
+    assert decide(chat, OpenCodeUpstream(), aim=Aim.CLEAR).plan.clears == ((old, 0), (fresh, 0))
+    assert cleared(chat, OpenCode(protect=20_000)) == [(old, 0)]
+    chat.append("assistant", "so")
+    assert cleared(chat, OpenCode(protect=20_000)) == [(fresh, 0)]
+
+
+def test_clearing_that_would_not_save_anything_is_left(chat):
+    ask(chat)
+    for n in range(9):
+        tool(chat, 1, tool_id=f"t{n}")
+    recent(chat)
+    assert cleared(chat, OpenCode(protect=3, minimum=0)) == []
+    assert len(cleared(chat, OpenCodeUpstream(protect=3, minimum=0))) == 6
+
+
+def test_old_outputs_are_cleared_when_the_context_is_checked(chat):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    recent(chat)
+    for kind in (OpenCode, OpenCodeUpstream):
+        decision = decide(chat, kind())
+        assert isinstance(decision, Ready)
+        assert (decision.plan.action, decision.plan.clears) == (Action.CLEAR, ((old, 0),))
+
+
+def test_a_full_window_is_compacted_and_not_cleared(chat):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    recent(chat)
+    for kind in (OpenCode, OpenCodeUpstream):
+        decision = decide(chat, kind(), window=100_000)
+        assert isinstance(decision, Ask)
+        assert decision.otherwise.plan.clears == ((old, 0),)
+        assert asked_for(chat, kind()).otherwise is None
+
+
+def test_it_is_not_due_where_there_are_too_few_bytes_to_be_worth_it(chat):
+    talk(chat, 2)
+    totals = seen(chat, OpenCode()).totals
+    assert totals.size.bytes
+    assert not OpenCode().due(totals)
+    assert OpenCode().due(replace(totals, size=Size(totals.size.tokens)))
+    assert not OpenCode(prune=False).due(replace(totals, size=Size(totals.size.tokens)))
+    assert OpenCodeUpstream().due(totals)
+
+
+# Compacting
+
+
+@BOTH
+def test_everything_goes_behind_a_question_and_its_answer(chat, kind):
+    said = talk(chat, 4)
+    asked = compact(chat, kind())
+    assert asked.hides == tuple(said)
+    assert said_now(chat) == [QUESTION, "in short"]
+    question, answer = chat.view().messages
+    assert (question.role, answer.role) == ("user", "assistant")
+    assert (question.kind, answer.kind) == (Kind.COMPANION, Kind.SUMMARY)
+    assert [entry.condense_parent for entry in chat.audit()][:8] == [answer.seq] * 8
+
+
+@BOTH
+def test_unasked_the_user_is_made_to_say_that_it_goes_on(chat, kind):
+    talk(chat, 4)
+    asked = full(chat, kind())
+    chat.commit(asked.compose(summary()).plan)
+    assert said_now(chat) == [QUESTION, "in short", CONTINUE]
+
+
+def test_ours_keeps_what_nobody_has_answered_yet(chat):
+    said = talk(chat, 4)
+    first, second = ask(chat, "and this?"), ask(chat, "and that?")
+    asked = full(chat)
+    assert asked.hides == tuple(said)
+    chat.commit(asked.compose(summary()).plan)
+    assert said_now(chat) == [QUESTION, "in short", "and this?", "and that?"]
+    assert shown(chat)[-2:] == [first, second]
+
+
+def test_the_program_hides_the_question_too(chat):
+    said = [*talk(chat, 4), ask(chat, "and this?")]
+    asked = full(chat, OpenCodeUpstream())
+    assert asked.hides == tuple(said)
+    chat.commit(asked.compose(summary()).plan)
+    assert said_now(chat) == [QUESTION, "in short", CONTINUE]
+
+
+def test_a_question_that_is_worked_on_goes_with_the_work(chat):
+    said, work = [*talk(chat, 4), ask(chat)], tool(chat, 100)
+    assert asked_for(chat).hides == tuple(said)  # the result is unread
+    said += [*work, chat.append("assistant", "so").seq]
+    assert asked_for(chat).hides == tuple(said)
+
+
+def test_what_stands_between_does_not_answer(chat):
+    """A marker, a summary's rows and words of the system are nobody's answer."""
+    said = talk(chat, 4)
+    first = ask(chat, "and this?")
+    system = {"role": "system", "content": "be brief"}
+    told = chat.append("system", system, format="openai").seq
+    worked = tool(chat, 100)
+    chat.commit(Plan.truncate(chat.view(), worked, "left out"))
+    second = ask(chat, "and that?")
+    asked = asked_for(chat)
+    assert not {first, second} & set(asked.hides)
+    assert {*said, told} <= set(asked.hides)
+
+
+def test_a_call_that_waits_stays_without_its_question(chat):
+    said = [*talk(chat, 4), ask(chat, "and this?")]
+    called = chat.append("assistant", [call("a")]).seq
+    asked = compact(chat)
+    assert asked.hides == tuple(said)
+    assert shown(chat)[2:] == [called]
+
+
+def test_a_question_beside_results_stays_with_their_call(chat):
+    said = talk(chat, 4)
+    called = chat.append("assistant", [call("a")]).seq
+    both = chat.append("user", [result("a"), text("no, do that")]).seq
+    asked = compact(chat)
+    assert asked.hides == tuple(said)
+    assert shown(chat)[-2:] == [called, both]
+
+
+def test_a_call_that_waits_stays_with_what_it_was_told_already(chat):
+    said = talk(chat, 4)
+    called = chat.append("assistant", [call("a"), call("b")]).seq
+    told = chat.append("user", [result("a")]).seq
+    asked = full(chat)
+    assert asked.hides == tuple(said)
+    chat.commit(asked.compose(summary()).plan)
+    assert said_now(chat)[:2] == [QUESTION, "in short"]
+    assert shown(chat)[2:] == [called, told]
+    assert asked_for(chat, OpenCodeUpstream()).hides == tuple(shown(chat))
+
+
+def test_a_pin_and_its_tool_partner_stay(chat):
+    said = talk(chat, 2)
+    called, answered = tool(chat, 100)
+    later = talk(chat, 2)
+    chat.pin(answered)
+    for kind in (OpenCode, OpenCodeUpstream):
+        assert asked_for(chat, kind()).hides == (*said, *later)
+    compact(chat)
+    assert shown(chat)[:2] == [called, answered]
+    assert said_now(chat)[2:] == [QUESTION, "in short"]
+
+
+@BOTH
+def test_where_everything_is_pinned_nothing_can_be_hidden(chat, kind):
+    for seq in talk(chat, 2):
+        chat.pin(seq)
+    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
+    assert isinstance(decide(chat, kind(), aim=Aim.RECOVER), Nothing)
+
+
+@BOTH
+def test_an_empty_session_has_nothing_to_hide(chat, kind):
+    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
+
+
+def test_ours_sums_up_no_question_that_stands_alone(chat):
+    ask(chat, WORDS)
+    assert isinstance(decide(chat, aim=Aim.CONDENSE), Nothing)
+    assert isinstance(decide(chat, OpenCodeUpstream(), aim=Aim.CONDENSE), Ask)
+
+
+def test_the_summary_before_is_handed_on_and_replaced(chat):
+    talk(chat, 4)
+    compact(chat, said="the first summary")
+    talk(chat, 2)
+    request = asked_for(chat).request
+    assert request.previous == "the first summary"
+    assert len(request.messages) == 4
+    upstream = asked_for(chat, OpenCodeUpstream()).request
+    assert upstream.previous is None
+    assert texts(upstream)[:2] == [QUESTION, "the first summary"]
+    compact(chat, said="the second summary")
+    assert said_now(chat) == [QUESTION, "the second summary"]
+    assert isinstance(decide(chat, aim=Aim.CONDENSE), Nothing)
+
+
+@BOTH
+def test_what_the_summariser_is_asked(chat, kind):
+    said = talk(chat, 4)
+    request = asked_for(chat, kind()).request
+    assert texts(request) == [chat.message(seq).content for seq in said]
+    assert request.style == "opencode"
+    assert (request.model, request.instruction) == (None, None)
+
+
+def test_a_summary_must_make_the_context_smaller(chat):
+    talk(chat, 4)
+    asked = asked_for(chat)
+    exact = "x" * (4 * (asked.request.longest - 1) - 2)
+    ready = asked.compose(summary(exact))
+    assert isinstance(ready, Ready)
+    assert ready.plan.counts.after.tokens < ready.plan.counts.before.tokens
+    refused = asked.compose(summary(exact + "x" * 8))
+    assert (type(refused), refused.status, refused.latch) == (Refused, "inflated_summary", True)
+    larger = asked_for(chat, OpenCodeUpstream()).compose(summary(exact + "x" * 800))
+    assert isinstance(larger, Ready)
+    chat.commit(larger.plan)
+
+
+@BOTH
+@pytest.mark.parametrize("said", ["", " \n"])
+def test_an_empty_summary_is_of_no_use(chat, kind, said):
+    talk(chat, 4)
+    refused = asked_for(chat, kind()).compose(summary(said))
+    assert (type(refused), refused.status) == (Refused, "empty_summary")
+    assert refused.latch is (kind is OpenCode)
+
+
+def test_after_a_failure_ours_asks_for_no_summary_unasked(chat):
+    talk(chat, 8)
+    tokens = seen(chat, OpenCode()).size.tokens
+    assert isinstance(decide(chat, window=tokens + 999, failures=1), Nothing)
+    assert isinstance(decide(chat, OpenCodeUpstream(), window=tokens + 999, failures=1), Ask)
+    assert isinstance(asked_for(chat, failures=1), Ask)
+    cut = decide(chat, window=tokens - 1, failures=1)
+    assert isinstance(cut, Ready)
+    assert cut.plan.action is Action.TRUNCATE
+    assert decide(chat, window=tokens - 1).otherwise.plan.action is Action.TRUNCATE
+
+
+def test_after_a_failure_ours_still_clears(chat):
+    ask(chat)
+    _, old = tool(chat, 60_000)
+    recent(chat)
+    decision = decide(chat, window=100_000, failures=1)
+    assert decision.plan.clears == ((old, 0),)
+
+
+def test_a_turn_that_is_too_large_is_refused_with_numbers(chat):
+    ask(chat, WORDS * 50)
+    decision = decide(chat, window=100)
+    assert isinstance(decision, TooLarge)
+    assert decision.needed > decision.limit == 100
+
+
+@BOTH
+def test_new_rows_are_in_the_form_of_the_session(chat, kind):
+    for n in range(8):
+        role = ("user", "model")[n % 2]
+        content = {"role": role, "parts": [{"text": f"message {n} {WORDS}"}]}
+        chat.append(role, content, format="gemini")
+    compact(chat, kind())
+    assert [(m.role, m.content["parts"]) for m in chat.view().messages] == [
+        ("user", [{"text": QUESTION}]),
+        ("model", [{"text": "in short"}]),
+    ]
+
+
+# OpenCode's own messages
+
+
+def user(name, *, compaction=None):
+    parts = [{"type": "text", "text": "q"}]
+    if compaction is not None:
+        parts = [{"type": "compaction", "auto": True, **compaction}]
+    return {"info": {"id": name, "role": "user"}, "parts": parts}
+
+
+def assistant(name, **info):
+    return {"info": {"id": name, "role": "assistant", **info}, "parts": []}
+
+
+def summed(name, parent, **info):
+    return assistant(name, parentID=parent, **{"summary": True, "finish": "stop", **info})
+
+
+def ids(messages):
+    return [message["info"]["id"] for message in messages]
+
+
+BEFORE = [user("u1"), assistant("a1"), user("u2"), assistant("a2")]
+
+
+@pytest.mark.parametrize("error", [{"name": "Aborted"}, {}])
+def test_a_summary_that_ended_in_an_error_counted_once(error):
+    request, answer = user("c", compaction={}), summed("s", "c", error=error)
+    messages = [*BEFORE, request, answer]
+    assert ids(filter_compacted(messages)) == ["c", "s"]
+    assert filter_compacted(messages, despite_errors=False) == messages
+    assert filter_compacted_tail(messages) == messages
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"finish": None},
+        {"finish": ""},
+        {"summary": False},
+        {"parentID": "u1"},
+        {"parentID": "another"},
+        {"role": "user"},
+    ],
+)
+def test_what_is_no_finished_summary_hides_nothing(spoiled):
+    answer = summed("s", "c")
+    answer["info"].update(spoiled)
+    messages = [*BEFORE, user("c", compaction={}), answer]
+    assert filter_compacted(messages) == messages == filter_compacted_tail(messages)
+
+
+def test_a_tail_is_kept_behind_the_summary():
+    request = user("c", compaction={"tail_start_id": "u2"})
+    messages = [*BEFORE, request, summed("s", "c"), user("u3")]
+    assert ids(filter_compacted_tail(messages)) == ["c", "s", "u2", "a2", "u3"]
+    assert ids(filter_compacted(messages)) == ["c", "s", "u3"]
+
+
+def test_a_tail_that_is_not_there_keeps_everything_in_its_order():
+    for tail in ("gone", "s", None):
+        request = user("c", compaction={"tail_start_id": tail})
+        messages = [*BEFORE, request, summed("s", "c"), user("u3")]
+        shown_ids = ids(filter_compacted_tail(messages))
+        if tail is None:
+            assert shown_ids == ["c", "s", "u3"]
+        else:
+            assert shown_ids == ids(messages)
+
+
+def test_a_tail_that_begins_with_the_request_is_none():
+    request = user("c", compaction={"tail_start_id": "c"})
+    messages = [*BEFORE, request, summed("s", "c"), user("u3")]
+    assert ids(filter_compacted_tail(messages)) == ["c", "s", "u3"]
+
+
+def test_a_tail_may_reach_back_over_an_earlier_compaction():
+    first = [user("c1", compaction={}), summed("s1", "c1")]
+    second = [user("c2", compaction={"tail_start_id": "a2"}), summed("s2", "c2")]
+    messages = [*BEFORE, *first, user("u3"), *second, user("u4")]
+    kept = ["a2", "c1", "s1", "u3"]
+    assert ids(filter_compacted_tail(messages)) == ["c2", "s2", *kept, "u4"]
+
+
+def test_only_a_summary_behind_the_request_is_moved_with_it():
+    request = user("c", compaction={"tail_start_id": "u1"})
+    early, answer = summed("early", "c"), assistant("answer", parentID="c")
+    messages = [user("u1"), early, user("u2"), request, answer, summed("s", "c"), user("u3")]
+    moved = ["c", "answer", "s", "u1", "early", "u2", "u3"]
+    assert ids(filter_compacted_tail(messages)) == moved
+
+
+def test_a_request_that_waits_with_a_tail_moves_nothing():
+    waiting = user("c2", compaction={"tail_start_id": "u2"})
+    messages = [*BEFORE, waiting]
+    assert filter_compacted_tail(messages) == messages
+
+
+def part(status, **state):
+    return {"state": {"status": status, **state}}
+
+
+@pytest.mark.parametrize(
+    ("given_part", "older", "newer"),
+    [
+        (part("completed", output="o"), {"output": "o"}, {"output": "o"}),
+        (part("completed", output="o", time={}), {"output": "o"}, {"output": "o"}),
+        (part("completed", output="o", time={"compacted": 0}), {"output": "o"}, {"output": "o"}),
+        (
+            part("completed", output="o", time={"compacted": 1}),
+            {"output": PLACEHOLDER},
+            {"output": PLACEHOLDER},
+        ),
+        (part("error", error="e"), {"errorText": "e"}, {"errorText": "e"}),
+        (
+            part("error", error="e", metadata={"interrupted": True, "output": "half"}),
+            {"errorText": "e"},
+            {"output": "half"},
+        ),
+        (
+            part("error", error="e", metadata={"interrupted": True}),
+            {"errorText": "e"},
+            {"errorText": "e"},
+        ),
+        (
+            part("error", error="e", metadata={"interrupted": False, "output": "half"}),
+            {"errorText": "e"},
+            {"errorText": "e"},
+        ),
+        (part("running"), None, {"errorText": INTERRUPTED}),
+        (part("pending"), None, {"errorText": INTERRUPTED}),
+    ],
+)
+def test_what_the_model_is_told_of_a_tool(given_part, older, newer):
+    def told(answer):
+        if answer is None:
+            return None
+        state = "output-available" if "output" in answer else "output-error"
+        return {"state": state, **answer}
+
+    assert model_part(given_part) == told(older)
+    assert model_part(given_part, newer=True) == told(newer)
+
+
+# Always
+
+FEW = {"protect": 20, "minimum": 10, "output_max": 50}
+
+
+@settings(max_examples=examples(40))
+@given(
+    st.lists(
+        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
+    ),
+    st.integers(40, 250),
+    st.integers(0, 1),
+    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
+)
+def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
+    chat, policy = store.create(), OpenCode(**FEW, spared=frozenset({"skill"}))
+    for steps, said in rounds:
+        play(chat, steps)
+        before = seen(chat, policy)
+        window = max(1, before.size.tokens * percent // 100)
+        before = replace(before, window=window, aim=aim, failures=failures)
+        decision = policy.decide(before)
+        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
+        if isinstance(decision, Ask):
+            composed = decision.compose(summary(said))
+            decision = composed if isinstance(composed, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            newest = before.visible[-1]
+            gone = commit_lawfully(chat, before, decision.plan)
+            asks = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
+            alone = not isinstance(newest.message.content, list) or any(
+                block["type"] != "tool_result" for block in newest.message.content
+            )
+            assert not (asks and alone and newest.seq in gone)
+
+
+@settings(max_examples=examples(30))
+@given(
+    st.lists(STEPS, min_size=1, max_size=3),
+    st.sampled_from(["in short", WORDS * 3]),
+    st.sampled_from([Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
+)
+def test_every_plan_of_the_program_can_be_committed(store, rounds, said, aim):
+    chat, policy = store.create(), OpenCodeUpstream(**FEW)
+    for steps in rounds:
+        play(chat, steps)
+        decision = decide(chat, policy, aim=aim, window=100)
+        if isinstance(decision, Ask):
+            decision = decision.compose(summary(said))
+        if isinstance(decision, Ready):
+            pins = set(shown(chat)) & chat.pins()
+            chat.commit(decision.plan)
+            assert pins <= set(shown(chat))
+            assert chat.verify().ok

@@ -1,0 +1,331 @@
+"""Roo Code's two policies in a real store: when they act, what they hide, and what they get wrong.
+
+What the program itself answered is replayed in tests/vectors.
+"""
+
+import logging
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext import ContextManager, Store
+from roocontext.log.counting import Size
+from roocontext.log.forms import Rule
+from roocontext.log.plan import Action
+from roocontext.log.summary import Summary
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
+from roocontext.programs.roo.condensing_2025 import (
+    GREW,
+    INSTRUCTION,
+    REASONING,
+    TOO_FEW,
+    strip_space,
+)
+from roocontext.programs.roo.condensing_2026 import with_tools_as_text
+from roocontext.programs.roo.policy import Roo, Roo2026
+from support.dialogue import call, fill, result, shown, text, work
+from support.situations import LETTERS, STEPS, play, situated
+
+BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
+LARGE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def store():
+    with Store.open(":memory:", durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+def chat(store):
+    return store.create()
+
+
+def totals(tokens, window=1_000, output=100):
+    return Totals(size=Size(tokens), window=window, output=output)
+
+
+def decide(chat, policy, aim=Aim.CONDENSE, **facts):
+    facts = {"window": LARGE, **facts}
+    return policy.decide(situated(chat, LETTERS, hidden=True, aim=aim, **facts))
+
+
+def condense(chat, policy, said="in short", **facts):
+    """Condense; the plan that was committed."""
+    decision = decide(chat, policy, **facts)
+    assert isinstance(decision, Ask), decision
+    made = decision.compose(Summary(text=said, summariser="test"))
+    assert isinstance(made, Ready), made
+    hidden = set(shown(chat))
+    chat.commit(made.plan)
+    assert set(decision.hides) >= hidden - set(shown(chat))
+    return made.plan
+
+
+def truncate(chat, policy, **facts):
+    """Truncate; the plan that was committed."""
+    decision = decide(chat, policy, Aim.TRUNCATE, **facts)
+    assert isinstance(decision, Ready), decision
+    chat.commit(decision.plan)
+    return decision.plan
+
+
+@BOTH
+def test_due_over_what_is_allowed_or_at_the_threshold(policy):
+    # 1,000 tokens less a tenth and the 100 of the answer: 800 are allowed
+    assert [policy.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
+    half = type(policy)(threshold=50)
+    assert [half.due(totals(tokens)) for tokens in (499, 500)] == [False, True]
+    off = type(policy)(threshold=50, auto=False)
+    assert [off.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
+
+
+@BOTH
+def test_an_unknown_answer_takes_8192_tokens(policy):
+    for output in (None, 0):
+        assert not policy.due(totals(0, window=9_103, output=output))
+        assert policy.due(totals(1, window=9_102, output=output))
+
+
+def test_the_providers_number_counts_where_there_is_one():
+    reported = Totals(size=Size(1), window=1_000, output=100, reported=ReportedTokens(700, 80, 21))
+    assert Roo().due(reported)
+
+
+@pytest.mark.parametrize(
+    ("own", "percent"), [(-1, 60), (5, 5), (100, 100), (4, 60), (101, 60), (0, 60)]
+)
+def test_a_profiles_threshold(own, percent, caplog):
+    policy = Roo(threshold=60, profile="mine", profile_thresholds={"mine": own, "other": 10})
+    # with a window of 100,000 less than 91 percent is allowed anyway
+    window = 100_000
+    share = min(percent, 89)
+    with caplog.at_level(logging.WARNING):
+        assert policy.due(totals(share * 1_000 + 1_000, window)) is True
+        assert policy.due(totals(percent * 1_000 - 1, window)) is (percent == 100)
+    assert bool(caplog.records) is (own in (4, 101, 0))
+
+
+def test_the_first_and_the_last_three_stay(chat):
+    fill(chat, 8)
+    plan = condense(chat, Roo())
+    assert shown(chat) == [1, 9, 6, 7, 8]
+    assert [row.condense_parent is None for row in chat.internals.live()] == [True] + [
+        False
+    ] * 4 + [True] * 4
+    assert (plan.policy, plan.compat, plan.action) == ("roo", True, Action.CONDENSE)
+    assert plan.rows[0].content == [{"type": "reasoning", "text": REASONING}, text("in short")]
+    assert plan.record["new_context_tokens"] < plan.record["prev_context_tokens"]
+
+
+def test_the_calls_of_kept_results_are_copied_into_the_summary(chat):
+    fill(chat, 5)
+    work(chat, ["a", "b"])
+    chat.append("assistant", "seen")
+    chat.append("user", "and now?")
+    (row,) = condense(chat, Roo()).rows
+    assert row.content[2:] == [call("a"), call("b")]
+    sent = chat.messages()
+    assert [block["type"] for block in sent[1]["content"]] == ["text", "tool_use", "tool_use"]
+    # The program's block of reasoning, which no provider knows, stays in the log.
+    assert [(it.rule, it.block) for it in chat.repairs()] == [(Rule.UNKNOWN, 0)]
+
+
+def test_what_is_asked_of_the_summariser(chat):
+    fill(chat, 6)
+    request = decide(chat, Roo()).request
+    assert (request.style, request.instruction, request.prompt) == ("roo", INSTRUCTION, None)
+    assert [one["content"][:9] for one in request.messages] == [f"message {n}" for n in range(3)]
+    assert decide(chat, Roo(prompt=" mine ")).request.prompt == "mine"
+    fresh = decide(chat, Roo2026(prompt=" mine ")).request
+    assert (fresh.style, fresh.instruction, fresh.prompt) == ("roo-2026", "mine", None)
+    assert len(fresh.messages) == 6
+    assert decide(chat, Roo2026(prompt="  ")).request.instruction is None
+
+
+def test_a_fresh_start_leaves_the_summary_alone(chat):
+    chat.append("user", '<command name="plan">work in steps</command> go')
+    fill(chat, 5)
+    policy = Roo2026(environment="three tabs")
+    condense(chat, policy, trigger="auto")
+    assert shown(chat) == [7]
+    (row,) = chat.view().messages
+    said = [block["text"] for block in row.content]
+    assert said[0] == "## Conversation Summary\nin short"
+    assert '<command name="plan">work in steps</command>' in said[1]
+    assert said[2:] == ["three tabs"]
+    fill(chat, 2)
+    condense(chat, policy, trigger="manual")
+    assert len(chat.view().messages[0].content) == 2
+
+
+@BOTH
+def test_too_little_to_condense(chat, policy):
+    chat.append("user", "hello")
+    assert decide(chat, policy).reason == TOO_FEW
+
+
+def test_a_summary_that_is_larger_is_refused_in_2025_only(chat):
+    fill(chat, 8)
+    long = Summary(text="long " * 4_000, summariser="test")
+    refused = decide(chat, Roo()).compose(long)
+    assert (type(refused), refused.reason, refused.latch) == (Refused, GREW, False)
+    accepted = decide(chat, Roo2026()).compose(long)
+    chat.commit(accepted.plan)
+    assert accepted.plan.counts.after.tokens > accepted.plan.counts.before.tokens
+
+
+@BOTH
+def test_a_truncation_keeps_the_first_and_an_even_number_goes(chat, policy):
+    fill(chat, 8)
+    plan = truncate(chat, policy)
+    assert shown(chat) == [1, 9, 4, 5, 6, 7, 8]
+    assert plan.rows[0].content == (
+        "[Sliding window truncation: 2 messages hidden to reduce context]"
+    )
+    assert plan.record["messages_removed"] == 2
+
+
+@BOTH
+def test_nothing_is_written_for_a_truncation_of_nothing(chat, policy):
+    fill(chat, 2)
+    assert isinstance(decide(chat, policy, Aim.TRUNCATE), Nothing)
+    assert isinstance(decide(chat, policy, Aim.CLEAR), Nothing)
+
+
+@BOTH
+def test_truncating_after_a_condensation_hides_nothing_that_is_visible(chat, policy):
+    fill(chat, 20)
+    condense(chat, policy)
+    seen = shown(chat)
+    tokens = truncate(chat, policy).record["new_context_tokens"]
+    assert [seq for seq in shown(chat) if seq != 22] == seen
+    counted = sum(LETTERS.count("user", row.content, "") for row in chat.view().messages)
+    assert tokens > counted  # what the summary hides is still counted
+
+
+@BOTH
+def test_a_truncation_may_hide_the_summary_and_not_show_what_it_stands_for(chat, policy):
+    fill(chat, 6)
+    summary = condense(chat, policy).head_seq + 1
+    fill(chat, 2)
+    truncate(chat, type(policy)(fraction=1))
+    assert summary not in shown(chat)
+    assert not set(range(2, 4)) & set(shown(chat))
+
+
+@BOTH
+def test_pins_and_their_tool_partners_stay(chat, policy):
+    fill(chat, 3)
+    asked, told = work(chat)
+    fill(chat, 9)
+    chat.pin(2)
+    chat.pin(told)
+    assert {2, asked, told} <= set(shown(chat))
+    condense(chat, policy)
+    assert {2, asked, told} <= set(shown(chat))
+    truncate(chat, type(policy)(fraction=1))
+    assert {2, asked, told} <= set(shown(chat))
+
+
+@BOTH
+def test_where_everything_is_pinned_nothing_is_asked(chat, policy):
+    for seq in fill(chat, 8):
+        chat.pin(seq)
+    assert isinstance(decide(chat, policy), Nothing)
+    assert isinstance(decide(chat, policy, Aim.TRUNCATE), Nothing)
+
+
+@BOTH
+def test_managing_condenses_and_truncates_if_no_summary_comes(chat, policy):
+    fill(chat, 12)
+    small = {"window": 400, "output": 10}
+    decision = decide(chat, policy, Aim.MANAGE, **small)
+    assert decision.otherwise.plan.action is Action.TRUNCATE
+    roomy = decide(chat, type(policy)(threshold=5), Aim.MANAGE, window=4_000, output=10)
+    assert roomy.otherwise is None
+    off = decide(chat, type(policy)(auto=False), Aim.MANAGE, **small)
+    assert off.plan.action is Action.TRUNCATE
+    assert isinstance(decide(chat, policy, Aim.MANAGE), Nothing)
+
+
+def test_what_cannot_be_condensed_is_truncated_with_the_error(chat):
+    fill(chat, 4)
+    decision = decide(chat, Roo(fraction=0.7), Aim.MANAGE, window=100, output=10)
+    assert (decision.status, decision.plan.record["error"]) == ("truncated", TOO_FEW)
+    chat.commit(decision.plan)
+
+
+@BOTH
+def test_a_recovery_condenses_from_75_percent_on(chat, policy):
+    fill(chat, 8)
+    off = type(policy)(auto=False)
+    used = situated(chat, LETTERS, window=LARGE).size.tokens
+    for window, decision in ((used * 4 // 3, Ask), (used * 4 // 3 + 2, Nothing)):
+        assert isinstance(decide(chat, off, Aim.RECOVER, window=window, output=1), decision)
+
+
+def test_other_formats_are_read_as_the_program_would_have_kept_them(chat):
+    for number in range(6):
+        role = ("user", "model")[number % 2]
+        parts = [{"text": f"part {number}"}]
+        chat.append(role, {"role": role, "parts": parts}, format="gemini")
+    request = decide(chat, Roo()).request
+    assert request.messages[1] == {"role": "assistant", "content": [text("part 1")]}
+    condense(chat, Roo2026())
+
+
+def test_calls_and_results_are_told_as_javascript_prints_them():
+    given = {"b": 1.0, "10": {"x": [], "y": {}}, "2": None, "a": [1e21, "ü", 0.00001]}
+    blocks = [
+        {"type": "tool_use", "id": "t", "name": "run", "input": given},
+        {"type": "tool_use", "id": "t", "name": "run", "input": ["a", 1]},
+        {"type": "tool_use", "id": "t", "name": "run"},
+        {"type": "tool_result", "tool_use_id": "t"},
+        {**result("t", [{"type": "document"}, text("x")]), "is_error": True},
+    ]
+    printed = '2: null\n10: {\n  "x": [],\n  "y": {}\n}\nb: 1\na: [\n  1e+21,\n  "ü",\n  0.00001\n]'
+    assert [block["text"] for block in with_tools_as_text(blocks)] == [
+        f"[Tool Use: run]\n{printed}",
+        "[Tool Use: run]\n0: a\n1: 1",
+        "[Tool Use: run]\nundefined",
+        "[Tool Result]",
+        "[Tool Result (Error)]\n[document]\nx",
+    ]
+
+
+def test_white_space_is_javascripts():
+    assert strip_space("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
+
+
+@BOTH
+def test_a_manager_condenses_and_falls_back(chat, policy):
+    fill(chat, 30)
+    context = ContextManager(
+        policy=policy.name, limit=2_000, output=200, summariser=lambda _: "what was said"
+    )
+    outcome = context.manage(chat)
+    assert (outcome.status, outcome.counter) == ("condensed", "roo")
+    fill(chat, 30)
+    broken = ContextManager(policy=policy.name, limit=2_000, output=200, summariser=lambda _: "")
+    assert broken.manage(chat).status == "truncated"
+
+
+@BOTH
+@settings(max_examples=60)
+@given(steps=STEPS, aims=st.lists(st.sampled_from(list(Aim)), min_size=1, max_size=4))
+def test_a_store_accepts_whatever_they_decide(store, policy, steps, aims):
+    chat = store.create()
+    play(chat, steps)
+    eager = type(policy)(threshold=5, fraction=0.7)
+    for aim in aims:
+        pinned = chat.pins() & set(shown(chat))
+        decision = decide(chat, eager, aim, window=300, output=10)
+        if isinstance(decision, Ask):
+            made = decision.compose(Summary(text="in short", summariser="test"))
+            decision = made if isinstance(made, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            chat.commit(decision.plan)
+        assert pinned <= set(shown(chat))
+        assert chat.verify().ok

@@ -1,0 +1,211 @@
+"""Gemini CLI's compression answers as the real program answered, and leaves the same history."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from roocontext import Store
+from roocontext.errors import InvalidOption
+from roocontext.programs.gemini_cli.compression import (
+    DEFAULT_ALIAS,
+    INSTRUCTION,
+    CompressionStatus,
+    alias_for,
+    attempt,
+    compressed,
+    curated,
+    latch_after,
+    split_point,
+    verdict,
+    weights,
+)
+from vectors import gemini_store
+from vectors.replay import load, replay
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
+
+Through = Callable[[Store, Any, Any], str | None]
+"""Compares one recording with what a store makes of it, or says why it cannot."""
+
+THROUGH: dict[str, Through] = {}
+
+
+def replays(name: str, through: Through) -> Callable[[Callable[[Any], Any]], Callable[[Any], Any]]:
+    """Says which recordings a function answers, and how a store answers them."""
+
+    def keep(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        FUNCTIONS[name], THROUGH[name] = function, through
+        return function
+
+    return keep
+
+
+def split_through(store: Store, given: Any, wanted: Any) -> str | None:
+    """The fraction is a setting of the policy, and what it hides is what it would compress."""
+    if reason := gemini_store.unheld(given["contents"]):
+        return reason
+    if "error" in wanted:
+        with pytest.raises(InvalidOption):
+            gemini_store.GeminiUpstream(fraction=given["fraction"])
+        return "a fraction that is no setting"
+    if len(curated(given["contents"])) < len(given["contents"]):
+        return "a history of which a part is not sent"
+    found = gemini_store.split(store, given["contents"], given["fraction"])
+    assert found == wanted["splitPoint"]
+    return None
+
+
+def compress_through(store: Store, given: Any, wanted: Any) -> str | None:
+    """The policy decides, the plan is committed, and the view is the new history."""
+    if reason := gemini_store.unheld(given["history"]):
+        return reason
+    if len(curated(given["history"])) < len(given["history"]):
+        return "a history of which a part is not sent"
+    found = gemini_store.compress(store, given)
+    empty = gemini_store.is_empty(given) and found["summarizerCalled"]
+    if empty:
+        assert found.pop("status") == CompressionStatus.EMPTY_SUMMARY
+    assert found.items() <= wanted.items()
+    return "an empty summary, which no store holds" if empty else None
+
+
+def latch_through(store: Store, given: Any, wanted: Any) -> str | None:
+    """The manager keeps the latch in a note, and tells the policy of it."""
+    assert gemini_store.latch(store, given["steps"]) == wanted["steps"]
+    return None
+
+
+def curated_through(store: Store, given: Any, wanted: Any) -> str | None:
+    """What the summariser is asked about is what would be sent."""
+    if reason := gemini_store.unheld(given["history"]):
+        return reason
+    chat = gemini_store.told(store, given["history"])
+    assert curated(gemini_store.history(chat)) == wanted["keptIndices"]
+    return None
+
+
+def alias_through(store: Store, given: Any, wanted: Any) -> str | None:
+    """The policy asks for the model that sums up for this one."""
+    case = {**TALK, "model": given["model"]}
+    assert gemini_store.compress(store, case)["summarizerModelAlias"] == wanted["alias"]
+    return None
+
+
+@replays("gemini/split_point", split_through)
+def split(given: Any) -> Any:
+    try:
+        found = split_point(given["contents"], given["fraction"])
+    except InvalidOption as error:
+        return {"error": error.fact}
+    return {"splitPoint": found}
+
+
+@replays("gemini/compress", compress_through)
+def compress(given: Any) -> Any:
+    contents, forced = given["history"], given["force"]
+    tried = attempt(
+        contents,
+        given["lastPromptTokenCount"],
+        window=gemini_store.window(given["model"]),
+        forced=forced,
+        failed=given["hasFailedCompressionAttempt"],
+        threshold=gemini_store.threshold(given),
+    )
+    after, history, status = tried.tokens, None, CompressionStatus.NOOP
+    if tried.split:
+        history = compressed(contents, tried.split, given["summary"] or "")
+        after = gemini_store.counting(given)(history)
+        status = verdict(tried.tokens, after)
+    return {
+        "status": str(status),
+        "statusValue": gemini_store.NUMBERS[status],
+        "originalTokenCount": tried.tokens,
+        "newTokenCount": after,
+        "newHistory": history if status is CompressionStatus.COMPRESSED else None,
+        "hooksFired": gemini_store.hooks(given, told=tried.notifies),
+        "summarizerCalled": bool(tried.split),
+        "summarizerModelAlias": alias_for(given["model"]) if tried.split else None,
+        "summarizerContentCount": tried.split + 1 if tried.split else None,
+        "summarizerLastUserText": INSTRUCTION if tried.split else None,
+    }
+
+
+@replays("gemini/failure_latch", latch_through)
+def failure_latch(given: Any) -> Any:
+    failed, steps = False, []
+    for step in given["steps"]:
+        told = failed
+        failed = latch_after(failed, forced=step["force"], status=step["serviceStatus"])
+        steps.append({"flagPassedToService": told, "flagAfter": failed})
+    return {"steps": steps}
+
+
+@replays("gemini/curated_history", curated_through)
+def curated_history(given: Any) -> Any:
+    return {"keptIndices": curated(given["history"])}
+
+
+@replays("gemini/compression_model_alias", alias_through)
+def compression_model_alias(given: Any) -> Any:
+    return {"alias": alias_for(given["model"])}
+
+
+def recordings(name: str, function: Callable[[Any], Any]) -> int:
+    """Replay them. The lengths of contents, which some cuts were recorded with, are apart."""
+    if name != "gemini/split_point":
+        return replay(name, function)
+    recorded = load(name)
+    for case in recorded:
+        wanted = dict(case["output"])
+        if lengths := wanted.pop("charCounts", None):
+            assert weights(case["input"]["contents"]) == lengths, case["name"]
+        assert function(case["input"]) == wanted, case["name"]
+    assert recorded
+    return len(recorded)
+
+
+TALK = {
+    "history": [
+        {"role": role, "parts": [{"text": text}]}
+        for role, text in [("user", "why " * 50), ("model", "because"), ("user", "and now?")]
+    ],
+    "lastPromptTokenCount": 1_000,
+    "force": True,
+    "hasFailedCompressionAttempt": False,
+    "threshold": None,
+    "summary": "S",
+    "apiTokens": 0,
+    "environmentText": "",
+}
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Store]:
+    with Store.open(":memory:", durability="normal") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_recording_is_reproduced(name: str, store: Store, capsys: Any) -> None:
+    count = recordings(name, FUNCTIONS[name])
+    reasons: Counter[str] = Counter()
+    for case in load(name):
+        try:
+            reason = THROUGH[name](store, case["input"], case["output"])
+        except AssertionError as error:
+            raise AssertionError(f"{case['name']}: {error}") from error
+        reasons.update([reason] if reason else [])
+    left = "; ".join(f"{number} {reason}" for reason, number in reasons.items()) or "none"
+    through = count - reasons.total()
+    with capsys.disabled():
+        sys.stdout.write(
+            f"\n{name}: {count} of {count} pure, {through} of {count} through the store; "
+            f"reasons: {left} "
+        )
+
+
+def test_a_model_that_is_not_in_the_table_has_the_default() -> None:
+    assert alias_for("gemini-9-ultra") == DEFAULT_ALIAS == alias_for("")
