@@ -80,7 +80,7 @@ def methods(kind: type) -> list[str]:
         for owner in inspect.getmro(kind)
         for name, member in vars(owner).items()
         if not name.startswith("_")
-        and isinstance(member, FunctionType | classmethod | staticmethod)
+        and isinstance(getattr(member, "__func__", member), FunctionType)
     ]
 
 

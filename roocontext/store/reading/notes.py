@@ -66,7 +66,7 @@ _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 
 
 def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
-    """Make the statement for the newest note of a kind; the caller adds a condition on its target."""
+    """Make the statement for the newest note of a kind, to which the target is to be added."""
     return (
         select(*columns)
         .where(*_of_kind, UP_TO_SEQ)
