@@ -197,10 +197,11 @@ class Session:
         if not (read.is_new and self._opened.record_frames):
             return composed
         now, salts = self._clock(), self._ids.salt
-        # Read again after the note of the frame, so that `seq` is the last entry that was read.
         with suppress(StoreReadOnly):
-            read = self._database.write(
-                request.keep_and_read, self.id, given, now=now, salts=salts, **asked
+            self._database.write(frame.keep, self.id, given, now=now, salts=salts)
+            # Read again after the note of the frame: `seq` is the last entry that was read.
+            read = self._database.snapshot(
+                request.read_request, self.id, given, as_of=None, **asked
             )
         return compose_request(read, form, cache=cache)
 

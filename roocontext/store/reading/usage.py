@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
@@ -85,17 +85,28 @@ _REPORTED: Final = (
 )
 
 
+class _Place(NamedTuple):
+    """The last row of a page: its session, its entry, and its number among the entry's rows."""
+
+    session_id: str = ""
+    seq: int = 0
+    number: int = 0
+
+
+_START: Final = _Place()
+
+
 def reported(
     tx: Transaction, session_id: str, *, family: bool, limit: int, after: str | None
 ) -> Page[ReportedUsage]:
-    """A page of what was reported for replies, for summaries, and for calls that gave none."""
+    """Read a page of the usage of a session or its family: of replies, summaries, failed calls."""
     read_head(tx, session_id)
-    name = f"usage of {session_id}"
-    start = _Start(*read_cursor(name, after, str, int, int)) if after is not None else _Start()
     members = _descended(tx, session_id) if family else [session_id]
+    name, place = f"usage of {session_id}", _START
     if after is not None:
-        members = [*dropwhile(start.session_id.__ne__, members)]
-    return _page(name, _reported(tx, members, start), limit)
+        place = _Place(*read_cursor(name, after, str, int, int))
+        members = [*dropwhile(place.session_id.__ne__, members)]
+    return _page(name, _reported(tx, members, place), limit)
 
 
 def reported_between(
@@ -107,45 +118,33 @@ def reported_between(
     limit: int,
     after: str | None,
 ) -> Page[ReportedUsage]:
-    """The same of all sessions, if it happened or was recorded since a time and before another."""
-    start = _Start(*read_cursor("usage", after, str, int, int)) if after is not None else _Start()
+    """Read the same of all sessions, if it happened or was recorded between two times."""
+    name = "usage"
+    place = _START if after is None else _Place(*read_cursor(name, after, str, int, int))
     lo = MIN_INTEGER if since is None else since
-    active = tx.rows(_ACTIVE, since=lo, first=start.session_id)
-    times = (
-        (row, number, row.recorded_at if recorded else row.happened_at)
-        for row, number in _reported(tx, [row[0] for row in active], start)
-    )
-    between = (
-        (row, number)
-        for row, number, time in times
-        if time >= lo and (until is None or time < until)
-    )
-    return _page("usage", between, limit)
+    active = tx.rows(_ACTIVE, since=lo, first=place.session_id)
+
+    def is_between(row: ReportedUsage) -> bool:
+        time = row.recorded_at if recorded else row.happened_at
+        return lo <= time and (until is None or time < until)
+
+    rows = _reported(tx, [row[0] for row in active], place)
+    return _page(name, ((row, number) for row, number in rows if is_between(row)), limit)
 
 
-class _Start(NamedTuple):
-    """The row that a page begins after: its session, its entry, and its number in the entry."""
-
-    session_id: str = ""
-    seq: int = 0
-    number: int = 0
-
-
-_Numbered: TypeAlias = tuple[ReportedUsage, int]
-"""A row, and its number among those of its entry."""
-
-
-def _reported(tx: Transaction, members: Sequence[str], start: _Start) -> Iterator[_Numbered]:
-    """The rows of some sessions, the first of which may be the one that a page begins in."""
+def _reported(
+    tx: Transaction, members: Sequence[str], place: _Place
+) -> Iterator[tuple[ReportedUsage, int]]:
+    """Read the rows of these sessions after a place in the first of them, each with its number."""
     for first in range(0, len(members), _AT_ONCE):
         some = members[first : first + _AT_ONCE]
         for entry in tx.each(_REPORTED, [{"session_id": member} for member in some]):
             for number, row in enumerate(_of_entry(entry)):
-                if row.session_id != start.session_id or (row.seq, number) > start[1:]:
+                if row.session_id != place.session_id or (row.seq, number) > place[1:]:
                     yield row, number
 
 
-def _page(name: str, rows: Iterator[_Numbered], limit: int) -> Page[ReportedUsage]:
+def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> Page[ReportedUsage]:
     page = cut_page(
         [*islice(rows, rows_for(limit))],
         limit,
@@ -155,18 +154,18 @@ def _page(name: str, rows: Iterator[_Numbered], limit: int) -> Page[ReportedUsag
 
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:
-    """A session and its descendants, those of purged sessions too."""
+    """Find a session and its descendants, those of purged sessions too."""
     members, level = [session_id], [session_id]
     while level:
-        found = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
-        level = [row[0] for row in found]
+        children = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
+        level = [row[0] for row in children]
         if session_id in level:  # each has one parent, so no other session can come again
             raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
         members += level
     return members
 
 
-# The notes and the records of plans are anyone's, with anything in them.
+# Notes and the records of plans are written by callers, and may hold anything.
 
 
 def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
@@ -187,7 +186,7 @@ def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
 
 
 def _failed(summary: ReportedUsage, content: Any, name: str) -> Iterator[ReportedUsage]:
-    """What the calls of summarisers that gave no usable summary cost."""
+    """The usage of a summariser's calls that produced no usable summary."""
     failed = content.get(name) if isinstance(content, dict) else None
     for facts in failed if isinstance(failed, list) else ():
         if isinstance(facts, dict):
@@ -200,7 +199,7 @@ def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsa
 
 
 REQUEST: Final = "request"
-"""The variant of a count that is of the whole request which the message answers."""
+"""The variant of a count that is the estimate of the whole request that the message answers."""
 
 _CALLS = (
     select(entries.c.seq, entries.c.model, entries.c.usage)
@@ -226,10 +225,10 @@ _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
 
 @dataclass(frozen=True, slots=True)
 class Call(Value):
-    """A call of a model: the answer's seq, what the provider reported, what was estimated before.
+    """A call of a model: the seq of its reply, the reported usage, and the earlier estimates.
 
-    The estimates are by counter. `current` says that the view has only grown since: no plan and no
-    rewind came after it.
+    The estimates are by counter. The call is `current` if the view has only grown since: no plan
+    and no rewind came after it.
     """
 
     seq: int
@@ -240,7 +239,7 @@ class Call(Value):
 
 
 def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
-    """The calls whose usage is in the log, oldest first; only among the `last` entries."""
+    """Read the calls whose usage is in the log, oldest first; only among the `last` entries."""
     newest = read_head(tx, session_id).last_seq
     after = 0 if last is None else max(0, newest - last)
     rows = tx.rows(_CALLS, session_id=session_id, seq=after)
@@ -254,6 +253,6 @@ def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) ->
 
 
 def newest_control(tx: Transaction, session_id: str) -> int:
-    """The last entry that was more than an append: 0 if the session has only grown."""
+    """Find the last entry that was more than an append; 0 if the session has only grown."""
     row = tx.row(_NEWEST_CONTROL, session_id=session_id)
     return row[0] if row else 0
