@@ -26,11 +26,11 @@ from roocontext.store.sessions.listing import ListFilter, page_of
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo(Value):
-    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
+    """A session of a list. `messages` and `bytes` count hidden and rewound messages too.
 
-    `happened_at` is the session's own time: when the latest of its messages happened, or when it
-    was created, until it has one. `updated_at` is when its last entry was recorded. `first_prompt`
-    is the beginning of the first message that a person typed.
+    `happened_at` is the session's own time: when the latest of its messages happened or, before the
+    first message, when it was created. `updated_at` is when its last entry was recorded.
+    `first_prompt` is the beginning of the first message that a person typed.
     """
 
     session_id: str
@@ -48,13 +48,13 @@ class SessionInfo(Value):
 
     @property
     def listed_at(self) -> int:
-        """The time that lists are ordered by: the earlier of the two."""
+        """The time by which lists are ordered: the earlier of the two."""
         return listed(self.happened_at, self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Stats(Value):
-    """How much of a session is visible, how much is hidden, and how much was rewound."""
+    """The sizes of a session: of all messages, and of the visible, hidden and rewound ones."""
 
     session_id: str
     entries: int
@@ -123,7 +123,7 @@ _LISTS = ("sessions", "sessions by recording")
 
 def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
     """Refuse a parent that descends from the session, which a restore may name before it exists."""
-    # Only a session that has children can be an ancestor: parents that come first are not walked.
+    # Only a session that has children can be an ancestor, so most sessions need no walk.
     if parent != session_id and not tx.row(_CHILDREN, parent=session_id):
         return
     above, seen = parent, set[str]()
@@ -140,31 +140,30 @@ def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
 
 
 def info(tx: Transaction, session_id: str) -> SessionInfo:
-    """What a list would show of one session."""
-    one = _ONE, {"session_id": session_id}
-    head, rows = tx.all([head_query(session_id), one])
-    to_head(session_id, head)
-    return _info(rows[0])
+    """Read one session as a list shows it."""
+    heads, rows = tx.all([head_query(session_id), (_ONE, {"session_id": session_id})])
+    to_head(session_id, heads)
+    return to_info(rows[0])
 
 
 def parent_of(tx: Transaction, session_id: str) -> str | None:
-    """The id of a session's parent, if it has one; the error if there is no such session."""
-    head, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
-    to_head(session_id, head)
+    """Read the id of a session's parent, if it has one. An unknown session is an error."""
+    heads, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
+    to_head(session_id, heads)
     parent: str | None = rows[0][0]
     return parent
 
 
 def children(tx: Transaction, session_id: str, limit: int, after: str | None) -> Page[SessionInfo]:
-    """A page of the sessions whose parent this is, in the order of their creation."""
+    """Read a page of the sessions whose parent this is, in the order of their creation."""
     name = f"children of {session_id}"
     created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
     place = {"parent": session_id, "created_at": created_at, "session_id": last}
-    found = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
-    head, rows = tx.all([head_query(session_id), found])
-    to_head(session_id, head)
+    query = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
+    heads, rows = tx.all([head_query(session_id), query])
+    to_head(session_id, heads)
     return cut_page(
-        [_info(row) for row in rows],
+        [to_info(row) for row in rows],
         limit,
         lambda last: write_cursor(name, last.created_at, last.session_id),
     )
@@ -173,13 +172,13 @@ def children(tx: Transaction, session_id: str, limit: int, after: str | None) ->
 def newest_first(
     tx: Transaction, limit: int, after: str | None, wanted: ListFilter
 ) -> Page[SessionInfo]:
-    """A page of the sessions by their time, newest first."""
+    """Read a page of the sessions by their time, newest first."""
     recorded = wanted.shape.is_recorded
     statement = page_of(INFO, wanted.shape, continues=after is not None)
     place = place_in_list(after, recorded=recorded)
     rows = tx.rows(statement, **wanted.params, **place, page=rows_for(limit))
-    found = [_info(row) for row in rows]
-    return cut_page(found, limit, lambda last: cursor_in_list(last, recorded=recorded))
+    infos = [to_info(row) for row in rows]
+    return cut_page(infos, limit, lambda last: cursor_in_list(last, recorded=recorded))
 
 
 def cursor_in_list(info: SessionInfo, *, recorded: bool) -> str:
@@ -201,24 +200,24 @@ def place_in_list(after: str | None, *, recorded: bool) -> dict[str, Any]:
 def beginning_with(
     tx: Transaction, beginning: str, limit: int, after: str | None
 ) -> Page[SessionInfo]:
-    """A page of the sessions whose ids begin like this, in the order of their ids."""
+    """Read a page of the sessions whose ids begin like this, in the order of their ids."""
     name = f"sessions beginning {beginning}"
     statement, start = _FROM, beginning
     if after is not None:
         statement, (start,) = _FOLLOWING, read_cursor(name, after, str)
     # Compared here: a LIKE pattern would have to escape ids, and ignores case on SQLite.
     rows = tx.rows(statement, start=start, page=rows_for(limit))
-    found = [_info(row) for row in rows if row[0].startswith(beginning)]
-    return cut_page(found, limit, lambda last: write_cursor(name, last.session_id))
+    infos = [to_info(row) for row in rows if row[0].startswith(beginning)]
+    return cut_page(infos, limit, lambda last: write_cursor(name, last.session_id))
 
 
 def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
-    """Whether the columns that a session is listed by are not those of its times."""
+    """Return whether the columns by which a session is listed differ from its times."""
     return tx.row(_LISTED_BY, session_id=session_id) != (head.listed_at, *head.minutes)
 
 
 def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
-    """List a session by its times again; 1 if it was misplaced, else 0."""
+    """List a session by its times again, and return 1 if it was misplaced, else 0."""
     if not is_misplaced(tx, session_id, head):
         return 0
     place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
@@ -226,20 +225,21 @@ def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
 
 
 def stats(tx: Transaction, session_id: str) -> Stats:
-    """What is visible, hidden and rewound, by subtraction of running totals."""
+    """Read the sizes of a session."""
     head = read_head(tx, session_id)
-    shown = visible_total(tx, session_id, head.last_seq)
+    visible = visible_total(tx, session_id, head.last_seq)
     rewound = rewound_total(tx, session_id)
-    hidden = Total(head.messages, head.bytes) - shown - rewound
-    return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
+    hidden = Total(head.messages, head.bytes) - visible - rewound
+    return Stats(session_id, head.last_seq, head.messages, head.bytes, *visible, *hidden, *rewound)
 
 
 def visible_bytes(tx: Transaction, session_id: str) -> int:
-    """How many bytes the messages of the view take, those of cleared blocks included."""
+    """Return how many bytes the messages of the view take, cleared blocks included."""
     return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
-def _info(row: SqlRow) -> SessionInfo:
+def to_info(row: SqlRow) -> SessionInfo:
+    """Make the value of a row with these columns."""
     session_id, title, metadata, *rest = row
     return SessionInfo(session_id, title, metadata and decode(metadata), *rest)
 
@@ -258,7 +258,7 @@ class ControlEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutlinePart:
-    """Entries that have the same tags and no rewind among them, and how many are messages."""
+    """Entries with the same tags and no rewind among them, and how many of them are messages."""
 
     span: Span
     messages: int
@@ -266,7 +266,7 @@ class OutlinePart:
 
 @dataclass(frozen=True, slots=True)
 class Outline(Value):
-    """What became of a session's entries, in the order of the log.
+    """The control rows of a session, and the parts of its log, in the order of the log.
 
     A part ends before a rewind and at an entry that a rewind goes back to.
     """
@@ -277,7 +277,7 @@ class Outline(Value):
 
 
 def outline(tx: Transaction, session_id: str) -> Outline:
-    """The outline of a session, from its control rows and running totals."""
+    """Read the outline of a session, from its control rows and running totals."""
     session = info(tx, session_id)
     rows = tx.rows(CONTROLS, session_id=session_id, seq=session.last_seq)
     spans = _cut(to_controls(rows), session.last_seq)
@@ -292,7 +292,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
 
 
 def _cut(controls: Sequence[Control], last: int) -> list[Span]:
-    """The spans up to an entry, cut at rewinds and at their targets, without the rewinds."""
+    """Cut the spans up to an entry at rewinds and at their targets, and leave out the rewinds."""
     spans = spans_of(controls, last)
     starts = [span.lo for span in spans]
     rewinds = {control.seq: control.to for control in controls if control.to is not None}
