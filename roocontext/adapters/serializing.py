@@ -84,11 +84,12 @@ def pages(
 
     A fork of such a session has its metadata too: compare the ids if that matters.
     """
-    last: SessionInfo | None = None
-    asked: dict[str, Any] = {"parent": parent, "where": where, "recorded": True}
-    while page := store.sessions(limit=size, before=last, **asked):
+    asked: dict[str, Any] = {"limit": size, "parent": parent, "where": where, "recorded": True}
+    page = store.sessions(**asked)
+    yield page
+    while page.next is not None:
+        page = store.sessions(after=page.next, **asked)
         yield page
-        last = page[-1]
 
 
 @contextmanager

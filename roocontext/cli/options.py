@@ -83,6 +83,10 @@ SessionOrAll = Annotated[
         autocompletion=completion.complete_sessions,
     ),
 ]
+After = Annotated[
+    str | None,
+    typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(

@@ -69,6 +69,9 @@ Longest = Annotated[
     int,
     Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
 ]
+After = Annotated[
+    str | None, Field(description="The `next` of the page before, for the next page.")
+]
 Expected = Annotated[
     int | None,
     Field(description="Refuse if the session has changed since this `head_seq` was read."),
@@ -107,9 +110,7 @@ class Queries:
         ] = "all",
         order: Order = "best",
         limit: Limit = 20,
-        after: Annotated[
-            str | None, Field(description="The `next` of the page before, for the next page.")
-        ] = None,
+        after: After = None,
     ) -> str:
         """Search the messages of all sessions, hidden and rewound ones too.
 
@@ -136,14 +137,16 @@ class Queries:
         session: SessionName,
         first: Seq = 1,
         limit: Limit = 20,
+        after: After = None,
         longest: Longest = LONGEST,
     ) -> str:
         """Read entries of a session's log from entry `first` on, hidden and rewound ones too.
 
         Each says whether the model sees it now, and if not, which entry hides it. A page has fewer
-        than `limit` entries if they are large. The next page begins at the last seq + 1.
+        than `limit` entries if they are large; `next` continues it, as of the same moment.
         """
-        return answer_text(reports.history.some_entries(self._chat(session), first, limit), longest)
+        page = reports.history.some_entries(self._chat(session), first, limit, after=after)
+        return answer_text(page, longest)
 
     def list_sessions(
         self,
@@ -154,12 +157,13 @@ class Queries:
             str | None, Field(description="Only the sessions that this session has started.")
         ] = None,
         limit: Limit = 20,
+        after: After = None,
     ) -> str:
         """List sessions, the newest first, with their titles, sizes and context gauges."""
-        return answer_text(
-            reports.sessions.matching_sessions(self._store, text, parent=parent, limit=limit),
-            LONGEST,
+        page = reports.sessions.matching_sessions(
+            self._store, text, parent=parent, limit=limit, after=after
         )
+        return answer_text(page, LONGEST)
 
     def show_session(
         self, session: SessionName, limit: Limit = 20, longest: Longest = LONGEST

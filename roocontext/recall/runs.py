@@ -21,7 +21,8 @@ from roocontext.search.passages import passages, speaker_of
 from roocontext.search.query import composed, parse_query
 from roocontext.store.aio import AsyncSession, AsyncStore
 from roocontext.store.reading.live import Original
-from roocontext.store.search.hits import Hit, SearchPage
+from roocontext.store.reading.pages import Page
+from roocontext.store.search.hits import Hit
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.writing.append import Receipt
@@ -89,7 +90,7 @@ class RecallRuns:
         after: str | None = None
         while len(excerpts) <= end:
             page = yield from self._page(call, named, after)
-            excerpts += yield from self._excerpts(page.hits, call.query)
+            excerpts += yield from self._excerpts(page, call.query)
             after = page.next
             if after is None:
                 break
@@ -106,10 +107,10 @@ class RecallRuns:
 
     def _page(
         self, call: SearchCall, named: AnySession | None, after: str | None
-    ) -> Steps[SearchPage]:
+    ) -> Steps[Page[Hit]]:
         within = {"family": self._chat.id} if named is None else {"session": named.id}
         search: Callable[..., Any] = self._store.search
-        page: SearchPage = yield from ask(
+        page: Page[Hit] = yield from ask(
             partial(
                 search,
                 call.query,

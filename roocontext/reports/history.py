@@ -16,6 +16,7 @@ from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.sessions import Selection, within_bytes
+from roocontext.store.reading.pages import read_cursor, write_cursor
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
@@ -159,6 +160,13 @@ class EntryRow(Document):
     redacted: bool
 
 
+class Entries(Document):
+    """A page of the log, all pages as of one moment. `next` is the `after` of the next page."""
+
+    entries: list[EntryRow]
+    next: str | None
+
+
 class Difference(Document):
     """How the view after entry `new` differs from that after entry `old`.
 
@@ -232,12 +240,25 @@ def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[E
     return selection.of(row for row in rows if row.seq > after)
 
 
-def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
-    """A page: at most so many entries from one on, and no more than `PAGE_BYTES` of content."""
+def some_entries(
+    chat: "Session", first: int = 1, limit: int = 20, *, after: str | None = None
+) -> Entries:
+    """A page: at most so many entries from one on, and no more than `PAGE_BYTES` of content.
+
+    `after` is the `next` of the page before, which replaces `first`.
+    """
+    name, moment = f"audit of {chat.id}", None
+    if after is not None:
+        moment, last = read_cursor(name, after, int, int)
+        first = max(1, last + 1)
+    moment = chat.info().last_seq if moment is None else moment
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before)
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=moment)
     rows = (entry_row(entry, speakers) for page in pages for entry in page)
-    return [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
+    shown = [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
+    is_last = not shown or shown[-1].seq >= moment
+    following = None if is_last else write_cursor(name, moment, shown[-1].seq)
+    return Entries(entries=shown, next=following)
 
 
 def one_entry(chat: "Session", seq: int) -> EntryRow:
@@ -246,7 +267,7 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    (row,) = some_entries(chat, seq, 1)
+    (row,) = some_entries(chat, seq, 1).entries
     return row
 
 

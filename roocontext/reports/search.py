@@ -6,7 +6,7 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
-    from roocontext import SearchPage
+    from roocontext import Hit, Page
 
 
 class SnippetRow(Document):
@@ -56,6 +56,6 @@ class Found(Document):
     next: str | None
 
 
-def found(query: str, page: "SearchPage") -> Found:
+def found(query: str, page: "Page[Hit]") -> Found:
     """A page of hits as a document."""
-    return Found(query=query, hits=[HitRow.of(hit) for hit in page.hits], next=page.next)
+    return Found(query=query, hits=[HitRow.of(hit) for hit in page], next=page.next)

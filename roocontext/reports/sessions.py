@@ -15,6 +15,9 @@ from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL, shortest_id
+from roocontext.store.reading.pages import cut_page
+from roocontext.store.sessions.sessions import cursor_in_list
+from roocontext.store.writing.erase import cursor_of_receipt
 from roocontext.tokens import usage_tokens
 
 if TYPE_CHECKING:
@@ -64,14 +67,15 @@ class PurgedRow(Document):
 
 
 class Sessions(Document):
-    """The sessions of a database, the newest first. `more` says that there are more than these.
+    """A page of the sessions of a database, the newest first.
 
-    Only if purged sessions are asked for, these are listed, in `purged`.
+    `next` is what `--after` takes to show the next page; without one, there is none. Only if purged
+    sessions are asked for, these are listed, in `purged`.
     """
 
     sessions: list[SessionRow]
     purged: list[PurgedRow]
-    more: bool
+    next: str | None
 
 
 class StatsReport(Document):
@@ -103,6 +107,7 @@ def matching_sessions(
     until: datetime | None = None,
     recorded: bool = False,
     limit: int = 20,
+    after: str | None = None,
     model: str | None = None,
 ) -> Sessions:
     """The newest sessions with a text in their id, title or first prompt, ignoring case.
@@ -111,19 +116,20 @@ def matching_sessions(
     with `since` and `until`, those of that time: of when they happened or, if `recorded`, of their
     last entry. It is one statement.
     """
-    # Python compares the letters, because SQLite ignores the case of ASCII letters only.
-    page = ALL if text else limit + 1
     times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
-    found = store.overview(limit=page, parent=parent, where=where, **times)
+    # Python compares the letters, because SQLite ignores the case of ASCII letters only.
+    size = ALL if text else limit
+    found = store.overview(limit=size, after=after, parent=parent, where=where, **times)
     wanted = text.casefold()
 
     def is_about(info: "SessionInfo") -> bool:
         texts = (info.session_id, info.title or "", info.first_prompt or "")
         return any(wanted in text.casefold() for text in texts)
 
-    matching = [one for one in found if is_about(one.info)]
-    rows = [_row(one, model) for one in matching[:limit]]
-    return Sessions(sessions=rows, purged=[], more=len(matching) > limit)
+    matching = [one for one in found if is_about(one.info)] if text else found
+    page = cut_page(matching, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
+    rows = [_row(one, model) for one in page]
+    return Sessions(sessions=rows, purged=[], next=found.next or page.next)
 
 
 def purged(
@@ -133,18 +139,20 @@ def purged(
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int = 20,
+    after: str | None = None,
 ) -> Sessions:
     """The purged sessions with a text in their ids, the last purged first."""
     lo = None if since is None else milliseconds(since)
     hi = None if until is None else milliseconds(until)
-    rows = [
-        PurgedRow.of(one)
-        for one in store.purged(limit=ALL)
+    found = [
+        one
+        for one in store.purged(limit=ALL, after=after)
         if text.casefold() in one.session_id.casefold()
         and (lo is None or one.purged_at >= lo)
         and (hi is None or one.purged_at < hi)
     ]
-    return Sessions(sessions=[], purged=rows[:limit], more=len(rows) > limit)
+    page = cut_page(found, limit, cursor_of_receipt)
+    return Sessions(sessions=[], purged=[PurgedRow.of(one) for one in page], next=page.next)
 
 
 def total_stats(store: "Store") -> StatsReport:

@@ -10,7 +10,7 @@ from roocontext import reports
 from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import WAYS, Recorded, SessionName, Where, conditions
+from roocontext.cli.options import WAYS, After, Recorded, SessionName, Where, conditions
 from roocontext.cli.screens import entry
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
@@ -85,10 +85,7 @@ def search(
         int,
         typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The most hits."),
     ] = _USUAL,
-    after: Annotated[
-        str | None,
-        typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
-    ] = None,
+    after: After = None,
     lines: Annotated[
         int,
         typer.Option("--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines around."),

@@ -12,7 +12,7 @@ from roocontext.cli import completion, terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, Where, conditions
+from roocontext.cli.options import After, ModelName, Recorded, Where, conditions
 from roocontext.cli.screens import session_list
 from roocontext.errors import SessionPurged
 
@@ -71,6 +71,7 @@ def sessions(
             f" {_USUAL} if the output is no terminal.",
         ),
     ] = None,
+    after: After = None,
     recorded: Recorded = False,
     model: ModelName = None,
 ) -> None:
@@ -81,7 +82,9 @@ def sessions(
     page = limit or _room(context)
     with context.store() as store:
         if purged:
-            answer = reports.sessions.purged(store, text, since=lo, until=hi, limit=page)
+            answer = reports.sessions.purged(
+                store, text, since=lo, until=hi, limit=page, after=after
+            )
         else:
             answer = reports.sessions.matching_sessions(
                 store,
@@ -92,6 +95,7 @@ def sessions(
                 until=hi,
                 recorded=recorded,
                 limit=page,
+                after=after,
                 model=model,
             )
     if purged:

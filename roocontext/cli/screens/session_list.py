@@ -59,7 +59,7 @@ def draw_purged_list(screen: Screen, answer: "Sessions", *, now: int) -> None:
 
 
 def _draw_more(screen: Screen, answer: "Sessions") -> None:
-    if answer.more:
+    if answer.next is not None:
         screen.line(("There are more: --limit shows more, TEXT searches all.", "note"))
 
 

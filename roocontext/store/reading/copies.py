@@ -71,17 +71,17 @@ def locked_holders(
     query: Query,
     lock: Callable[[Transaction, str], SessionHead],
 ) -> dict[str, SessionHead]:
-    """The sessions that the query names, locked in the order of their ids."""
+    """Lock the sessions that a query returns, in the order of their ids."""
     statement, params = query
     heads: dict[str, SessionHead] = {}
     while True:  # a fork may have been made while we waited for a lock
-        found = sorted(row[0] for row in tx.rows(statement, **params))
-        missing = [copy for copy in found if copy not in heads]
+        holders = sorted(row[0] for row in tx.rows(statement, **params))
+        missing = [holder for holder in holders if holder not in heads]
         if not missing:
             return heads
-        for copy in missing:
+        for holder in missing:
             try:
-                heads[copy] = lock(tx, copy)
+                heads[holder] = lock(tx, holder)
             except SessionPurged:  # while we waited for it
-                if copy == session_id:
+                if holder == session_id:
                     raise

@@ -5,7 +5,6 @@ with the stored text. So an index may be stale or missing: it only saves reading
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -23,8 +22,9 @@ from roocontext.search.passages import Snippet, snippet, speaker_of
 from roocontext.store.engine.schema import clearings, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
+from roocontext.store.reading.pages import Page, write_cursor
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import MOST_HITS, Search, cursor
+from roocontext.store.search.scope import MOST_HITS, Search
 
 RANKED: Final = 50
 """The number of newest matches that are ranked. The older ones follow them, newest first."""
@@ -63,14 +63,6 @@ class Hit(msgspec.Struct, Value, frozen=True):
         return happened(self.ts, self.recorded_at)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPage(Value):
-    """One page of hits. `next` is what `after` takes to get the following page, if there is one."""
-
-    hits: tuple[Hit, ...]
-    next: str | None
-
-
 _HIDER = select(
     *(entries.c[name] for name in ("seq", "kind", "details", "recorded_at", "ts"))
 ).where(of_session(entries), entries.c.seq == bindparam("seq"))
@@ -81,10 +73,10 @@ _CLEARED_BY = (
 )
 
 
-def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
+def search(tx: Transaction, asked: Search, text_search: str) -> Page[Hit]:
     """The page of hits that was asked for."""
     if not asked.query.words:
-        return SearchPage((), None)
+        return Page()
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
     matcher = Matcher(tx, asked, text_search)
@@ -94,11 +86,10 @@ def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
     following = None
     if len(found) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
-        following = cursor(found[0].key, end) if is_ranked else cursor(found[end].key)
-    return SearchPage(
-        tuple(_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page),
-        following,
-    )
+        first, skipped = (found[0], end) if is_ranked else (found[end], 0)
+        following = write_cursor(f"search, {asked.order}", *first.key, skipped)
+    hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
+    return Page(hits, following)
 
 
 def _ranked(found: Sequence[Match]) -> list[Match]:

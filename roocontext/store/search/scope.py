@@ -4,24 +4,23 @@ The content of a stored message, for its text to be searched.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
-import msgspec
 from sqlalchemy import bindparam, select
 from sqlalchemy.sql import Select
 
-from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage, InvalidOption
-from roocontext.log.encoding import check_id, check_integer, decode
+from roocontext.errors import HistoryCorrupt, InvalidOption
+from roocontext.log.encoding import check_id, decode
 from roocontext.log.readings import is_known
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import sessions
 from roocontext.store.engine.statements import crossing
+from roocontext.store.reading.pages import read_cursor
 from roocontext.store.sessions.listing import wanted, with_facts
 
 MOST_HITS: Final = 1_000
@@ -129,7 +128,12 @@ def checked_search(
     filters = wanted(None, where, since, until)
     given = dict(filters.params)
     lo, hi = given.pop("since", None), given.pop("until", None)
-    start, skip = (None, 0) if after is None else _read_cursor(after)
+    start, skip = None, 0
+    if after is not None:
+        *key, skip = read_cursor(f"search, {order}", after, int, str, int, int)
+        start = MatchKey(*key)
+        if not 0 <= skip <= _MOST_SKIPPED:
+            raise InvalidOption("`after` is not the `next` of a page.", name="after")
     shape = Shape(session is not None, family is not None, filters.shape.facts)
     scope = Scope(shape, {**params, **given})
     return Search(
@@ -143,32 +147,6 @@ def _check_one_of(
 ) -> None:
     if not (value in allowed or (optional and value is None)):
         raise InvalidOption(f"{name} must be one of {', '.join(allowed)}.", name=name)
-
-
-class _Cursor(NamedTuple):
-    key: MatchKey
-    skip: int
-
-
-_decode = msgspec.json.Decoder(_Cursor).decode
-
-
-def cursor(key: MatchKey, skip: int = 0) -> str:
-    """What names the page that begins at a match, or some matches behind it."""
-    return msgspec.json.encode(_Cursor(key, skip)).decode()
-
-
-def _read_cursor(after: object) -> _Cursor:
-    # Anyone may have written it: what is no key must not reach the database.
-    with suppress(msgspec.DecodeError, UnicodeError, InvalidIdentifier, InvalidMessage):
-        if isinstance(after, str):
-            key, skip = read = _decode(after)
-            check_id("after", key.session_id)
-            check_integer("after", key.time)
-            check_integer("after", key.seq)
-            if 0 <= skip <= _MOST_SKIPPED:
-                return read
-    raise InvalidOption("after is the `next` of the page before.", name="after")
 
 
 @cache

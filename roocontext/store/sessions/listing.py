@@ -1,4 +1,4 @@
-"""Which sessions a list shows, and in which order."""
+"""The filters of a list of sessions, and the statement that reads a page of it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -32,7 +32,7 @@ class ListShape(NamedTuple):
 
 
 class ListFilter(NamedTuple):
-    """Which sessions a list shows: by their parent, their metadata and their time."""
+    """The sessions that a list shows: by their parent, their metadata and their time."""
 
     shape: ListShape
     params: Mapping[str, Any]
@@ -46,7 +46,7 @@ def wanted(
     *,
     recorded: bool = False,
 ) -> ListFilter:
-    """Check what a list is filtered by, or raise the error that says what is allowed."""
+    """Check the filters of a list; InvalidOption says which values are allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
         check_id("parent", parent)
@@ -57,36 +57,33 @@ def wanted(
         raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
     for number, (key, value) in enumerate(conditions.items()):
         if not (isinstance(key, str) and isinstance(value, str)):
-            raise InvalidOption("where compares strings of the metadata.", name="where")
+            raise InvalidOption("The keys and values of where must be strings.", name="where")
         params[f"key_{number}"], params[f"value_{number}"] = index_key(key), index_key(value)
     for name, moment in (("since", since), ("until", until)):
-        if moment is not None:
-            params[name] = _time(name, moment)
-            params[f"{name}_minute"] = minute_of(params[name])
+        if moment is None:
+            continue
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise InvalidOption(f"{name} must be a datetime with a time zone.", name=name)
+        params[name] = milliseconds(moment)
+        params[f"{name}_minute"] = minute_of(params[name])
     times = since is not None, until is not None, recorded
     return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
 
 
-def _time(name: str, moment: object) -> int:
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise InvalidOption(f"{name} is a datetime with a time zone.", name=name)
-    return milliseconds(moment)
-
-
 def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
-    """What comes later in the list than a session."""
+    """The sessions that come later in the list than the place of a cursor."""
     updated, updated_at = sessions.c.updated_at, bindparam("updated_at", type_=BigInteger)
-    behind = sessions.c.session_id > bindparam("session_id")
-    later = or_(updated < updated_at, and_(updated == updated_at, behind))
+    greater = sessions.c.session_id > bindparam("session_id")
+    later = or_(updated < updated_at, and_(updated == updated_at, greater))
     at = bindparam("time", type_=BigInteger)
     return and_(minute <= bindparam("minute"), or_(time < at, and_(time == at, later)))
 
 
 @cache
 def page_of(
-    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, older: bool = False
+    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, continues: bool
 ) -> Select[Any]:
-    """A page of the sessions, newest first. With `older`, the page after that session.
+    """The statement for a page of the sessions, newest first: the first page, or one that follows.
 
     They are listed, and found by their time, by the earlier of when they happened and when their
     last entry was recorded, or by the latter alone.
@@ -95,7 +92,7 @@ def page_of(
     minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
     page = crossing(
         select(*columns)
-        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
+        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if continues else ()))
         # By the indexed minute first: an order by the time alone would sort all sessions.
         .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
         .limit(bindparam("page"))

@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, false, null, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, update
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, note_draft
-from roocontext.log.encoding import decode, encode
+from roocontext.log.encoding import MAX_INTEGER, decode, encode
 from roocontext.log.entries import QUOTED, Kind, quotes_of
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
@@ -34,6 +34,7 @@ from roocontext.store.reading.copies import (
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import FRAME, METADATA, REDACTION
+from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.writing.append import write
 from roocontext.store.writing.shown import refresh_shown
 
@@ -124,9 +125,16 @@ _TOMBSTONE = (
         first_prompt=null(),
     )
 )
+_before = bindparam("before", type_=BigInteger)
 _RECEIPTS = crossing(
     select(sessions.c.receipt)
-    .where(sessions.c.purged_at.is_not(None))
+    .where(
+        sessions.c.purged_at.is_not(None),
+        or_(
+            sessions.c.purged_at < _before,
+            and_(sessions.c.purged_at == _before, sessions.c.session_id > bindparam("session_id")),
+        ),
+    )
     .order_by(sessions.c.purged_at.desc(), sessions.c.session_id)
     .limit(bindparam("page"))
 )
@@ -240,12 +248,20 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
     return receipt
 
 
-def receipts(tx: Transaction, limit: int) -> list[Purged]:
-    """The receipts of purged sessions, the newest first."""
+def receipts(tx: Transaction, limit: int, after: str | None) -> Page[Purged]:
+    """A page of the receipts of purged sessions, the newest first."""
+    before, last = (MAX_INTEGER, "") if after is None else read_cursor("purged", after, int, str)
+    rows = tx.rows(_RECEIPTS, before=before, session_id=last, page=rows_for(limit))
     try:
-        return [_read_receipt(row[0]) for row in tx.rows(_RECEIPTS, page=limit)]
+        found = [_read_receipt(row[0]) for row in rows]
     except (msgspec.DecodeError, UnicodeError, TypeError):  # TypeError: the column holds no text
         raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
+    return cut_page(found, limit, cursor_of_receipt)
+
+
+def cursor_of_receipt(receipt: Purged) -> str:
+    """The cursor of the page of receipts that begins after one."""
+    return write_cursor("purged", receipt.purged_at, receipt.session_id)
 
 
 # What may quote a message
