@@ -85,7 +85,7 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
-    log = timeline.ShownLog(chat.id, chat.info().title, chat.info().last_seq, after)
+    log = timeline.ShownLog(chat.info(), after)
     rows = history.audit_rows(chat, Selection(after=after))
     return drawn(
         columns,
@@ -331,19 +331,19 @@ def outcome(**told: Any) -> OutcomeReport:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"hidden": 1}, ["Hid 1 message behind a summary, entry 7.", "500 → 200 tokens of 900"]),
+        ({"hidden": 1}, ["Replaced 1 message with a summary, entry 7.", "500 → 200 tokens of 900"]),
         (
             {"hidden": 2, "exact": False},
-            ["Hid 2 messages behind a summary, entry 7.", "~500 → ~200 tokens of 900"],
+            ["Replaced 2 messages with a summary, entry 7.", "~500 → ~200 tokens of 900"],
         ),
         ({"cleared": 1, "dry_run": True}, ["Would clear 1 tool output."]),
         (
             {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
-            ["Cleared 3 tool outputs and hid 1,000 messages behind a summary, entries 7, 8."],
+            ["Cleared 3 tool outputs and replaced 1,000 messages with a summary, entries 7, 8."],
         ),
         (
             {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
-            ["Would clear 1 tool output and hide 2 messages behind a summary."],
+            ["Would clear 1 tool output and replace 2 messages with a summary."],
         ),
         (
             {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
@@ -356,7 +356,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Hid no visible message behind a summary, entry 7.",
+                "Replaced no visible message with a summary, entry 7.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
                 "The context grew by 31 tokens, as in the program that policy roo imitates.",
@@ -365,7 +365,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Would hide no visible message behind a summary.",
+                "Would replace no visible message with a summary.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
                 "The context would grow by 1 token, as in the program that policy roo imitates.",
@@ -374,7 +374,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
             [
-                "Hid 4 messages behind a summary, entry 7.",
+                "Replaced 4 messages with a summary, entry 7.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
                 "That is 1,200 tokens over the limit.",
@@ -393,7 +393,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Hid no visible message behind a marker, entry 21." in done.out
+    assert "Replaced no visible message with a marker, entry 21." in done.out
     assert "The context grew by" in done.out
 
 

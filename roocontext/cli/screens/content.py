@@ -12,8 +12,7 @@ from roocontext.reports.naming import quantity, size
 
 LINES = 12
 CHARACTERS = 1_200
-"""How much of one block is shown without --full."""
-
+"""How much of a block is shown without --full."""
 
 _LONGEST_NAME = 60
 
@@ -61,7 +60,7 @@ def one_line_of(
 def readable(text: str, *, full: bool = False, whole: str = "--full") -> tuple[str, str]:
     """The part of a text that is shown, and a line about the rest, if there is any.
 
-    `whole` is what shows all of it: an option of the command, or another command.
+    `whole` is the option or the command that shows the whole text.
     """
     if full:
         return safe(text), ""
@@ -100,7 +99,7 @@ def _measured(tool: str, output: Piece) -> Iterator[str]:
 
 
 def _output(output: Piece, signs: Signs) -> str:
-    """The texts of a tool's output, or what it holds instead of text."""
+    """The texts of a tool's output, or the headings of its other blocks."""
     if text := _text_of(output):
         return text
     inside = walk(output.inside)
@@ -109,16 +108,16 @@ def _output(output: Piece, signs: Signs) -> str:
 
 
 def _text_of(output: Piece) -> str:
-    """All texts in a tool's output; nothing if there are only empty ones."""
+    """All texts in a tool's output; an empty text if all of them are empty."""
     texts = [piece.text or "" for piece in walk(output.inside) if piece.kind is Holds.TEXT]
     return "\n".join(texts) if any(texts) else ""
 
 
-def _arguments(given: Any) -> str:
+def _arguments(call: Any) -> str:
     """The arguments of a call: names and values if they are simple, else JSON."""
-    if isinstance(given, dict) and all(isinstance(value, str | int) for value in given.values()):
-        return ", ".join(f"{name}={_value(value)}" for name, value in given.items())
-    return _compact(given)
+    if isinstance(call, dict) and all(isinstance(value, str | int) for value in call.values()):
+        return ", ".join(f"{name}={_value(value)}" for name, value in call.items())
+    return _compact(call)
 
 
 def _value(value: str | int) -> str:
@@ -128,7 +127,7 @@ def _value(value: str | int) -> str:
 
 
 def _media(block: Any) -> str:
-    """An image or a file: its type and size, or where it is."""
+    """An image or a file: its type and size, or its URL."""
     match block.get("source"):
         case {"media_type": str(kind), "data": str(data)}:
             return f"[{one_line(kind, longest=40)}, {quantity(len(data), 'character')}]"

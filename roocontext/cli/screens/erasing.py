@@ -1,4 +1,4 @@
-"""What a redaction or a purge erases: the questions before it, and the receipts after it."""
+"""Redactions and purges: the questions before them, and the receipts after them."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ _WORDS = 60
 
 
 def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
-    """What was erased, and what may still repeat it."""
+    """The receipt of a redaction, and the entries that may repeat its content."""
     more = screen.signs.more
     what = f"the content of entry {answer.seq}"
     if not answer.changed:
@@ -82,7 +82,7 @@ def purge_question(answer: "PurgedReport") -> str:
 
 
 def draw_purged_sessions(screen: Screen, answer: "PurgedSessions", *, now: int) -> None:
-    """A line for each session that went, or would go, and the sums."""
+    """A line for each session that was or would be deleted, and the sums."""
     if not answer.sessions:
         screen.line("No session is that old. Nothing was changed.")
         return
@@ -110,7 +110,7 @@ def _sum(answer: "PurgedSessions") -> str:
 
 
 def _row(row: "PurgedReport", now: int, more: str) -> str:
-    """A session on a line: its id, the age of its last message, its size, and what it is about."""
+    """A session on a line: its id, the age of its last message, its size and its title."""
     since = "" if row.happened_at is None else f"  {age(row.happened_at, now)}"
     about = cut_line(one_line(row.title or row.first_prompt or ""), _WORDS, more)
     counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
@@ -127,7 +127,7 @@ def _about(answer: "PurgedReport", more: str) -> Iterator[str]:
 
 
 def _beginning(answer: "RedactedReport", more: str) -> str:
-    """Who wrote what would be erased, how large it is, and how it begins."""
+    """The speaker, the size and the beginning of the content that would be erased."""
     if answer.bytes is None:
         return ""
     words = cut_line(one_line(answer.beginning or ""), _WORDS, more)
@@ -135,7 +135,7 @@ def _beginning(answer: "RedactedReport", more: str) -> str:
 
 
 def _other_copies(answer: "RedactedReport", most: int | None, more: str) -> str:
-    """Name the copies of a message in other sessions, as the end of a sentence's object."""
+    """Name the copies of a message in other sessions, to continue a sentence."""
     copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
     return f", and its copies in {_places(copies, most, more)}" if copies else ""
 
@@ -148,7 +148,7 @@ def _copies(screen: Screen, answer: "PurgedReport") -> None:
 
 def _names(sessions: Sequence[str], more: str) -> str:
     """Some of these sessions, and how many more there are."""
-    shown = ", ".join(named(one, more) for one in sessions[:_ASKED])
+    shown = ", ".join(named(name, more) for name in sessions[:_ASKED])
     left = len(sessions) - _ASKED
     return f"{shown} and {left:,} more" if left > 0 else shown
 

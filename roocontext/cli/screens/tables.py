@@ -1,4 +1,4 @@
-"""Tables: sizes, usage, and what model calls have cost."""
+"""Tables of sizes, usage and costs."""
 
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ _WIDEST = 28
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
-    """How many messages there are, and how many are visible, hidden and taken back."""
+    """How many messages are visible, hidden and taken back, and their sizes."""
     if answer.session_id is None:
         screen.line((quantity(answer.sessions, "session"), "title"))
     else:
@@ -46,7 +46,7 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
 
 
 def draw_usage(screen: Screen, answer: "UsageReport") -> None:
-    """The tokens of roles and tools, and what the model calls have cost."""
+    """The tokens of roles and tools, and the costs of the model calls."""
     screen.line((named(answer.session_id, screen.signs.more), "title"))
     draw_context(screen, answer.context)
     what = "every message ever written" if answer.everything else "what the model sees"
@@ -112,7 +112,7 @@ def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
 
 
 def _priced(screen: Screen, answer: "UsageReport") -> str:
-    """Which costs are in the sum, and which are not."""
+    """The sum of the costs, and the models without a known cost."""
     unknown = [_short(screen, row.model or "(not named)") for row in answer.models if row.unpriced]
     if answer.summaries.unpriced:
         unknown.append("some summaries")
@@ -122,7 +122,7 @@ def _priced(screen: Screen, answer: "UsageReport") -> str:
 
 
 def _short(screen: Screen, name: str) -> str:
-    """A name, cut to what a table has room for."""
+    """A name, cut to the room that a table has for it."""
     return cut_line(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
 
 
