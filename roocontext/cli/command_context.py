@@ -145,12 +145,15 @@ class CommandContext(typer.Context):
             for row in rows:
                 terminal.write_json(row)
 
-    def confirm(self, question: str) -> None:
-        """Continue only if the person at the terminal answers yes."""
+    def confirm(
+        self, plan: AnswerT, draw: Callable[[Screen, AnswerT], object], question: str
+    ) -> None:
+        """Show a plan, and continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
             raise Refusal("Not a terminal, cannot ask: use --yes or --dry-run.", Code.USAGE)
         # typer's `confirm` asks again after any other answer, and writes a space to stdout.
         with self.obj.bars.hidden():
+            draw(Screen(sys.stderr), plan)
             sys.stderr.write(f"{question} [y/N]: ")
             sys.stderr.flush()
             answer = sys.stdin.readline()

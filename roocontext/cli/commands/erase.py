@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _erase = partial(command, app, panel=VERIFY)
 
+_LISTED = 10
+"""How many sessions are listed before a person is asked."""
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -44,7 +47,7 @@ def redact(
         if not (yes or dry_run):
             planned = reports.erasing.redaction(chat, number, dry_run=True)
             if planned.changed:
-                context.confirm(erasing.redaction_question(planned))
+                context.confirm(planned, erasing.draw_redacted, "Erase it for good?")
         done = reports.erasing.redaction(chat, number, dry_run=dry_run)
     context.show(done, erasing.draw_redacted)
 
@@ -111,10 +114,11 @@ def purge(
             for info in store.sessions(until=older_than, limit=reports.naming.ALL)
             if is_older(info)
         ]
-        answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
+        answer = reports.erasing.purged_sessions(planned, dry_run=True)
         if planned and not dry_run:
             if not yes:
-                context.confirm(erasing.purge_all_question(answer, now=context.now))
+                draw = partial(erasing.draw_purged_sessions, now=context.now, most=_LISTED)
+                context.confirm(answer, draw, "Delete them for good?")
             with context.progress("Purging") as progress:
                 done = [*_purged(store, planned, progress)]
             answer = reports.erasing.purged_sessions(done, dry_run=False)
@@ -144,7 +148,7 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
             if dry_run:
                 context.show(planned, erasing.draw_purged)
                 return
-            context.confirm(erasing.purge_question(planned))
+            context.confirm(planned, erasing.draw_purged, "Delete it for good?")
         done = store.purge(name)
     answer = reports.erasing.purged_report(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)

@@ -26,11 +26,7 @@ class BlockText(msgspec.Struct, frozen=True):
 
 
 def block_texts(
-    role: str,
-    content: Any,
-    form: str,
-    signs: Signs = UNICODE_SIGNS,
-    tools: Sequence[str] = (),
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS, tools: Sequence[str] = ()
 ) -> Iterator[BlockText]:
     """The blocks of a message of any format. `tools` names the tools of its outputs, in order."""
     _, blocks = reader(form).blocks(role, content)
@@ -43,11 +39,7 @@ def block_texts(
 
 
 def one_line_of(
-    role: str,
-    content: Any,
-    form: str,
-    signs: Signs = UNICODE_SIGNS,
-    tools: Sequence[str] = (),
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS, tools: Sequence[str] = ()
 ) -> str:
     """A message in one line."""
     lines = (

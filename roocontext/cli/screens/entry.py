@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from roocontext.cli.screens import content, timeline
 from roocontext.cli.screens.next_commands import draw_next, next_command
-from roocontext.cli.screens.safe_text import headline, named, one_line, safe
+from roocontext.cli.screens.safe_text import one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
 from roocontext.reports.times import age, chosen_time, local_time, zoned_time
@@ -32,7 +32,7 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
 
     `name` is the session's name in the suggested commands.
     """
-    screen.line(*headline(info.session_id, info.title, screen.signs.more))
+    screen.headline(info.session_id, info.title)
     _, time = local_time(row.happened_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
@@ -53,7 +53,7 @@ def _hidden_by(hider: "HiderRow", *, recorded: bool = False) -> str:
 
 def draw_why(screen: Screen, answer: "Why", *, name: str, recorded: bool = False) -> None:
     """Say whether the model sees an entry, and what hides it, with the commands to reverse it."""
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    screen.headline(answer.session_id, answer.title)
     kind = answer.speaker if answer.kind == Kind.MESSAGE else answer.kind
     what = f"Entry {answer.seq}, {one_line(kind or '')}"
     screen.line(f"{what}: {_seen(answer)}.")
@@ -123,7 +123,7 @@ def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = Fa
 
 
 def _hit(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:
-    name = named(hit.session_id, screen.signs.more)
+    name = screen.name(hit.session_id)
     who = hit.speaker if hit.kind == Kind.MESSAGE else hit.kind
     about = f"  {one_line(who)}, {age(chosen_time(hit, recorded=recorded), now)}"
     screen.line((f"{name} {hit.seq}", "title"), (about, "note"))

@@ -38,7 +38,7 @@ _GOOD = 20
 
 def draw_receipt(screen: Screen, answer: "Receipt") -> None:
     """The entry that was written."""
-    name = named(answer.session_id, screen.signs.more)
+    name = screen.name(answer.session_id)
     if answer.new:
         screen.line(f"Appended entry {answer.seq} to {name}, hash {answer.hash[:16]}.")
         return
@@ -79,7 +79,7 @@ def draw_forked(screen: Screen, answer: "Forked") -> None:
 
 def draw_pins(screen: Screen, answer: "Pins") -> None:
     """The pinned messages."""
-    name = named(answer.session_id, screen.signs.more)
+    name = screen.name(answer.session_id)
     seqs = ", ".join(map(str, answer.pins))
     many = quantity(len(answer.pins), "message")
     text = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
@@ -89,7 +89,7 @@ def draw_pins(screen: Screen, answer: "Pins") -> None:
 def draw_title(screen: Screen, answer: "Titled") -> None:
     """The title."""
     title = one_line(answer.title) if answer.title else "(no title)"
-    screen.line((named(answer.session_id, screen.signs.more), "title"), f"  {title}")
+    screen.line((screen.name(answer.session_id), "title"), f"  {title}")
     if answer.changed is False:
         screen.line(_unchanged(answer.changed).strip())
 
@@ -121,7 +121,7 @@ def _checked(screen: Screen, row: "Checked") -> None:
         checked += f", {where}{row.problem}"
     elif row.head.seq:
         checked += f", head {row.head.hash[:16]}"
-    screen.line(verdict, f"{named(row.session_id, screen.signs.more)}  {checked}")
+    screen.line(verdict, f"{screen.name(row.session_id)}  {checked}")
     if row.rebuilt is not None:
         wrong = quantity(row.rebuilt, "row")
         screen.line(f"Recomputed the caches and corrected {wrong}.", indent=4)
@@ -204,7 +204,7 @@ def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> Non
 
     `short` is the shortest id of the session that can be typed.
     """
-    name = named(short, screen.signs.more)
+    name = screen.name(short)
     if answer.target is not None and answer.target_time is not None:
         when = zoned_time(answer.target_time)
         screen.line((f"The message is entry {answer.target}, from {when}.", "note"))
@@ -300,7 +300,7 @@ def draw_import(screen: Screen, answer: "Import") -> None:
 
 def draw_export(screen: Screen, answer: "Exported") -> None:
     """The files, and their size together."""
-    name = named(answer.session_id, screen.signs.more)
+    name = screen.name(answer.session_id)
     first, *others = answer.files
     more = f" and {quantity(len(others), 'more file')}" if others else ""
     screen.line(

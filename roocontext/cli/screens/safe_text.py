@@ -31,8 +31,7 @@ _MARKS = 6
 _STACKED = frozenset({"Mn", "Me", "Cf"})
 
 _LONGEST_NAME = 100
-_LONGEST_TITLE = 160
-"""How many cells of an id and of a title are shown. The beginning of an id names it too."""
+"""How many cells of an id are shown. The beginning of an id names it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +78,6 @@ def unbroken(text: str) -> str:
 def named(session_id: str, more: str) -> str:
     """An id on one line, cut only if it is very long."""
     return cut_line(unbroken(session_id), _LONGEST_NAME, more)
-
-
-def headline(session_id: str, title: str | None, more: str) -> tuple[tuple[str, str], str]:
-    """The parts of the line that names a session."""
-    what = cut_line(one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, more)
-    return (named(session_id, more), "title"), f"  {what}" if what else ""
 
 
 def one_line(text: str, *, longest: int = 400) -> str:

@@ -16,12 +16,22 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from roocontext.cli.screens.safe_text import ASCII_SIGNS, UNICODE_SIGNS, Signs, cut_line
+from roocontext.cli.screens.safe_text import (
+    ASCII_SIGNS,
+    UNICODE_SIGNS,
+    Signs,
+    cut_line,
+    named,
+    one_line,
+)
 
 NARROW = 56
 """Below this many columns, tables become lists."""
 
 _USUAL = 80
+
+_LONGEST_TITLE = 160
+"""How many cells of a title are shown."""
 
 _ENDLESS = 1 << 16
 """The columns of an output that is not a terminal."""
@@ -88,6 +98,17 @@ class Screen:
     def narrow(self) -> bool:
         """Whether rows of columns would be too narrow to read."""
         return self.width < NARROW
+
+    def name(self, session_id: str) -> str:
+        """An id on one line, cut only if it is very long."""
+        return named(session_id, self.signs.more)
+
+    def headline(self, session_id: str, title: str | None) -> None:
+        """The line that names a session."""
+        few = cut_line(
+            one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, self.signs.more
+        )
+        self.line((self.name(session_id), "title"), f"  {few}" if few else "")
 
     def line(self, *parts: str | StyledText, indent: int = 0) -> None:
         """A line of parts, each with or without a style. It is wrapped if it is too long."""

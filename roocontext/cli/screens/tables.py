@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
-from roocontext.cli.screens.safe_text import cut_line, named, one_line
+from roocontext.cli.screens.safe_text import cut_line, one_line
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.naming import quantity, size
 
@@ -32,7 +32,7 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
     if answer.session_id is None:
         screen.line((quantity(answer.sessions, "session"), "title"))
     else:
-        screen.line((named(answer.session_id, screen.signs.more), "title"))
+        screen.line((screen.name(answer.session_id), "title"))
     screen.table(
         ("", "messages", "size"),
         [
@@ -47,7 +47,7 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
 
 def draw_usage(screen: Screen, answer: "UsageReport") -> None:
     """The tokens of roles and tools, and the costs of the model calls."""
-    screen.line((named(answer.session_id, screen.signs.more), "title"))
+    screen.line((screen.name(answer.session_id), "title"))
     draw_context(screen, answer.context)
     what = "every message ever written" if answer.everything else "what the model sees"
     if answer.roles:
@@ -83,11 +83,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
 
 
 def _tallies(
-    screen: Screen,
-    heading: str,
-    counts: str,
-    rows: "list[Tally]",
-    found: "Gauge",
+    screen: Screen, heading: str, counts: str, rows: "list[Tally]", found: "Gauge"
 ) -> None:
     if not rows:
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.next_commands import draw_hint, next_command
-from roocontext.cli.screens.safe_text import cut_line, headline, one_line, safe, unbroken
+from roocontext.cli.screens.safe_text import cut_line, one_line, safe, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
 from roocontext.reports.naming import quantity, ranges_in_words
@@ -49,7 +49,7 @@ def draw_view(
 
     `name` is the session's name in these. The messages are the `rows`, or else those of the answer.
     """
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    screen.headline(answer.session_id, answer.title)
     many = quantity(answer.visible_messages, "message")
     shown = len(answer.messages) if rows is None else answer.visible_messages
     some = f" These are {shown:,} of them." if shown < answer.visible_messages else ""
@@ -92,7 +92,7 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, ful
         draw_hint(screen, "Why the model does not see an entry", next_command(log.name, why))
     if not day:
         last = log.info.last_seq
-        screen.line(*headline(log.info.session_id, log.info.title, screen.signs.more))
+        screen.headline(log.info.session_id, log.info.title)
         where = f"There are no entries after {log.after}; the last is {last}."
         if not last:
             where = "The session has no entries."
@@ -103,7 +103,7 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, ful
 
 def draw_difference(screen: Screen, answer: "Difference") -> None:
     """The messages that left the view, and those that came into it."""
-    screen.line(*headline(answer.session_id, None, screen.signs.more))
+    screen.headline(answer.session_id, None)
     screen.line(f"From entry {answer.old} to entry {answer.new}: {_sums(answer)}.")
     for sign, style, rows in (("-", "bad", answer.left), ("+", "good", answer.came)):
         for row in rows:
@@ -211,7 +211,7 @@ def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bo
 def _top(screen: Screen, log: ShownLog) -> None:
     """The session, and the headings of the columns."""
     last = log.info.last_seq
-    screen.line(*headline(log.info.session_id, log.info.title, screen.signs.more))
+    screen.headline(log.info.session_id, log.info.title)
     since = f", shown from {log.after + 1} on" if log.after else ""
     screen.line(f"{quantity(last, 'entry', 'entries')}{since}")
     digits = len(str(last))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roocontext.cli.screens.safe_text import Signs, headline
+from roocontext.cli.screens.safe_text import Signs
 from roocontext.cli.screens.screen import Screen
 from roocontext.cli.screens.timeline import action
 from roocontext.reports.naming import quantity, ranges_in_words
@@ -30,7 +30,7 @@ class _Line:
 
 def draw_tree(screen: Screen, answer: "Tree", *, full: bool) -> None:
     """Draw the live entries as a trunk, and entries that were taken back as branches."""
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    screen.headline(answer.session_id, answer.title)
     seen = f"{quantity(answer.messages, 'message')}, {answer.visible_messages:,} visible"
     screen.line(f"{quantity(answer.entries, 'entry', 'entries')}, {seen}")
     if answer.rewinds:
