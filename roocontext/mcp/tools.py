@@ -13,7 +13,7 @@ from pydantic import Field
 from roocontext import reports
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.log.values import as_json
-from roocontext.reports.sessions import PAGE_BYTES, Selection
+from roocontext.reports.history import PAGE_BYTES, Selection
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 

@@ -24,8 +24,8 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
 from roocontext.reports.erasing import redaction
+from roocontext.reports.history import Selection
 from roocontext.reports.results import Checked, OutcomeReport, verification_of
-from roocontext.reports.sessions import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport

@@ -322,12 +322,10 @@ class _Player:
     def _gauge(self) -> "Gauge":
         """The tokens that a call of the model would send now, counted by the manager."""
         counter = self._context.settings.counter
-        return reports.gauge.Gauge(
+        return reports.gauge.Gauge.of(
             tokens=self._context.preview(self._chat, system=story().system).tokens_before,
             exact=counter.exact,
             counter=counter.name,
-            reported=None,
-            reported_at=None,
             has_frame=True,
             model="a script",
             limit=WINDOW,

@@ -23,8 +23,7 @@ from roocontext.log.entries import Kind
 
 if TYPE_CHECKING:
     from roocontext import Session
-    from roocontext.reports.history import EntryRow
-    from roocontext.reports.sessions import Selection
+    from roocontext.reports.history import EntryRow, Selection
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
@@ -102,7 +101,7 @@ def show(
             draw = partial(entry.draw_entry, info=chat.info(), name=context.short_id(chat))
             context.show(row, draw, pager=pager)
             return
-        selection = reports.sessions.Selection(
+        selection = reports.history.Selection(
             newest=number or (_FOLLOWED if follow else None),
             after=_last_before(chat, since, recorded=recorded),
             roles=tuple(role or ()),
@@ -150,7 +149,7 @@ def audit(
     A pager opens at the newest entry.
     """
     with context.session(session) as chat:
-        selection = reports.sessions.Selection(
+        selection = reports.history.Selection(
             newest=number or (_FOLLOWED if follow else None),
             after=_last_before(chat, since, recorded=recorded),
             roles=tuple(role or ()),
