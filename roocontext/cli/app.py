@@ -125,7 +125,7 @@ def commands() -> Any:
 
 def _check(arguments: Sequence[str]) -> None:
     """Refuse input that is not UTF-8. Python decodes it to lone surrogates."""
-    inputs = {f"Argument {number} of `{PROGRAM}`": one for number, one in enumerate(arguments, 1)}
+    inputs = {f"Argument {n} of `{PROGRAM}`": text for n, text in enumerate(arguments, 1)}
     inputs |= {name: os.environ.get(name, "") for name in (find_database.VARIABLE, options.MODEL)}
     for name, text in inputs.items():
         if any("\ud800" <= character <= "\udfff" for character in text):

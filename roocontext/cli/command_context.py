@@ -52,7 +52,7 @@ class Invocation:
     debug: bool = False
     bars: Bars = field(default_factory=Bars)
     has_written: bool = False
-    """Whether something was changed. If the answer cannot be printed then, the error says so."""
+    """True if something was changed. If the answer cannot be printed then, the error says so."""
 
 
 class CommandContext(typer.Context):
@@ -68,7 +68,7 @@ class CommandContext(typer.Context):
 
     @property
     def as_json(self) -> bool:
-        """Whether documents are printed instead of screens."""
+        """True if documents are printed instead of screens."""
         return self.obj.as_json
 
     @property

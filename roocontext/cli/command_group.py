@@ -81,7 +81,10 @@ class CommandGroup(TyperGroup):
         for heading, commands in under_headings(self.commands).items():
             with formatter.section(heading):
                 formatter.write_dl(
-                    [(f"{name:<{longest}}", one.get_short_help_str(room)) for name, one in commands]
+                    [
+                        (f"{name:<{longest}}", about.get_short_help_str(room))
+                        for name, about in commands
+                    ]
                 )
 
 

@@ -57,7 +57,7 @@ def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
 
 
 def is_wanted(environ: MutableMapping[str, str]) -> bool:
-    """Whether a shell asks for completion. If so, the words that bash has split are joined."""
+    """Check if a shell asks for completion. If so, join the words that bash has split."""
     if environ.get(_REQUEST) == "complete_bash":
         join_words(environ)
     return bool(environ.get(_REQUEST))
@@ -129,7 +129,7 @@ def complete_roles(ctx: typer.Context) -> Sequence[str]:
 
 
 def _is_word(text: str) -> bool:
-    """Whether a shell takes the id as one word, and the command line takes it as this session."""
+    """Check if the id is one word in every shell, and no other name on the command line."""
     is_plain = text.isascii() and all(letter.isalnum() or letter in _WORD for letter in text)
     return is_plain and not text.startswith("-") and text not in (reports.naming.LAST, NEW)
 

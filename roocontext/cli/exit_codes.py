@@ -152,9 +152,9 @@ _SLIP: Final = 0.85
 def similar(name: str, known: Collection[str]) -> list[str]:
     """The known names that a mistyped name may mean, the most similar first."""
     return [
-        one
-        for one in get_close_matches(name, known)
-        if one not in _DANGEROUS or SequenceMatcher(None, name, one).ratio() >= _SLIP
+        match
+        for match in get_close_matches(name, known)
+        if match not in _DANGEROUS or SequenceMatcher(None, name, match).ratio() >= _SLIP
     ]
 
 

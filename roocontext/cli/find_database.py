@@ -34,7 +34,7 @@ def default_place() -> Path:
 
 
 def is_first_use(url: str) -> bool:
-    """Whether this is the default file, and it does not exist yet."""
+    """Check if this is the default file, and it does not exist yet."""
     return _is_default(url) and not os.path.lexists(url)
 
 
@@ -94,7 +94,7 @@ def looked_for(url: str) -> Iterator[None]:
 
 
 def _is_default(url: str) -> bool:
-    """Whether this is the default file. Without a home folder there is none."""
+    """Check if this is the default file. Without a home folder there is none."""
     with suppress(Refusal):
         return url == str(default_place())
     return False

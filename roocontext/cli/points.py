@@ -160,10 +160,10 @@ def _time(text: str, now: datetime) -> datetime:
 
 
 def _number(name: str, text: str) -> int:
-    shown = f"{name} is {text[:64]}{'...' if text[64:] else ''}"
+    value = f"{name} is {text[:64]}{'...' if text[64:] else ''}"
     if text.startswith("-") and text.strip("-0"):
-        line = f"{shown}, but entries are counted from 1, and 0 is the empty session."
+        line = f"{value}, but entries are counted from 1, and 0 is the empty session."
         raise InvalidOption(line, name=name)
     if len(text) > 20 or int(text) > _LARGEST:
-        raise InvalidOption(f"{shown}, which is too large for an entry's number.", name=name)
+        raise InvalidOption(f"{value}, which is too large for an entry's number.", name=name)
     return int(text)

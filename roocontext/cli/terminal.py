@@ -72,7 +72,7 @@ def read_input(name: str, file: Path | None) -> str:
 
 
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether the stream is a terminal."""
+    """Check if the stream is a terminal."""
     return stream.isatty()
 
 

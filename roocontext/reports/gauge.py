@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
+from roocontext.reports.tree import controls_of
 from roocontext.tokens import counter_for, limit_for, size_of, usage_tokens
 
 if TYPE_CHECKING:
@@ -120,14 +120,10 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     outline = chat.internals.outline()
     last = outline.info.last_seq
     seq = last if as_of is None else as_of
-    rewinds = [
-        Control(one.seq, Kind.REWIND, to=one.details["to"])
-        for one in outline.controls
-        if one.kind is Kind.REWIND and one.seq <= seq
-    ]
-    live = live_ranges(rewinds, seq)
+    controls = [row for row in controls_of(outline) if row.seq <= seq]
+    live = live_ranges(controls, seq)
     # A rewind itself is never live: it changes which entries are live.
-    changed = max((one.seq for one in outline.controls if within(live, one.seq)), default=0)
+    changed = max((row.seq for row in controls if within(live, row.seq)), default=0)
     for call in reversed(chat.calls(last=last - seq + _RECENT)):
         used = usage_tokens(call.usage)
         if used is not None and call.seq <= seq and within(live, call.seq):

@@ -68,7 +68,7 @@ def judged(health: "Health") -> list[Finding]:
 
 
 def hindered(error: RooContextError, known: "Hindrances") -> list[Finding]:
-    """What is known about a database that could not be examined."""
+    """The findings about a database that could not be examined."""
     helps = error.advice if "advice" in error.facts else ""
     findings = [_finding("database", "bad", f"{error.fact} {helps}".rstrip())]
     if known.problems:

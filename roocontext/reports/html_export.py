@@ -36,7 +36,7 @@ def export_page(sessions: Sequence[Session]) -> Iterator[bytes]:
             title=sections[0].title,
             style=style,
             style_hash=f"sha256-{digest}",
-            sessions="\n".join(f"<li>{one.link}</li>" for one in sections),
+            sessions="\n".join(f"<li>{section.link}</li>" for section in sections),
         )
     )
     for section in sections:
@@ -54,7 +54,7 @@ class _Section:
         self.title = html_line(info.title or info.first_prompt or session.id)
         self._moved = _moved_in(self._outline)
         self._targets = {
-            one.details["to"] for one in self._outline.controls if one.kind is Kind.REWIND
+            row.details["to"] for row in self._outline.controls if row.kind is Kind.REWIND
         }
         self._notes = 0
 
@@ -131,7 +131,7 @@ class _Section:
         ts = entry.entry.happened_at
         kind = "" if entry.kind is Kind.MESSAGE else f", {entry.kind}"
         model = f", {html_line(entry.entry.model)}" if entry.entry.model else ""
-        remarks = "\n".join(f'<p class="remark">{one}</p>' for one in self._remarks(entry))
+        remarks = "\n".join(f'<p class="remark">{line}</p>' for line in self._remarks(entry))
         return _template("message.html").substitute(
             id=name,
             seq=entry.seq,

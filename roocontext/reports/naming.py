@@ -36,9 +36,9 @@ def size(count: int) -> str:
 
 def ranges_in_words(pairs: Sequence[Sequence[int]], most: int | None = None) -> str:
     """Ranges of seq, all of them or the first ones: `2-4, 7 and 12 more`."""
-    shown = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
-    left = len(pairs) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+    ranges = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
+    left = len(pairs) - len(ranges)
+    return ", ".join(ranges) + (f" and {left:,} more" if left else "")
 
 
 LAST = "last"
@@ -73,9 +73,9 @@ def session_named(store: "Store", name: str) -> str:
     whole = [info for info in matches if part_after_colon(info.session_id) == name]
     if len(matches) == 1 or len(whole) == 1:
         return (whole or matches)[0].session_id
-    shown = ", ".join(repr(info.session_id) for info in matches[:_SHOWN])
+    names = ", ".join(repr(info.session_id) for info in matches[:_SHOWN])
     more = " and more" if len(matches) > _SHOWN else ""
-    line = f"Several sessions begin with {name!r}{where}: {shown}{more}."
+    line = f"Several sessions begin with {name!r}{where}: {names}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
 
 

@@ -87,19 +87,30 @@ class Tree(Document):
 def tree_of(chat: "Session") -> Tree:
     """The tree of a session."""
     outline = chat.internals.outline()
-    rewinds = {one.seq: one.details for one in outline.controls if one.kind is Kind.REWIND}
+    rewinds = {row.seq: row.details for row in outline.controls if row.kind is Kind.REWIND}
     went = {seq: details["to"] for seq, details in rewinds.items()}
     bounds = stretches_of(went, outline.info.last_seq)
-    return Tree(
-        session_id=outline.info.session_id,
-        title=outline.info.title,
+    return Tree.of(
+        outline.info,
         entries=outline.info.last_seq,
-        messages=outline.info.messages,
         visible_messages=sum(part.messages for part in outline.parts if part.span.visible),
         stretches=_sized(bounds, outline),
         hidings=_hidings(outline),
         rewinds=rewinds_of(rewinds),
     )
+
+
+def controls_of(outline: "Outline") -> list[Control]:
+    """The control rows of an outline, as `log` computes with them."""
+    return [
+        Control(
+            row.seq,
+            row.kind,
+            to=row.details.get("to"),
+            uncovers=tuple(row.details.get("uncovers", ())),
+        )
+        for row in outline.controls
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,26 +163,25 @@ def tip(rewinds: Mapping[int, int], seq: int) -> int:
 
 def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]:
     """The stretches with their messages. Each part of the outline lies within one stretch."""
-    others = [one.seq for one in outline.controls if one.kind in (Kind.CLEARING, Kind.UNCOVERING)]
+    others = [row.seq for row in outline.controls if row.kind in (Kind.CLEARING, Kind.UNCOVERING)]
     parts, stretches = deque(outline.parts), []
-    for one in bounds:
+    for bound in bounds:
         inside = []
-        while parts and parts[0].span.hi <= one.hi:
+        while parts and parts[0].span.hi <= bound.hi:
             inside.append(parts.popleft())
         # Notes are never rewound, so no entry takes back a stretch that has only notes.
-        rewinding = [
+        rewinding = (
             part.span.rewound_by
             for part in inside
             if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in others)
-        ]
-        stretches.append(
-            Stretch.of(
-                one,
-                messages=sum(part.messages for part in inside),
-                visible=sum(part.messages for part in inside if part.span.visible),
-                rewound_by=rewinding[0] if rewinding else None,
-            )
         )
+        stretch = Stretch.of(
+            bound,
+            messages=sum(part.messages for part in inside),
+            visible=sum(part.messages for part in inside if part.span.visible),
+            rewound_by=next(rewinding, None),
+        )
+        stretches.append(stretch)
     return stretches
 
 
@@ -183,24 +193,22 @@ def _hidings(outline: "Outline") -> list[Hiding]:
         kept_out[part.span.condense_parent] += part.messages
         kept_out[part.span.truncation_parent] += part.messages
     hidings = []
-    for one in outline.controls:
-        if one.kind not in _HIDING:
+    for row in outline.controls:
+        if row.kind not in _HIDING:
             continue
-        span = outline.parts[bisect_right(starts, one.seq) - 1].span
-        parent = span.condense_parent or span.truncation_parent
-        hidings.append(
-            Hiding(
-                seq=one.seq,
-                kind=one.kind.value,
-                live=span.rewound_by is None,
-                hidden_by=span.rewound_by
-                or span.uncovered_by
-                or (None if one.kind is Kind.CLEARING else parent),
-                uncovered_by=span.uncovered_by,
-                hides=one.details.get("hides", []),
-                clears=one.details.get("clears", []),
-                messages=kept_out[one.seq],
-                record=one.details.get("record", {}),
-            )
+        span = outline.parts[bisect_right(starts, row.seq) - 1].span
+        hidden_by = span.rewound_by or span.uncovered_by
+        if row.kind is not Kind.CLEARING:
+            hidden_by = hidden_by or span.condense_parent or span.truncation_parent
+        hiding = Hiding.of(
+            row,
+            live=span.rewound_by is None,
+            hidden_by=hidden_by,
+            uncovered_by=span.uncovered_by,
+            hides=row.details.get("hides", []),
+            clears=row.details.get("clears", []),
+            messages=kept_out[row.seq],
+            record=row.details.get("record", {}),
         )
+        hidings.append(hiding)
     return hidings

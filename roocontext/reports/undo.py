@@ -13,10 +13,10 @@ from roocontext.log.spans import standing_ranges, within
 from roocontext.reports.document import Document, Time
 from roocontext.reports.history import MessageRow, last_row
 from roocontext.reports.naming import quantity
+from roocontext.reports.tree import controls_of
 
 if TYPE_CHECKING:
     from roocontext import Rewound, Session, Uncovered
-    from roocontext.store.sessions.sessions import Outline
 
 
 class ViewChange(Document):
@@ -74,7 +74,7 @@ def undo_last_change(
     is refused without `force` if there are any.
     """
     outline = chat.internals.outline()
-    change = last_change(_controls(outline), outline.info.last_seq)
+    change = last_change(controls_of(outline), outline.info.last_seq)
     if change is None:
         line = f"Nothing has changed the view of session {chat.id!r}."
         raise NothingToUndo(line, session_id=chat.id)
@@ -109,15 +109,3 @@ def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewC
     """The outcome of an uncovering or of its dry run."""
     last = None if done.dry_run else last_row(chat)
     return ViewChange.of(done, target=None, uncovered=done.target, last=last, **undone)
-
-
-def _controls(outline: "Outline") -> list[Control]:
-    return [
-        Control(
-            one.seq,
-            one.kind,
-            to=one.details.get("to"),
-            uncovers=tuple(one.details.get("uncovers", ())),
-        )
-        for one in outline.controls
-    ]

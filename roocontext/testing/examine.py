@@ -31,7 +31,7 @@ class Result:
 
     @property
     def is_loss(self) -> bool:
-        """Whether something is lost, or cannot be done at all."""
+        """True if something is lost, or cannot be done at all."""
         return self.verdict in (Verdict.LOST, Verdict.MISSING, Verdict.FAILED)
 
     def __str__(self) -> str:

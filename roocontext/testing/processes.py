@@ -27,7 +27,7 @@ class Writer:
 
     def __init__(self, job: str, factory: str, place: str, session: str) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - a text
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and this module
             [sys.executable, "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -67,7 +67,7 @@ def _ids(message: Message, kind: str, key: str) -> list[Any]:
 
 
 def _is_blank(message: Message) -> bool:
-    """Whether a message is empty, or has an empty text among its blocks."""
+    """Check if a message is empty, or has an empty text among its blocks."""
     texts = [block["text"] for block in message.content if block.get("type") == "text"]
     return not message.content or any(not text.strip() for text in texts)
 

@@ -92,7 +92,7 @@ def _begin(trial: Trial) -> tuple[str, Version]:
 
 
 def _continues(rounds: list[list[Version]]) -> bool:
-    """Whether each round so far had one winner. The next round begins with its version."""
+    """Check that each round so far had one winner. The next round begins with its version."""
     return len(rounds) <= ROUNDS and len(rounds[-1]) == 1
 
 

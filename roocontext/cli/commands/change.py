@@ -39,7 +39,7 @@ PolicyName = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="The policy, which decides which messages are hidden: default, hybrid,"
+        help="The policy that decides which messages are hidden: default, hybrid,"
         " sliding_window, gemini, opencode, roo, or another that Tab offers.",
         autocompletion=completion.complete_policies,
     ),
@@ -58,7 +58,7 @@ SummariserName = Annotated[
     typer.Option(
         "--summariser",
         metavar="NAME",
-        help="The summariser, which writes the summary: extractive, which works offline, or"
+        help="The summariser that writes the summary: extractive, which works offline, or"
         " anthropic.",
         autocompletion=completion.complete_summarisers,
     ),

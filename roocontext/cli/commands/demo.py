@@ -363,7 +363,7 @@ def _is_made_empty(folder: Path) -> bool:
 def _commands(screen: Screen, answer: "Demo") -> None:
     """The commands to try on the database of the demo."""
     screen.blank()
-    screen.line(("Look around in what it leaves behind", "title"))
+    screen.line(("Look around in the demo's database", "title"))
     screen.raw(f"export {VARIABLE}={shlex.quote(answer.database)}", indent=2)
     for words in _NEXT:
         screen.raw(f"{_program()} {words}", indent=2)

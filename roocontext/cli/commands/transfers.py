@@ -131,8 +131,8 @@ def export(
 ) -> None:
     """Write a session in another format.
 
-    Nothing is overwritten. With --output, `--json` prints the names of the files. Without it, only
-    the session itself is printed, and content that the format cannot hold is named on stderr.
+    Nothing is overwritten. With --output, `--json` prints a report. Without it, only the session
+    itself is printed, and content that the format cannot hold is named on stderr.
     """
     from roocontext.formats import exports  # noqa: PLC0415 - heavy
 

@@ -57,11 +57,11 @@ def readable(text: str, *, full: bool = False, whole: str = "--full") -> tuple[s
     if full:
         return safe(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
-    shown = "\n".join(lines[:LINES])
-    left = len(text) - len(shown)
+    few = "\n".join(lines[:LINES])
+    left = len(text) - len(few)
     if left <= 0:
-        return safe(shown), ""
-    return safe(shown), f"{quantity(left, 'more character')}{whole and f': {whole} shows them'}"
+        return safe(few), ""
+    return safe(few), f"{quantity(left, 'more character')}{whole and f': {whole} shows them'}"
 
 
 def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:

@@ -18,7 +18,7 @@ _WORDS = 60
 
 
 def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
-    """What is or would be erased, and the entries that may repeat its content."""
+    """The content that is or would be erased, and the entries that may repeat it."""
     content = f"the content of entry {answer.seq}"
     if not answer.changed:
         screen.line(f"Nothing was changed: {content} was erased before.")

@@ -98,11 +98,11 @@ def draw_verified(screen: Screen, answer: "Verified") -> None:
     """Every session with a problem, the first sessions without a problem, and the sums."""
     rows = answer.sessions
     good = [row for row in rows if row.ok]
-    shown = {row.session_id for row in good[:_GOOD]}
+    listed = {row.session_id for row in good[:_GOOD]}
     for row in rows:
-        if not row.ok or row.session_id in shown:
+        if not row.ok or row.session_id in listed:
             _checked(screen, row)
-    if left := len(good) - len(shown):
+    if left := len(good) - len(listed):
         screen.line((f"{screen.signs.more} and {left:,} more that are ok", "note"))
     if not rows:
         screen.line("No sessions.")
@@ -263,8 +263,8 @@ def _moved(answer: "ViewChange") -> str:
         what = f"{answer.returned:,}" if parts else quantity(answer.returned, "message")
         parts.append(f"{what} {came}")
     if answer.restored:
-        shown = "would be" if would else "is" if answer.restored == 1 else "are"
-        parts.append(f"{quantity(answer.restored, 'tool output')} {shown} shown again")
+        verb = "would be" if would else "is" if answer.restored == 1 else "are"
+        parts.append(f"{quantity(answer.restored, 'tool output')} {verb} shown again")
     if not parts and answer.undone_kind == Kind.UNCOVERING:
         return f"Tool outputs {'would be' if would else 'are'} cleared again"
     return ", ".join(parts) or f"No message {would}{'leave' if would else 'left'} the view"
@@ -315,8 +315,8 @@ def left_out_line(missing: list[str]) -> str:
     if not missing:
         return ""
     rest = f" and {len(missing) - _SHOWN:,} more" if missing[_SHOWN:] else ""
-    shown = one_line(", ".join(missing[:_SHOWN]))
-    return f"Left out or made text, because only its provider knows it: {shown}{rest}."
+    names = one_line(", ".join(missing[:_SHOWN]))
+    return f"Left out or made text, because only its provider knows it: {names}{rest}."
 
 
 def _session(session: "ImportedSession", screen: Screen) -> str:

@@ -86,7 +86,7 @@ class Screen:
             theme=_THEME,
         )
         self.endless = not self.console.is_terminal and not os.environ.get("COLUMNS")
-        """Whether lines are neither wrapped nor cut: the output is for a program or a file."""
+        """True if lines are neither wrapped nor cut: the output is for a program or a file."""
         if self.endless:
             self.console.width = _ENDLESS
         self._colours = COLOR_SYSTEMS.get(self.console.color_system or "")
@@ -96,7 +96,7 @@ class Screen:
 
     @property
     def narrow(self) -> bool:
-        """Whether rows of columns would be too narrow to read."""
+        """True if rows of columns would be too narrow to read."""
         return self.width < NARROW
 
     def name(self, session_id: str) -> str:
@@ -142,7 +142,7 @@ class Screen:
             self._put((below, start[1]) if number else start, *line)
 
     def fits_after(self, start: str) -> bool:
-        """Whether there is room for text after a start."""
+        """Check if there is room for text after a start."""
         return not self.narrow and self.width - cell_len(start) >= _LEAST
 
     def _above(self, start: str, style: str) -> None:

@@ -135,8 +135,8 @@ def draw_spending(screen: Screen, answer: "Spending") -> None:
         screen.line("No usage was recorded.")
         return
     screen.table((answer.by, *_SPENT), [_cells(screen, row) for row in answer.rows])
-    made = f"{quantity(answer.calls, 'call')} in {quantity(answer.sessions, 'session')}"
-    screen.line((f"{made}: {_total(answer)}.", "note"))
+    calls = f"{quantity(answer.calls, 'call')} in {quantity(answer.sessions, 'session')}"
+    screen.line((f"{calls}: {_total(answer)}.", "note"))
 
 
 def _total(answer: "Spending") -> str:

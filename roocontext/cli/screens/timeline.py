@@ -51,8 +51,8 @@ def draw_view(
     """
     screen.headline(answer.session_id, answer.title)
     many = quantity(answer.visible_messages, "message")
-    shown = len(answer.messages) if rows is None else answer.visible_messages
-    some = f" These are {shown:,} of them." if shown < answer.visible_messages else ""
+    count = len(answer.messages) if rows is None else answer.visible_messages
+    some = f" These are {count:,} of them." if count < answer.visible_messages else ""
     screen.line(f"Right after entry {answer.seq}, the model sees {many}.{some}")
     tables.draw_context(screen, answer.context)
     newest = draw_messages(screen, answer.messages if rows is None else rows, full=full)
