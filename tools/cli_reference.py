@@ -58,17 +58,10 @@ the agent's own time, if it gave one, or else the time of recording. `--recorded
 time of recording alone, which differs for imported sessions. Screens show local times with the name
 of the zone; `--utc` changes both to UTC. Documents have times in UTC, with the offset.
 
-<<<<<<< HEAD
-**Reading changes nothing.** Commands that read open the database read-only. They neither create
-nor upgrade it: `db upgrade` does. The first `append new` also creates the default file, but no
-other: another name may be a typing error. Only their owner can access the file and its folder. Reading an SQLite
-file may leave an empty `-wal` and a `-shm` next to it until it is next written, so a file of another
-=======
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
 upgrade it: `db upgrade` does. The first `append new` makes the default file only: any other name
 may be a typing error. The file and its folder are made for their owner only. Reading an SQLite file
 may leave an empty `-wal` and a `-shm` next to it until it is next written, so a file of another
->>>>>>> main
 user is refused, except to root.
 
 **Content cannot act on the terminal.** Control characters, escapes, marks that reverse the

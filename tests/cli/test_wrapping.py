@@ -4,10 +4,11 @@ import string
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from roocontext.cli.screens.screen import wrapped
+from roocontext.cli.screens.screen import _SIMPLE, wrapped
 
 CONSOLE = Console(width=200)
 WORDS = st.text(st.sampled_from("ab -–é日🙂\u0301\xa0\u3000xyz   "), max_size=60)
@@ -39,3 +40,10 @@ def test_each_part_keeps_its_style(texts: list[str], width: int) -> None:
     whole = [*wrapped([("".join(texts), "")], width)]
     plain = ["".join(part for part, _ in line) for line in found]
     assert plain == ["".join(part for part, _ in line) for line in whole]
+
+
+def test_what_counts_as_simple_takes_a_column_each() -> None:
+    simple = [chr(code) for code in range(0x3000) if _SIMPLE.fullmatch(chr(code))]
+    assert len(simple) > 900
+    assert all(cell_len(one) == 1 for one in simple)
+    assert [one for one in simple if one.isspace()] == [" "]

@@ -193,13 +193,18 @@ class Screen:
         return self.console.get_style(style).render(text, color_system=self._colours)
 
 
+_SIMPLE: Final = re.compile(
+    "[\x20-\x7e\xa1-\xac\xae-\u02ff\u0370-\u0373\u0391-\u0482\u2013-\u2022]*"
+)
+"""Characters of one column each, of which only the space separates words."""
+
 _WORD: Final = re.compile(r"\s*\S+\s*")
 
 
 def wrapped(parts: Sequence[StyledText], width: int) -> Iterator[list[StyledText]]:
     """The lines of a text, of so many columns at most, without the spaces at their ends.
 
-    They are the lines that rich's `Text.wrap` makes, which takes ten times as long.
+    They are the lines that rich's `Text.wrap` makes, in a hundredth of the time.
     """
     at = 0
     for paragraph in "".join(text for text, _ in parts).split("\n"):
@@ -210,10 +215,26 @@ def wrapped(parts: Sequence[StyledText], width: int) -> Iterator[list[StyledText
         at += len(paragraph) + 1
 
 
-def _breaks(text: str, width: int) -> Iterator[int]:
+def _breaks(text: str, width: int) -> list[int]:
     """Where the lines of a paragraph begin, without the first."""
-    if 2 * len(text) <= width:  # no character takes more than two columns
-        return
+    # Nearly all lines are simple: a break is the last space that fits, and no word is measured.
+    # Measuring each word takes twenty times as long.
+    if not _SIMPLE.fullmatch(text) or text.startswith(" "):
+        return [*_breaks_by_word(text, width)]
+    starts: list[int] = []
+    start, end = 0, len(text.rstrip())
+    while end - start > width:
+        space = text.rfind(" ", start, start + width + 1)
+        if space <= start:  # a word that is longer than a line
+            return [*_breaks_by_word(text, width)]
+        start = space + 1
+        while text[start] == " ":
+            start += 1
+        starts.append(start)
+    return starts
+
+
+def _breaks_by_word(text: str, width: int) -> Iterator[int]:
     used = 0
     for match in _WORD.finditer(text):
         start, word = match.start(), match[0]
