@@ -120,8 +120,8 @@ Recorded = Annotated[
     bool,
     typer.Option(
         "--recorded",
-        help="Go by when the store recorded things, not by when they happened. The two differ for"
-        " what was imported.",
+        help="Use the times when the store recorded things, not when they happened. They differ"
+        " for imported sessions.",
     ),
 ]
 
@@ -135,7 +135,7 @@ _MODEL_HELP = (
 )
 
 
-def check_model(model: str | None) -> str | None:
+def refuse_unknown(model: str | None) -> str | None:
     """Refuse an unknown model for a command that only reads."""
     if model and not _is_known(model):
         raise Refusal(f"{_unknown(model)}.", Code.USAGE)
@@ -176,7 +176,7 @@ ModelName = Annotated[
         show_envvar=False,
         help=_MODEL_HELP,
         autocompletion=completion.complete_models,
-        callback=check_model,
+        callback=refuse_unknown,
     ),
 ]
 ModelOrLimit = Annotated[

@@ -43,7 +43,7 @@ class Point:
 
     def entry(self, chat: "Session") -> int:
         """The number of the entry."""
-        with explained(self):
+        with explain_missing(self):
             return reports.naming.entry_named(chat, self.target)
 
     def in_log(self, chat: "Session") -> int | datetime:
@@ -56,7 +56,7 @@ class Point:
 
 
 @contextmanager
-def explained(point: Point | None) -> Iterator[None]:
+def explain_missing(point: Point | None) -> Iterator[None]:
     """If no message has the id, add that the text is not another name of an entry either."""
     try:
         yield
@@ -128,7 +128,7 @@ def parse_moment(name: str, text: str, now: int) -> datetime:
     is_length = _LENGTH.fullmatch(text.strip().lower())
     moment = target(name, f"{text} ago" if is_length else text, now)
     if not isinstance(moment, datetime):
-        line = f"{name} is {text[:64]!r}, which is no time. Write {EXAMPLES}, or 30d."
+        line = f"{name} is {text[:64]!r}, which is not a time. Write {EXAMPLES}, or 30d."
         raise InvalidOption(line, name=name)
     return moment
 

@@ -85,7 +85,7 @@ def exporter_for(format_: str) -> Exporter:
     exporters = {**EXPORTERS, HTML.name: HTML}
     if format_ not in exporters:
         known = ", ".join(exporters)
-        raise InvalidOption(f"There is no format {format_!r}: {known}.", name="to")
+        raise InvalidOption(f"There is no format {format_!r}. The formats are {known}.", name="to")
     return exporters[format_]
 
 

@@ -22,7 +22,7 @@ from roocontext.cli.options import (
     SessionName,
     check_window,
 )
-from roocontext.cli.points import Point, entry_argument, entry_option, explained, read_points
+from roocontext.cli.points import Point, entry_argument, entry_option, explain_missing, read_points
 from roocontext.cli.screens import results
 from roocontext.errors import MessageNotFound
 
@@ -112,7 +112,7 @@ def rewind(
     if sum(target is not None for target in (to, message_id, ts)) != 1:
         line = "Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
         raise Refusal(line, Code.USAGE)
-    with context.session(session, write=not dry_run) as chat, explained(to):
+    with context.session(session, write=not dry_run) as chat, explain_missing(to):
         done = chat.rewind(
             message_id if to is None else to.for_rewind(chat),
             ts=ts,

@@ -75,14 +75,15 @@ def purge(
         bool,
         typer.Option(
             "--happened",
-            help="With --older-than: go only by when things happened. Old sessions that were"
-            " imported since then are purged too.",
+            help="With --older-than: use only the times when things happened. Old sessions that"
+            " were imported since then are purged too.",
         ),
     ] = False,
     recorded: Annotated[
         bool,
         typer.Option(
-            "--recorded", help="With --older-than: go only by when the store recorded things."
+            "--recorded",
+            help="With --older-than: use only the times when the store recorded things.",
         ),
     ] = False,
     yes: Yes = False,

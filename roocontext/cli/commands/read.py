@@ -41,9 +41,11 @@ AsOf = Annotated[
 ]
 Number = Annotated[
     int | None,
-    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only so many, the newest ones."),
+    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only this many, the newest."),
 ]
-Since = Annotated[datetime | None, time_option("Only what happened after this time, such as `2h`.")]
+Since = Annotated[
+    datetime | None, time_option("Only entries that happened after this time, such as `2h`.")
+]
 Role = Annotated[
     list[str] | None,
     typer.Option(

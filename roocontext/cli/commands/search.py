@@ -81,15 +81,19 @@ def search(
     ] = "best",
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The most hits."),
+        typer.Option(
+            "--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The maximum number of hits."
+        ),
     ] = _USUAL,
     after: Annotated[
         str | None,
-        typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
+        typer.Option(metavar="NEXT", help="Show the next page. NEXT is the `next` of --json."),
     ] = None,
     lines: Annotated[
         int,
-        typer.Option("--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines around."),
+        typer.Option(
+            "--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines of context."
+        ),
     ] = 0,
     recorded: Recorded = False,
 ) -> None:

@@ -67,7 +67,7 @@ def sessions(
             min=1,
             max=1_000_000,
             help="List no more sessions than this. Default: as many as the screen holds, or"
-            f" {_USUAL} if the output is no terminal.",
+            f" {_USUAL} if the output is not a terminal.",
         ),
     ] = None,
     recorded: Recorded = False,
