@@ -150,7 +150,8 @@ class CommandContext(typer.Context):
     ) -> None:
         """Show a plan, and continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
-            raise Refusal("Not a terminal, cannot ask: use --yes or --dry-run.", Code.USAGE)
+            line = "Cannot ask for confirmation: standard input is not a terminal."
+            raise Refusal(f"{line} Use --yes or --dry-run.", Code.USAGE)
         # typer's `confirm` asks again after any other answer, and writes a space to stdout.
         with self.obj.bars.hidden():
             draw(Screen(sys.stderr), plan)
