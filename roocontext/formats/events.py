@@ -8,9 +8,11 @@ record. Ids are how later events refer to earlier ones. What hides, clears or go
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roocontext.log.entries import NewMessage
+
+LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +124,31 @@ class Source:
     events: Callable[[], Iterator[Event]]
     problems: list[Problem] = field(default_factory=list)
     parent: str | None = None
+
+
+def source_of(
+    tool: str,
+    name: str,
+    path: Path,
+    events: Callable[[], Iterator[Event]],
+    problems: list[Problem],
+    /,
+    *,
+    parent: str | None = None,
+    **facts: Any,
+) -> Source:
+    """A session of a tool; the tool's name begins the ids of its sessions."""
+    return Source(
+        f"{tool}:{name}",
+        path,
+        {"tool": tool, "path": str(path), **facts},
+        events,
+        problems,
+        f"{tool}:{parent}" if parent else None,
+    )
+
+
+def titled(text: Any, line: int | None = None) -> Iterator[TitleSet]:
+    """Set a title if the text is one. A long one is cut."""
+    if isinstance(text, str) and text.strip():
+        yield TitleSet(text.strip()[:LONGEST_TITLE], line)

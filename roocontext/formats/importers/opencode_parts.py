@@ -11,13 +11,13 @@ from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings.blocks import as_dict, dicts, image, text, tool_result, tool_use
+from roocontext.programs.opencode.policy import QUESTION
 
 INTERRUPTED = "[Tool execution was interrupted]"
-QUESTION = "What did we do so far?"
-CLEARED = "[Old tool result content cleared]"
 INSERTIONS = Insertions(tags=("system-reminder",))
 """The program's own texts in the user's."""
 ABORTED = "MessageAbortedError"
+_STATUSES = ("completed", "error", "pending", "running")
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _CHECKPOINT = """\
 <conversation-checkpoint>
@@ -120,11 +120,8 @@ def _add(part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn) -> Non
             step.content.append(text(words))
         case {"type": "reasoning", "text": str(words)} if words:
             step.content.append(_reasoning(words, part.get("metadata")))
-        case {"type": "tool", "state": {"status": "completed" | "error"} as state}:
+        case {"type": "tool", "state": {"status": status} as state} if status in _STATUSES:
             _add_call(part, state, step, results)
-        case {"type": "tool", "state": {"status": "pending" | "running"} as state}:
-            stopped = {**state, "status": "error", "error": INTERRUPTED}
-            _add_call(part, stopped, step, results)
 
 
 def _reasoning(words: str, metadata: Any) -> dict[str, Any]:
@@ -153,13 +150,15 @@ def _add_call(
 
 
 def _output(state: dict[str, Any]) -> tuple[str, bool]:
-    """What a call has answered, and whether it failed. One that was stopped may have answered."""
+    """The answer to a call, and whether it failed. A call that was stopped may have an answer."""
     match state:
         case {"status": "error", "metadata": {"interrupted": True, "output": str(output)}}:
             return output, False
+        case {"status": "pending" | "running"}:
+            return INTERRUPTED, True
     is_error = state["status"] == "error"
-    found = state.get("error" if is_error else "output")
-    return found if isinstance(found, str) else "", is_error
+    words = state.get("error" if is_error else "output")
+    return words if isinstance(words, str) else "", is_error
 
 
 def second_events(messages: list[dict[str, Any]]) -> Iterator[Event]:
