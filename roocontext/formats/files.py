@@ -9,7 +9,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from errno import EINVAL
@@ -252,6 +252,12 @@ def _refuse(name: str) -> None:
 def non_empty(value: Any) -> str | None:
     """A string that is not empty."""
     return value if isinstance(value, str) and value else None
+
+
+def listed(record: Mapping[str, Any], field: str) -> list[Any]:
+    """A field that is a list; an empty one if it is none."""
+    value = record.get(field)
+    return value if isinstance(value, list) else []
 
 
 def name(value: Any) -> str | None:

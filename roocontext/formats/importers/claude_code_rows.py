@@ -16,6 +16,7 @@ from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     SourceLine,
     is_removed,
+    listed,
     name,
     non_empty,
     opened,
@@ -173,29 +174,17 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
     if row.subtype == "compact_boundary":
         row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
         _read_kept(row, record.get("compactMetadata"))
-    elif row.subtype == "microcompact_boundary":
-        row.metadata = record.get("microcompactMetadata")
     return row
-
-
-def compacted_calls(metadata: Any) -> list[str]:
-    """The calls whose results a micro-compaction has cleared."""
-    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
-    return [*map(str, named)] if isinstance(named, list) else []
 
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     row.metadata = as_dict(metadata)
-    segment, kept = row.metadata.get("preservedSegment"), row.metadata.get("preservedMessages")
-    anchors: list[Any] = []
+    kept = as_dict(row.metadata.get("preservedMessages"))
+    segment = row.metadata.get("preservedSegment")
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-        anchors.append(segment.get("anchorUuid"))
-    if isinstance(kept, dict):
-        anchors.append(kept.get("anchorUuid"))
-        if isinstance(uuids := kept.get("uuids"), list):
-            row.kept = [one for one in uuids if isinstance(one, str)]
-    row.keeps_first = row.uuid in anchors
+    row.kept = [uuid for uuid in listed(kept, "uuids") if isinstance(uuid, str)]
+    row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), kept.get("anchorUuid"))
 
 
 def sent_of(attachment: Any, rendered: Any) -> Content | None:

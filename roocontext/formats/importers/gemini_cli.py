@@ -24,7 +24,7 @@ from roocontext.formats.events import (
     source_of,
     titled,
 )
-from roocontext.formats.files import is_removed, iso_ms, non_empty, read_records
+from roocontext.formats.files import is_removed, iso_ms, listed, non_empty, read_records
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed, with_typed_text
@@ -338,12 +338,6 @@ def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
             *(one for name, one in changed.items() if name not in known),
         ]
     return merged
-
-
-def listed(record: dict[str, Any], name: str) -> list[Any]:
-    """A field that is a list; an empty one if it is none."""
-    value = record.get(name)
-    return value if isinstance(value, list) else []
 
 
 def _usage(tokens: Any) -> dict[str, Any] | None:
