@@ -1,8 +1,8 @@
-"""What happened in a session of a foreign tool, in the words that every importer shares.
+"""The events of a session of another tool: the words that every importer shares.
 
-A reader of a format yields these in the order of its source. `id` is the source's own id of the
-record. Ids are how later events refer to earlier ones. What hides, clears or goes back, and has no
-`ts`, gets that of the event before it.
+An importer yields them in the order of its source. `id` is the source's own id of the record:
+later events refer to earlier ones by it. An event without a `ts` gets that of the event before it,
+unless it adds a message.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -96,7 +96,7 @@ Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A part of a source that could not be taken as it should be.
+    """A part of a source that could not be imported.
 
     If it `cuts`, everything after it is missing too: a program may be writing the source anew.
     """
@@ -113,7 +113,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One session of a foreign tool: where it is, what it is called, and what happened in it.
+    """One session of another tool: its path, its name and its events.
 
     `events` begins anew with each call. It adds to `problems` while it runs.
     """

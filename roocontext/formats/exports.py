@@ -142,7 +142,7 @@ def exporter_named(to: str | Exporter) -> Exporter:
 
 
 def _names_folder(output: str | Path, exporter: Exporter) -> bool:
-    """Whether the output is a folder: it exists, or its name says so."""
+    """True if the output is a folder: one that exists, or that its name says."""
     if Path(output).is_dir() or os.fspath(output).endswith(("/", os.sep)):
         return True
     is_file = exporter.file is not None and Path(output).suffix == ".jsonl"

@@ -26,10 +26,10 @@ NO_FILE: Final = "it is not a regular file"
 UNREADABLE: Final = "it cannot be read"
 EMPTY_FILE: Final = "the file is empty"
 SQLITE: Final = b"SQLite format 3\0"
-"""How a database begins."""
+"""The first bytes of a database."""
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _OPENINGS: Final = b"{[ \t\r\n"
-"""How JSON begins. Without a mark, the NUL next to it says which UTF-16 it is."""
+"""The first characters of JSON. Without a mark, the NUL next to one says which UTF-16 it is."""
 
 
 def opened(path: Path, buffering: int = -1) -> BinaryIO:
@@ -58,7 +58,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    # Without O_NONBLOCK the open itself waits until somebody writes to a pipe.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -68,7 +68,7 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def _encoding(begin: bytes) -> tuple[int, str | None]:
-    """How long the byte order mark is, and the encoding unless it is plain UTF-8."""
+    """The length of the byte order mark, and the encoding unless it is plain UTF-8."""
     for mark, encoding in _MARKS.items():
         if begin.startswith(mark):
             return len(mark), encoding
@@ -216,7 +216,7 @@ def read_object(path: Path, problems: list[Problem], *, cuts: bool = False) -> d
 
 
 def _begins_with_a_record(text: bytes) -> bool:
-    """Whether these are lines, in a file that is named like a document."""
+    """True if a file that is named like a document holds lines."""
     try:
         return isinstance(loads(text.split(b"\n", 1)[0]), dict)
     except ValueError:
@@ -230,7 +230,7 @@ def read_at(file: BinaryIO, start: int, end: int) -> Any:
 
 
 def loads(text: bytes) -> Any:
-    """A JSON value; ValueError if it is none."""
+    """A JSON value; ValueError if the text is not JSON."""
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -266,12 +266,12 @@ def name(value: Any) -> str | None:
 
 
 def is_removed(value: Any) -> bool:
-    """Whether an id was replaced before the record was published."""
+    """True if an id was replaced before the record was published."""
     return isinstance(value, str) and "REDACTED" in value and _LETTERS.sub("", value) == "REDACTED"
 
 
 def iso_ms(value: Any) -> int | None:
-    """An ISO-8601 time in milliseconds since the epoch; None if it is none."""
+    """An ISO-8601 time in milliseconds since the epoch; None if the value is not a time."""
     try:
         return int(datetime.fromisoformat(value).timestamp() * 1000)
     except (TypeError, ValueError, OverflowError):
@@ -279,5 +279,5 @@ def iso_ms(value: Any) -> int | None:
 
 
 def whole_ms(value: Any) -> int | None:
-    """Milliseconds since the epoch; None if it is no such number."""
+    """Milliseconds since the epoch; None if the value is not such a number."""
     return value if type(value) is int and abs(value) < 1 << 62 else None

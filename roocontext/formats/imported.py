@@ -1,4 +1,4 @@
-"""What an earlier import has left in a session: a tree of events, and where its tip is.
+"""The tree of events that earlier imports have left in a session, and its tip.
 
 The client id of an imported entry names the event: its digest, its number among equal ones, the
 source's id, and the generation, which grows when the import goes to another branch. So the log
@@ -21,9 +21,9 @@ from roocontext.store.reading.audit import AuditEntry
 _OURS = "import"
 _SWITCH = "switch"
 COMPANION = "with"
-"""How the key of a message begins that came with another one."""
+"""The beginning of the key of a message that came with another one."""
 AGAIN = "again"
-"""How the key of a message begins that a compaction kept, and that was written again after it."""
+"""The beginning of the key of a kept message that was written again after a compaction."""
 _LONGEST = 300
 _encode = msgspec.json.Encoder().encode
 
@@ -48,7 +48,7 @@ class Imported:
         self.notes: set[str] = set()
         self.generation = 0
         self.foreign: int | None = None
-        """The first entry that somebody else has added after the newest imported one."""
+        """The first entry after the newest imported one that no import wrote."""
         self._events = {0: self.root}
         """By their entries, which may be several."""
         self._plan: str | None = None

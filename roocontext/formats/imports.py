@@ -20,7 +20,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 RESTORED: Final = "roocontext"
 SUBAGENT: Final = "agent-"
 _ROOM: Final = 64 << 20
-"""How many bytes of sessions a rehearsal holds before it begins with an empty store."""
+"""The bytes of sessions that a rehearsal holds before it starts with an empty store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _Importing:
             yield SkippedSource(path, "it holds no messages")
 
     def _has_to_wait(self, source: Source) -> bool:
-        """Whether its parent must be imported first. A dry run creates no session."""
+        """True if its parent must be imported first. A dry run creates no session."""
         parent = storable(source.parent)
         return parent is not None and not self.dry_run and not forks_of(self.store, parent)
 

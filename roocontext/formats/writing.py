@@ -1,4 +1,4 @@
-"""What an import writes and counts: the items of its events, as the store takes them."""
+"""The items that an import writes, and its result."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from roocontext.store.writing.items import Item, NewNote, SetTitle
 
 @dataclass(frozen=True, slots=True)
 class SessionImport:
-    """A session that was found, and what became of it. A `failed` one was left as it was.
+    """The outcome for one session. A `failed` session was left as it was.
 
     The numbers count new entries. `again` of the messages were hidden and written again, because
     the source sends what a compaction kept in an order that only this gives. `redacted` messages,
@@ -43,12 +43,12 @@ class SessionImport:
 
     @property
     def new(self) -> int:
-        """How many entries were written, or would be."""
+        """The number of entries that were written, or would be."""
         return self.messages + self.notes + self.controls
 
     @property
     def status(self) -> str:
-        """What became of it: failed, created, forked, rewound, continued or unchanged."""
+        """The outcome: failed, created, forked, rewound, continued or unchanged."""
         if self.failed:
             return "failed"
         if self.created:
@@ -85,7 +85,7 @@ def fitting_item(
 
 
 def refused_message(message: NewMessage) -> str | None:
-    """Why the store would refuse the content of a message; None if it would not."""
+    """The reason for which the store would refuse a message; None if it would not."""
     try:
         reader(message.format).check(message.role, message.content)
     except InvalidMessage as error:
@@ -129,7 +129,7 @@ def note_of(event: Noted | TitleSet, client_id: str) -> Item:
 
 
 def _kept(record: Any) -> dict[str, Any]:
-    """What a note keeps of a record: as it is, or as its JSON if the store refuses it."""
+    """The record as it is, or its JSON if the store refuses the record."""
     if _refused(record) is None:
         return {"record": record}
     try:

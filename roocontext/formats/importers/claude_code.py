@@ -54,7 +54,7 @@ _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a transcript."""
+    """True if a file with this first record is a transcript."""
     return isinstance(record, dict) and (
         isinstance(record.get("uuid"), str)
         or (str(record.get("type")) in _TITLES and ("leafUuid" in record or "sessionId" in record))

@@ -34,7 +34,7 @@ _TAGS = re.compile(r"<(user_input|user_command)\b[^>]*>(.*?)</\1>", re.DOTALL)
 
 
 def _is_cline_name(path: Path) -> bool:
-    """Whether a file is named like the messages of a session."""
+    """True if a file has the name of a session's messages."""
     return path.name.endswith(_ENDS)
 
 

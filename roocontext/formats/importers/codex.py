@@ -31,11 +31,11 @@ from roocontext.log.readings.blocks import as_dict
 
 NAME = "codex"
 _FACTS_WITHIN = 22
-"""How many lines are looked at for the session's facts."""
+"""The number of lines that are searched for the session's facts."""
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a rollout."""
+    """True if a file with this first record is a rollout."""
     if not isinstance(record, dict):
         return False
     if record.get("type") in ENVELOPES and isinstance(record.get("payload"), dict):

@@ -33,7 +33,7 @@ _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
     *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
 )
-"""How the program's own words begin that it says as the user."""
+"""The beginnings of the program's own texts in user messages."""
 _INSERTIONS = Insertions(
     openings=(
         *_CONTEXT,
@@ -51,7 +51,7 @@ _INSERTIONS = Insertions(
 )
 _TOKENS = 20_000
 _TOKEN = 4
-"""How many bytes the program takes for a token."""
+"""The bytes that the program counts as one token."""
 _PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking "
     "process. You also have access to the state of the tools that were used by that language "
@@ -188,12 +188,12 @@ class CodexHistory:
 
 
 def is_message(payload: dict[str, Any]) -> bool:
-    """Whether an item is a message."""
+    """True if an item is a message."""
     return bool(payload.get("type", "message") == "message")
 
 
 def _is_text(payload: dict[str, Any] | None, text: str) -> bool:
-    """Whether an item has this text and nothing else."""
+    """True if an item has this text and nothing else."""
     content = text_item("user", text)["content"]
     return payload is not None and bool(payload.get("content") == content)
 
@@ -259,7 +259,7 @@ def _replaced(
 
 
 def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) -> Event:
-    """What the session began with, what is kept of the user's messages, and the summary."""
+    """The session's first context, the user's messages that are kept, and the summary."""
     before = history.items
     history.items = list(takewhile(lambda item: item.is_context, before))
     texts = _keep_turns([item for item in before if item.is_turn], history)
@@ -284,7 +284,7 @@ def _keep_turns(turns: list[Item], history: CodexHistory) -> list[str]:
 
 
 def _text_of_content(content: Any) -> str:
-    """What a compaction takes for the text of a user's message."""
+    """The text of a user's message, as a compaction reads it."""
     parts = dicts(content)
     is_image = [part.get("type") == "input_image" for part in parts]
     return "".join(
@@ -297,7 +297,7 @@ def _text_of_content(content: Any) -> str:
 
 
 def _within_limit(newest_first: Iterable[str]) -> Iterator[str]:
-    """What is left of the user's messages, from the newest backwards."""
+    """The user's messages within the limit, the newest first."""
     left = _TOKENS
     for text in newest_first:
         if not left:

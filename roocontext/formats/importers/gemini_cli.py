@@ -37,7 +37,7 @@ _SERVER = "a2a-server"
 _HASH = re.compile("[0-9a-f]{64}")
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
-"""How the user's texts begin that are for the program."""
+"""The beginnings of user texts that are not for the model."""
 _CHECKPOINT = "checkpoint-"
 _TOOL_CHECKPOINTS = "checkpoints"
 _PROMPTS = "logs.json"
@@ -55,21 +55,21 @@ _INSERTIONS = Insertions(
 
 
 def is_name(path: Path) -> bool:
-    """Whether a JSON file with this name is a recording, a checkpoint or a list of prompts."""
+    """True if a JSON file with this name is a recording, a checkpoint or a list of prompts."""
     if path.suffix != ".json":
         return False
-    beside = path.parent.name == _TOOL_CHECKPOINTS or path.name == _PROMPTS
-    return path.name.startswith(("session-", _CHECKPOINT)) or (beside and _is_project(path))
+    is_other = path.parent.name == _TOOL_CHECKPOINTS or path.name == _PROMPTS
+    return path.name.startswith(("session-", _CHECKPOINT)) or (is_other and _is_project(path))
 
 
 def _is_project(path: Path) -> bool:
-    """Whether a file lies in the folder of a project of this tool."""
+    """True if a file lies in the folder of a project of this tool."""
     folder = path.parent.parent if path.parent.name == _TOOL_CHECKPOINTS else path.parent
     return ".gemini" in path.parts or (folder / "chats").is_dir()
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a recording or a checkpoint."""
+    """True if a file with this first record is a recording or a checkpoint."""
     if not isinstance(record, dict):
         return isinstance(record, list) and _is_history(record)
     is_message = record.get("type") in _SPEAKERS and "content" in record and "id" in record
@@ -364,13 +364,13 @@ def _history_of(record: Any) -> Any:
 
 
 def _is_history(found: Any) -> bool:
-    """Whether this is a list of contents."""
+    """True if this is a list of contents."""
     first = found[0] if isinstance(found, list) and found else None
     return isinstance(first, dict) and first.get("role") in ("user", "model") and "parts" in first
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a file is a checkpoint, by its name or else by what it holds."""
+    """True if a file is a checkpoint, by its name or else by its content."""
     if path.suffix != ".json" or path.name.startswith("session-"):
         return False
     if path.name.startswith(_CHECKPOINT) or path.parent.name == _TOOL_CHECKPOINTS:
@@ -438,7 +438,7 @@ def _content(name: str, content: dict[str, Any], answers: tuple[str, int] | None
 
 
 def _prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    """What the user has typed in all sessions of a project. It is no history, so all are notes."""
+    """The prompts of all sessions of a project: notes, because they are no history."""
     problems.clear()
     for record, _ in read_records(path, problems):
         if not isinstance(record, list):

@@ -48,11 +48,11 @@ NAME = "opencode"
 
 
 _NO_TITLE = re.compile(r"(New|Child) session - [0-9T:.Z-]+")
-"""How the program names a session until it has a title."""
+"""The program's name of a session without a title."""
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a JSON document is an export."""
+    """True if a JSON document is an export."""
     return (
         isinstance(record, dict)
         and isinstance(record.get("info"), dict)

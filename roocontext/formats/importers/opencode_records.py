@@ -1,4 +1,4 @@
-"""Where OpenCode keeps its sessions: exports, storage folders of both generations, its database.
+"""OpenCode's records: exports, storage folders of both generations, and its database.
 
 Of the database only the tables of sessions, messages and parts are read: others hold the program's
 credentials.
@@ -27,7 +27,7 @@ from roocontext.log.readings.blocks import as_dict, dicts
 
 _SESSIONS = ("session", "session_v2")
 _EXPORT = re.compile(rb'\s*\{\s*"info"\s*:\s*\{')
-"""How an export begins; folders hold many other documents."""
+"""The beginning of an export; folders hold many other documents."""
 
 
 class OpenCodeMessage(NamedTuple):
@@ -39,14 +39,14 @@ class OpenCodeMessage(NamedTuple):
 
 
 def is_storage(folder: Path) -> bool:
-    """Whether a folder holds sessions, in either generation."""
+    """True if a folder holds sessions of either generation."""
     return (folder / "session").is_dir() and (
         (folder / "message").is_dir() or (folder / "session" / "info").is_dir()
     )
 
 
 def is_candidate(path: Path) -> bool:
-    """Whether a file in a folder is named like the tool's database, or begins like an export."""
+    """True if a file in a folder is named like the tool's database, or begins like an export."""
     if path.suffix != ".json":
         return _is_database_name(path)
     try:
@@ -57,13 +57,13 @@ def is_candidate(path: Path) -> bool:
 
 
 def _is_database_name(path: Path) -> bool:
-    """Whether a file is named like the tool's database; those in projects are of another tool."""
+    """True if a file is named like the tool's database; in projects it is of another tool."""
     name = path.name
     return name.startswith("opencode") and name.endswith(".db") and path.parent.name != ".opencode"
 
 
 def is_database(path: Path) -> bool:
-    """Whether a file is the tool's database, whatever its name.
+    """True if a file is the tool's database, whatever its name.
 
     A file with the database's name that cannot be read counts too, so that it is reported.
     """

@@ -62,7 +62,7 @@ _JSON = json.JSONDecoder()
 
 
 def _is_task(folder: Path) -> bool:
-    """Whether a folder is a task's."""
+    """True if a folder is a task's."""
     return any((folder / name).is_file() for name in (API, *UI))
 
 
@@ -71,7 +71,7 @@ def _is_task_file(path: Path) -> bool:
 
 
 def extension_places(*extensions: str) -> tuple[str, ...]:
-    """Where VS Code and what is made of it keep the tasks of these extensions."""
+    """The folders in which VS Code and its derivatives keep the tasks of these extensions."""
     editors = (
         *("$XDG_CONFIG_HOME/*/User", "~/.config/*/User", "~/.var/app/*/config/*/User"),
         *("~/Library/Application Support/*/User", "~/AppData/Roaming/*/User"),
@@ -157,7 +157,7 @@ def _history(
 
 
 def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
-    """What is left of the messages after a summary that answer calls before it.
+    """The contents of messages after a summary without results of calls before it.
 
     The tool leaves such results out, and a message that held nothing else.
     """
@@ -319,7 +319,7 @@ def _beginning(text: str) -> list[Any]:
 
 
 def _listed_item(folder: Path) -> dict[str, Any]:
-    """What the list of tasks, which lies next to their folders, says of this one."""
+    """The item of this task in the list of tasks, a file next to the tasks' folder."""
     file = folder.parent.parent / "state" / "taskHistory.json"
     try:
         now = file.stat()

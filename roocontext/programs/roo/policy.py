@@ -106,7 +106,7 @@ class _Task:
         return _cost(self.situation.totals)
 
     def surroundings(self, prompt: str | None, *, images: bool) -> Surroundings:
-        """What a condensation receives besides the messages."""
+        """The inputs of a condensation besides the messages."""
         situation = self.situation
         return Surroundings(
             system=_blocks(situation.system),
@@ -170,7 +170,7 @@ class _Program(ABC):
     counted_as: ClassVar[str] = "roo"
 
     def due(self, totals: Totals) -> bool:
-        """Whether the context is over the threshold, or over what may be sent."""
+        """True if the context is over the threshold, or over the limit of a request."""
         return self._over(totals) or (self.auto and self._at_threshold(totals))
 
     def decide(self, situation: Situation) -> Decision:
@@ -248,7 +248,7 @@ class _Program(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Roo(_Program):
-    """Roo Code of December 2025: the first message and the last three stay beside the summary.
+    """Roo Code of December 2025: the first message, the last three and the summary stay.
 
     With `native_tools` the calls that the first kept results answer are copied into the summary.
     """
@@ -264,7 +264,7 @@ class Roo(_Program):
 
 @dataclass(frozen=True, kw_only=True)
 class Roo2026(_Program):
-    """Roo Code of April 2026: nothing stays beside the summary.
+    """Roo Code of April 2026: only the summary stays.
 
     `environment` describes the editor's state; it is added to each automatic summary.
     """
