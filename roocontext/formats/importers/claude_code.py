@@ -82,6 +82,8 @@ def sources(path: Path) -> Iterator[Source]:
     if agents or any(row.speaks for row in main):
         events = partial(_events, path, main, transcript.loose, problems)
         yield source_of(NAME, name, path, events, problems, parent=parent, **facts)
+    elif problems:  # nothing else could be read
+        yield source_of(NAME, name, path, lambda: iter(()), problems, parent=parent, **facts)
     for agent in agents:
         rows = [row for row in transcript.all if row.agent == agent]
         problems = []

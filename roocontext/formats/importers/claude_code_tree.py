@@ -227,8 +227,8 @@ class TranscriptTree:
 
     def step(self, row: TranscriptRow, end: TranscriptRow | None) -> TranscriptStep:
         """A row of a unit; `end` is the unit's last row of a complete answer."""
+        self._places.setdefault(row.uuid, len(self._places))
         if not row.is_summary:
-            self._places.setdefault(row.uuid, len(self._places))
             return TranscriptStep(row, ends_answer=row is end)
         boundary = self._chain.boundaries.get(row.uuid)
         if boundary is None:

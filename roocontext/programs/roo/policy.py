@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.events import AfterCompact, CompactionFailed, Event
-from roocontext.log.pairs import links_of, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import Block, reader
 from roocontext.log.summary import Summary, total_cost
+from roocontext.policies.layout import groups, whole_groups
 from roocontext.policies.make_plan import hide_plan
 from roocontext.policies.situation import (
     Aim,
@@ -85,19 +85,9 @@ class _Task:
 
     @cached_property
     def held(self) -> frozenset[int]:
-        """The indices of the pinned messages and of their tool partners."""
-        rows = self.situation.visible
-        contents = [row.message for row in rows]
-        readings = [reader(m.format).blocks(m.role, m.content) for m in contents]
-        bonds = partners(readings, links_of((m.seq, m.answers) for m in contents))
+        """The indices of the pinned messages and of those that belong to them."""
         pins = self.situation.pins
-        seqs = {
-            rows[other].seq
-            for index, others in bonds.items()
-            if rows[index].seq in pins
-            for other in others
-        }
-        seqs |= pins
+        seqs = whole_groups(groups(self.situation), pins) | pins
         return frozenset(i for i, row in enumerate(self.situation.rows) if row.seq in seqs)
 
     @property
