@@ -57,7 +57,7 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff check --fix .
 
 torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0 tests/torture tests/conformance tests/unit tests/acceptance
+	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0
 
 bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench
