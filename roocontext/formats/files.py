@@ -10,7 +10,6 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import datetime
 from errno import EINVAL
 from io import BytesIO
@@ -146,17 +145,21 @@ def report_repeated(
     """Report that an object has a name twice: the last value counts, as in most programs."""
     if problems is None:
         return
-    is_repeated = False
-
-    def note(pairs: list[tuple[str, Any]]) -> None:
-        nonlocal is_repeated
-        is_repeated |= len(dict(pairs)) < len(pairs)
-
-    with suppress(ValueError, RecursionError):  # not JSON, or the store refuses it later
-        json.loads(text.decode("utf-8", "surrogatepass"), object_pairs_hook=note)
-    if is_repeated:
+    try:
+        _UNIQUE.decode(text.decode("utf-8", "surrogatepass"))
+    except KeyError:
         what = "an object has the same name twice: the last value was taken"
         report(problems, Problem(path, line, what))
+    except (ValueError, RecursionError):
+        pass  # it is not JSON, or the store refuses it later
+
+
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) < len(pairs):
+        raise KeyError
+
+
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
 
 
 def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[Any, int | None]]:

@@ -32,7 +32,15 @@ from roocontext.formats.events import (
     TitleSet,
     WentBack,
 )
-from roocontext.formats.imported import AGAIN, COMPANION, Imported, ImportedEvent, Keys, storable
+from roocontext.formats.imported import (
+    AFTER,
+    AGAIN,
+    BEFORE,
+    Imported,
+    ImportedEvent,
+    Keys,
+    storable,
+)
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
 from roocontext.formats.writing import (
@@ -345,14 +353,15 @@ class _Player:
         record = [{"content": row.content, "extra": row.extra} for row in event.rows]
         return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
 
-    def _message(self, message: NewMessage, key: str | None) -> NewMessage:
+    def _message(self, message: NewMessage, key: str) -> NewMessage:
         """A message as the store takes it."""
-        message_id = storable(message.message_id)
-        client_id = None if key is None else self._known.client_id(key)
         model = storable(message.model or None)
-        if model is not None and len(model) > MAX_MODEL:
-            model = None
-        return with_fields(message, message_id=message_id, model=model, client_id=client_id)
+        return with_fields(
+            message,
+            message_id=storable(message.message_id),
+            model=model if model is None or len(model) <= MAX_MODEL else None,
+            client_id=self._known.client_id(key),
+        )
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""
@@ -364,18 +373,19 @@ class _Player:
         return message if seq is None else with_fields(message, answers=(seq, number))
 
     def _hide(self, event: Hid, key: str, size: int) -> None:
-        rows = [self._message(row, None) for row in event.rows]
-        rows[event.lead] = self._message(event.rows[event.lead], key)
+        lead = event.lead
+        names = [f"{BEFORE if n < lead else AFTER}#{n}#{key}" for n in range(len(event.rows))]
+        names[lead] = key
+        rows = [self._message(row, name) for row, name in zip(event.rows, names, strict=True)]
         self.flush()
         session = self._open()
         head = session.head_seq()
         planned = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
         if planned is None:
             # A file may begin with a summary of what another file holds.
-            rows[event.lead] = with_typed_text(rows[event.lead], "")
-            for index, row in enumerate(rows):
-                name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
-                self._wait(Added(row.message_id, row), name, self._message(row, name), size)
+            rows[lead] = with_typed_text(rows[lead], "")
+            for row, name in zip(rows, names, strict=True):
+                self._wait(Added(row.message_id, row), name, row, size)
             return
         if planned.lost:
             what = f"an earlier compaction hides {planned.lost} of the messages that it keeps"
