@@ -120,7 +120,7 @@ class _Player:
         self._session_id = sessions[-1].id if sessions else source.session_id
         pages = sessions[-1].internals.audit_pages(_PAGE) if sessions else ()
         self._known = Imported.read(chain.from_iterable(pages))
-        self._is_new = not sessions
+        self._earlier = len(sessions)
         self.events = self.size = 0
         self._counts = Counter[str]()
         self._rewound = False
@@ -149,7 +149,7 @@ class _Player:
             event = self._dated(self._checked(event))
             key, size = self._keys.key(event)
         except InvalidMessage as error:
-            # Not even the reason for a refusal can be found without walking the record.
+            # A record that cannot even be walked, because it is nested too deeply.
             self._report(event, error.fact)
             return
         self.size += size
@@ -177,13 +177,13 @@ class _Player:
                 self._go_back(event, key)
 
     def finish(self) -> SessionImport:
-        """Write what waits; return what was done."""
+        """Write the waiting items, and return the result of the import."""
         self._before = self._time
         is_cut = any(problem.cuts for problem in self._source.problems)
         if self._following and not is_cut and self._cursor is not self._known.tip:
             self._go_to_cursor()  # the source ends earlier than it did
         if self.events == 0:
-            self._waiting.clear()  # no session for a source that holds nothing
+            self._waiting.clear()  # an empty source makes no session
         self.flush()
         problems = [*self._problems, *self._source.problems]
         return SessionImport(
@@ -191,7 +191,7 @@ class _Player:
             str(self._source.metadata.get("tool", "")),
             self._source.path,
             **self._counts,
-            created=self._is_new and self.events > 0,
+            created=not self._earlier and self.events > 0,
             rewound=self._rewound,
             forked_from=self._forked_from,
             failed=not self.events and bool(problems),  # nothing of it could be read
@@ -199,7 +199,7 @@ class _Player:
         )
 
     def _report(self, event: Event | None, what: str) -> None:
-        """Report what is wrong with an event of the source."""
+        """Report a problem with an event of the source."""
         line = None if event is None else event.line
         self._problems.append(Problem(self._source.path, line, what.rstrip(".")))
 
@@ -242,7 +242,7 @@ class _Player:
             self._session = self._store.open_session(self._source.session_id, parent=parent)
         return self._session
 
-    # Where the session is, and where the source goes.
+    # The place in the session, and that in the source.
 
     def _follow(self, event: Event, known: ImportedEvent) -> None:
         """Move on to an event that was imported before."""
@@ -273,10 +273,7 @@ class _Player:
                 seq=self._known.foreign,
             )
         self._forked_from = session.id
-        base, _, number = session.id.rpartition("~")
-        if base != self._source.session_id:
-            base, number = session.id, "1"
-        self._session_id = f"{base}~{int(number) + 1}"
+        self._session_id = f"{self._source.session_id}~{self._earlier + 1}"
         self._known.foreign = None
         self._session = session.fork(self._cursor.end, session_id=self._session_id, ts=self._before)
         self._known.generation += 1
@@ -308,7 +305,7 @@ class _Player:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
 
     def _stay(self, event: Event) -> None:
-        """Let an event that wrote nothing be where the session is: others may go back to it."""
+        """Give an event that wrote nothing the current place: later events may go back to it."""
         name = getattr(event, "id", None)
         if name is not None and not isinstance(event, Noted):
             self.flush()
@@ -323,7 +320,7 @@ class _Player:
         note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=note_id(name))
         self._take_note(None, name, note, _SMALL)
 
-    # The items that are written of an event.
+    # The items of an event.
 
     def _dated(self, event: Event) -> Event:
         """The event, with the time of the record before it for rows without a time.

@@ -2,7 +2,7 @@
 
 Tools put texts of their own into these messages: the folder, instructions, open files, reminders,
 output of commands. Each importer describes those of its tool as `Insertions`. A message that a
-person has not typed as it is says so in its `extra` (`log/prompt.py`), so that no title shows the
+person has not typed as it is says so in its `extra` (`typed_in`), so that no title shows the
 tool's texts. The content stays as it is.
 """
 
