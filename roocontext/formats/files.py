@@ -257,7 +257,7 @@ def non_empty(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def listed(record: Mapping[str, Any], field: str) -> list[Any]:
+def list_at(record: Mapping[str, Any], field: str) -> list[Any]:
     """A field that is a list; an empty one if it is none."""
     value = record.get(field)
     return value if isinstance(value, list) else []

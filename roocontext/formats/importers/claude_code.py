@@ -27,7 +27,7 @@ from roocontext.formats.files import (
     SourceLine,
     contents_of,
     iso_ms,
-    listed,
+    list_at,
     non_empty,
     opened,
     read_at,
@@ -186,7 +186,7 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
 
 
 def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleared:
-    names = listed(as_dict(record.get("microcompactMetadata")), "compactedToolIds")
+    names = list_at(as_dict(record.get("microcompactMetadata")), "compactedToolIds")
     blocks = [calls.results[name] for name in map(str, names) if name in calls.results]
     ts = iso_ms(record.get("timestamp"))
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line, ts=ts)

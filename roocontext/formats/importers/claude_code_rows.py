@@ -15,7 +15,7 @@ from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     SourceLine,
     is_removed,
-    listed,
+    list_at,
     name,
     non_empty,
     opened,
@@ -179,7 +179,7 @@ def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     segment = row.metadata.get("preservedSegment")
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-    row.kept = [uuid for uuid in listed(kept, "uuids") if isinstance(uuid, str)]
+    row.kept = [uuid for uuid in list_at(kept, "uuids") if isinstance(uuid, str)]
     row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), kept.get("anchorUuid"))
 
 

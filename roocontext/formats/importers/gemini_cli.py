@@ -24,7 +24,7 @@ from roocontext.formats.events import (
     source_of,
     titled,
 )
-from roocontext.formats.files import is_removed, iso_ms, listed, non_empty, read_records
+from roocontext.formats.files import is_removed, iso_ms, list_at, non_empty, read_records
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed, with_typed_text
@@ -115,7 +115,7 @@ def _recording_source(path: Path, problems: list[Problem]) -> Source:
         session=session,
         project=project,
         kind=first.get("kind"),
-        folder=next((one for one in listed(first, "directories") if isinstance(one, str)), None),
+        folder=next((one for one in list_at(first, "directories") if isinstance(one, str)), None),
     )
 
 
@@ -220,7 +220,7 @@ class _Recording:
         for change in (patch, *dicts(patch.get("updates"))):
             if self._knows(name := change.get("id")):
                 yield from self._put(name, _merged(self.now[name], change), line)
-        removed, order = listed(patch, "removeIds"), listed(patch, "orderIds")
+        removed, order = list_at(patch, "removeIds"), list_at(patch, "orderIds")
         if removed or order:
             yield from self.play()
             names = dict.fromkeys([*filter(self._knows, order), *self.now])
@@ -407,7 +407,7 @@ def _contents(
     A message can name only one call, so each of several such results becomes a message. `waiting`
     are these calls by tool: each by its message and its number there.
     """
-    parts = listed(content, "parts")
+    parts = list_at(content, "parts")
     calls = dicts([as_dict(part).get("functionCall") for part in parts])
     for number, call in enumerate(calls):
         if not call.get("id"):
