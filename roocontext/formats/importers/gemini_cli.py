@@ -220,10 +220,11 @@ class _Recording:
         for change in (patch, *dicts(patch.get("updates"))):
             if self._knows(name := change.get("id")):
                 yield from self._put(name, _merged(self.now[name], change), line)
-        removed, order = list_at(patch, "removeIds"), list_at(patch, "orderIds")
+        removed = list_at(patch, "removeIds")
+        order = list(filter(self._knows, list_at(patch, "orderIds")))
         if removed or order:
             yield from self.play()
-            names = dict.fromkeys([*filter(self._knows, order), *self.now])
+            names = dict.fromkeys([*order, *self.now])
             self.now = {name: self.now[name] for name in names if name not in removed}
 
     def _knows(self, name: Any) -> TypeGuard[str]:

@@ -242,9 +242,8 @@ def _json(text: Any, path: Path, problems: list[Problem]) -> Any:
 
 def _modern(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessage:
     """A message with its parts; the first generation has them inside, in another shape."""
-    record = {"info": info, "parts": parts}
     if parts or not isinstance(info.get("parts"), list):
-        return OpenCodeMessage(info, parts, record)
+        return OpenCodeMessage(info, parts, {"info": info, "parts": parts})
     metadata = as_dict(info.get("metadata"))
     reply, tools = as_dict(metadata.get("assistant")), as_dict(metadata.get("tool"))
     facts = {"id": info.get("id"), "role": info.get("role"), "time": as_dict(metadata.get("time"))}
@@ -255,7 +254,7 @@ def _modern(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessag
         {"id": f"{number:06}", **_modern_part(part, tools)}
         for number, part in enumerate(dicts(info["parts"]))
     ]
-    return OpenCodeMessage(facts, modern, record)
+    return OpenCodeMessage(facts, modern, {"info": info})
 
 
 def _modern_part(part: dict[str, Any], tools: dict[str, Any]) -> dict[str, Any]:
