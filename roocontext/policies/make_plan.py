@@ -164,7 +164,7 @@ def size_without(
 def saved(
     situation: Situation, blocks: Iterable[BlockRef], placeholder: str, keeps: Sequence[Kept] = ()
 ) -> Size:
-    """What clearing these tool outputs saves, if these parts of them stay."""
+    """The saving of clearing these tool outputs, if these parts of them stay."""
     total, by_row = FREE, blocks_by_row(blocks)
     for row in situation.visible:
         if indices := by_row.get(row.seq):
@@ -220,7 +220,7 @@ def whole_turns(layout: Layout) -> list[Part]:
 
 
 def narrowest(situation: Situation, parts: Sequence[Part], held: Collection[int]) -> Size:
-    """What the request costs when only the last part and what is held stay."""
+    """The size of the request if only the last part and the held rows stay."""
     last = {row.seq for part in parts[-1:] for row in part}
     stays = (row for row in situation.visible if row.seq in held or row.seq in last)
     return situation.overhead.plus(total_size(stays))
@@ -250,6 +250,6 @@ def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:
 
 
 def turns_among(layout: Layout, seqs: Collection[int]) -> int:
-    """How many turns lose rows when these leave; rows before the first turn are no turn."""
+    """The number of turns that lose rows when these leave; rows before the first are no turn."""
     asked = (turn for turn in layout.turns if turn.question is not None)
     return sum(not turn.seqs.isdisjoint(seqs) for turn in asked)

@@ -18,7 +18,7 @@ from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_siz
 from roocontext.policies.situation import Ready, Row, Situation
 
 LEAST: Final = 200
-"""How many characters of the head, and of the tail, of a fresh output stay at least."""
+"""The fewest characters of the head, and of the tail, that stay of a fresh output."""
 
 _STEPS: Final = (0.95, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0)
 """The shares of what fits by estimate that are tried: the first that fits by measure is taken."""
@@ -38,7 +38,7 @@ class Output:
 
     @property
     def fresh(self) -> bool:
-        """Whether no reply has read it."""
+        """True if no reply has read it."""
         return self.characters > 0
 
 
@@ -82,7 +82,7 @@ def stripped(
 def shortenings(
     situation: Situation, outputs: Sequence[Output], *, size: Size, goal: Budget
 ) -> dict[BlockRef, tuple[int, int]]:
-    """How much of the head and the tail of fresh outputs may stay to bring a size under a goal.
+    """The characters of the head and tail of fresh outputs that may stay to reach a goal.
 
     The longest are shortened first, to the same length. If even as little as allowed is over the
     goal, as little as allowed stays.
@@ -116,7 +116,7 @@ def fitted(layout: Layout, size: Size, goal: Budget, *, policy: str) -> Ready | 
 
 
 def _share(outputs: Sequence[Output], size: Size, goal: Budget) -> float:
-    """Which share of the characters that could be left out may stay, by estimate."""
+    """The share of the characters that could be left out which may stay, by estimate."""
     share = 1.0
     for unit, excess in goal.exceeded_by(size).items():
         most = sum(getattr(output.saves, unit) for output in outputs)
@@ -162,7 +162,7 @@ def _outputs(
 
 
 def _alone(situation: Situation, row: Row, index: int, block: Block, shown: ShownOutput) -> Size:
-    """What clearing one of many outputs saves, without measuring the whole row for each of them."""
+    """The saving of one of many outputs, without measuring the whole row for each of them."""
     text = shown_text(row.message, index, block, shown)
     whole, bare = (
         situation.measure("user", [one], "anthropic") for one in (block, {**block, "content": text})

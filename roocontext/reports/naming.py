@@ -118,7 +118,7 @@ def shortest_id(session_id: str, unique: int) -> str:
 
 
 def _newest(store: "Store", back: int) -> str:
-    """The id of the session with the newest entry, or of a session so many places later."""
+    """The id of the session that lists show first, or of one so many places later."""
     newest = store.sessions(limit=back + 1)
     if not newest:
         raise SessionNotFound("The store is empty: there is no last session.", advice="")

@@ -120,7 +120,7 @@ def _role(message: Message) -> str:
 
 
 def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
-    """How many entries are removed, and the size of the context before and after."""
+    """The number of entries that are removed, and the size of the context before and after."""
     before = system + tokens_of(entries)
     if kept is None:
         return PruningInfo(0, before, before)
@@ -134,7 +134,7 @@ def tokens_of(entries: Sequence[Weighed]) -> int:
 
 
 def start_of_answers(entries: Sequence[Weighed], end: int) -> int:
-    """Where the run of answers that ends at `end` begins; `end` if there is none."""
+    """The beginning of the run of answers that ends at `end`; `end` if there is none."""
     while end and entries[end - 1].role in ANSWERING:
         end -= 1
     return end

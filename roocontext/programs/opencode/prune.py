@@ -1,4 +1,4 @@
-"""Which old tool outputs OpenCode clears: a walk from the newest output to the oldest.
+"""The old tool outputs that OpenCode clears: a walk from the newest output to the oldest.
 
 The walk skips the newest turns and then the newest outputs up to `protect` tokens. Older outputs
 are cleared if they are worth more than `minimum` tokens together. A summary, or an output that is
@@ -117,7 +117,7 @@ def _reached(steps: Sequence[PastMessage[Ref]]) -> Iterator[PastOutput[Ref]]:
 
 
 def _tools(readings: Sequence[RoleAndBlocks]) -> list[dict[int, str]]:
-    """For each message, the tool behind each result, by the index of its block."""
+    """For each message, the tool of each result, by the index of its block."""
     named: list[dict[int, str]] = [{} for _ in readings]
     for pair in pairs(readings):
         message, block = pair.call
@@ -149,7 +149,7 @@ OUTPUT_MAX: Final = 32_000
 
 
 def passes(tokens: int, *, context: int, reserved: int) -> bool:
-    """Whether the tokens exceed the context less the reserve; a context of 0 means unknown."""
+    """True if the tokens exceed the context less the reserve; a context of 0 means unknown."""
     return context != 0 and tokens > context - reserved
 
 
