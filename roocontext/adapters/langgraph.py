@@ -1,6 +1,6 @@
-"""LangGraph: a checkpointer over a store of ours, sync and async in one class.
+"""LangGraph: a checkpointer over a store, sync and async in one class.
 
-The two lines of the switch::
+To switch, replace LangGraph's saver by these two lines::
 
     from roocontext.adapters.langgraph import RooContextSaver
     graph = builder.compile(checkpointer=RooContextSaver("agent.db"))
@@ -10,12 +10,10 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar
 
-from roocontext.adapters.langgraph_conversations import KnownState
 from roocontext.adapters.langgraph_messages import WORKS
-from roocontext.adapters.langgraph_threads import Work
+from roocontext.adapters.langgraph_threads import Work, remembering
 from roocontext.adapters.serializing import framework
 from roocontext.store.given import AnyStore, Done, GivenStore, OverStore
-from roocontext.store.session import Session
 from roocontext.store.store import Store
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
@@ -36,16 +34,15 @@ Result = TypeVar("Result")
 class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     """Keeps the checkpoints of LangGraph's threads in a store, each thread as a session.
 
-    Give it an open store, or a URL or path, which it opens with the first call or with `setup`.
-    With an `AsyncStore` use the async methods, or the sync ones outside of an event loop; with all
-    others use either. It closes only a store that it has opened.
+    Pass an open store, or a URL or path, which is opened by the first call or by `setup`. With an
+    `AsyncStore`, use the async methods, or the sync ones outside of an event loop; otherwise use
+    either. Only a store that was opened here is closed here.
     """
 
     def __init__(self, store: AnyStore, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde)
         self._given = GivenStore(store)
-        self._states: dict[str, KnownState] = {}
-        self._sessions: dict[str, Session] = {}
+        self._remember = remembering()
 
     @classmethod
     def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> Self:
@@ -55,7 +52,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     def setup(self) -> Done:
         """Open the store now, and create or upgrade its schema, as the first call does.
 
-        You may await this, and need not.
+        The result may be awaited.
         """
         return self._given.open()
 
@@ -83,8 +80,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread, or of all, those with the greatest ids first."""
-        asked = (config, filter, before, limit)
-        listed = self._now(lambda work: work.list_tuples(*asked))
+        listed = self._now(lambda work: work.list_tuples(config, filter, before, limit))
         while (found := self._now(lambda _: next(listed, None))) is not None:
             yield found
 
@@ -97,8 +93,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """See list."""
-        asked = (config, filter, before, limit)
-        listed = await self._soon(lambda work: work.list_tuples(*asked))
+        listed = await self._soon(lambda work: work.list_tuples(config, filter, before, limit))
         while (found := await self._soon(lambda _: next(listed, None))) is not None:
             yield found
 
@@ -111,7 +106,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint, and show its conversation as that of the session."""
+        """Store a checkpoint, and show its conversation in the session."""
         return self._now(lambda work: work.put(config, checkpoint, metadata, new_versions))
 
     async def aput(
@@ -131,7 +126,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task has written towards the next checkpoint."""
+        """Store the writes of a task towards the next checkpoint."""
         self._now(lambda work: work.put_writes(config, writes, task_id, task_path))
 
     async def aput_writes(
@@ -183,7 +178,7 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to channels since a stored value, from the checkpoint's ancestors."""
+        """The writes to channels since a stored value, from the checkpoint's ancestors."""
         return self._now(lambda work: work.history(config, channels))
 
     async def aget_delta_channel_history(
@@ -201,4 +196,4 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         return await self._given.run(lambda store: work(self._over(store)))
 
     def _over(self, store: Store) -> Work:
-        return Work(store, self.serde, self._states, self._sessions)
+        return Work(store, self.serde, self._remember)
