@@ -7,8 +7,9 @@ To switch, replace LangGraph's saver by these two lines::
 """
 
 import random
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.langgraph_threads import Work, remembering
@@ -20,15 +21,33 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
         BaseCheckpointSaver,
-        ChannelVersions,
-        Checkpoint,
-        CheckpointMetadata,
         CheckpointTuple,
-        DeltaChannelHistory,
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+Params = ParamSpec("Params")
 Result = TypeVar("Result")
+
+
+def _both(
+    method: Callable[Concatenate[Work, Params], Result],
+) -> tuple[
+    Callable[Concatenate["RooContextSaver", Params], Result],
+    Callable[Concatenate["RooContextSaver", Params], Coroutine[Any, Any, Result]],
+]:
+    """The method as one of the checkpointer, and as a coroutine function of it."""
+
+    @wraps(method)
+    def now(saver: "RooContextSaver", /, *args: Params.args, **kwargs: Params.kwargs) -> Result:
+        return saver._now(lambda work: method(work, *args, **kwargs))  # noqa: SLF001
+
+    @wraps(method)
+    async def soon(
+        saver: "RooContextSaver", /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> Result:
+        return await saver._soon(lambda work: method(work, *args, **kwargs))  # noqa: SLF001
+
+    return now, soon
 
 
 class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
@@ -61,15 +80,15 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         number = 0 if current is None else int(str(current).split(".", maxsplit=1)[0])
         return f"{number + 1:032}.{random.random():016}"  # noqa: S311 - no secret
 
-    # Reads
-
-    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint of a thread: that of the config, or the newest."""
-        return self._now(lambda work: work.get_tuple(config))
-
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See get_tuple."""
-        return await self._soon(lambda work: work.get_tuple(config))
+    get_tuple, aget_tuple = _both(Work.get_tuple)
+    put, aput = _both(Work.put)
+    put_writes, aput_writes = _both(Work.put_writes)
+    get_delta_channel_history, aget_delta_channel_history = _both(Work.get_delta_channel_history)
+    # Deleting hides; only `Store.purge` destroys.
+    delete_thread, adelete_thread = _both(Work.delete_thread)
+    delete_for_runs, adelete_for_runs = _both(Work.delete_for_runs)
+    prune, aprune = _both(Work.prune)
+    copy_thread, acopy_thread = _both(Work.copy_thread)
 
     def list(
         self,
@@ -96,98 +115,6 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
         listed = await self._soon(lambda work: work.list_tuples(config, filter, before, limit))
         while (found := await self._soon(lambda _: next(listed, None))) is not None:
             yield found
-
-    # Writes
-
-    def put(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Store a checkpoint, and show its conversation in the session."""
-        return self._now(lambda work: work.put(config, checkpoint, metadata, new_versions))
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See put."""
-        return await self._soon(lambda work: work.put(config, checkpoint, metadata, new_versions))
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Store the writes of a task towards the next checkpoint."""
-        self._now(lambda work: work.put_writes(config, writes, task_id, task_path))
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See put_writes."""
-        await self._soon(lambda work: work.put_writes(config, writes, task_id, task_path))
-
-    # Deleting hides; only `Store.purge` destroys.
-
-    def delete_thread(self, thread_id: str) -> None:
-        """Hide all of a thread. Its id can be used again."""
-        self._now(lambda work: work.hide_threads([thread_id], "langgraph.delete_thread"))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See delete_thread."""
-        await self._soon(lambda work: work.hide_threads([thread_id], "langgraph.delete_thread"))
-
-    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Hide the checkpoints of these runs in all threads; each thread shows what is left."""
-        self._now(lambda work: work.delete_for_runs(run_ids))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See delete_for_runs."""
-        await self._soon(lambda work: work.delete_for_runs(run_ids))
-
-    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Hide all but the newest checkpoint of each namespace, or with "delete" all."""
-        self._now(lambda work: work.prune(thread_ids, strategy))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See prune."""
-        await self._soon(lambda work: work.prune(thread_ids, strategy))
-
-    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread with all its namespaces, by forks of their sessions."""
-        self._now(lambda work: work.copy_thread(source_thread_id, target_thread_id))
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See copy_thread."""
-        await self._soon(lambda work: work.copy_thread(source_thread_id, target_thread_id))
-
-    # Delta channels
-
-    def get_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """The writes to channels since a stored value, from the checkpoint's ancestors."""
-        return self._now(lambda work: work.history(config, channels))
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See get_delta_channel_history."""
-        return await self._soon(lambda work: work.history(config, channels))
-
-    # Running
 
     def _now(self, work: Callable[[Work], Result]) -> Result:
         return self._given.run_now(lambda store: work(self._over(store)))

@@ -196,7 +196,7 @@ class Work:
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint, and show its conversation."""
+        """Store a checkpoint, and show its conversation in the session."""
         thread = Thread.of(config)
         remembered = self._begun(thread)
         session = remembered.session
@@ -223,7 +223,7 @@ class Work:
         config: RunnableConfig,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
-        task_path: str,
+        task_path: str = "",
     ) -> None:
         """Store the writes of a task towards the next checkpoint."""
         remembered = self._begun(Thread.of(config))
@@ -241,17 +241,19 @@ class Work:
         self.store.open_session(thread.session_id, parent=parent, metadata=thread.metadata)
         return self.remember(self.store, thread.session_id)
 
-    def hide_threads(self, thread_ids: Sequence[str], by: str) -> None:
-        """Begin a new epoch of every namespace of these threads."""
-        for thread_id in _ids("thread_ids", thread_ids):
-            # The thread itself last: if the process ends in between, it can be deleted again.
-            for _, log in reversed(self._namespaces(thread_id)):
-                with suppress(SessionPurged):  # since it was looked up
-                    begin_epoch(log.session, by)
-                    self.remember(self.store, log.session.id).state = None
+    def delete_thread(self, thread_id: str) -> None:
+        """Hide all of a thread. Its id can be used again."""
+        self._hide_thread(str(thread_id), "langgraph.delete_thread")
+
+    def _hide_thread(self, thread_id: str, by: str) -> None:
+        # The thread itself last: if the process ends in between, it can be deleted again.
+        for _, log in reversed(self._namespaces(thread_id)):
+            with suppress(SessionPurged):  # since it was looked up
+                begin_epoch(log.session, by)
+                self.remember(self.store, log.session.id).state = None
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Hide the checkpoints of these runs, and show those that are left."""
+        """Hide the checkpoints of these runs in all threads; each thread shows what is left."""
         runs = frozenset(_ids("run_ids", run_ids))
         for _, log in self._logs(None) if runs else ():
             gone: list[Saved] = []
@@ -264,27 +266,27 @@ class Work:
             else:
                 log.hide(gone, "langgraph.delete_for_runs", left=left)
 
-    def prune(self, thread_ids: Sequence[str], strategy: str) -> None:
-        """Hide all but the newest checkpoint of each namespace, or all."""
-        if strategy == "delete":
-            self.hide_threads(thread_ids, "langgraph.prune")
-            return
-        if strategy != "keep_latest":
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Hide all but the newest checkpoint of each namespace, or with "delete" all."""
+        if strategy not in {"keep_latest", "delete"}:
             raise InvalidOption('strategy must be "keep_latest" or "delete".', name="strategy")
         for thread_id in _ids("thread_ids", thread_ids):
+            if strategy == "delete":
+                self._hide_thread(thread_id, "langgraph.prune")
+                continue
             for _, log in self._namespaces(thread_id):
                 visible = [*log.visible()]
                 log.hide(visible[1:], "langgraph.prune", left=visible[:1])
 
-    def copy_thread(self, source: str, target: str) -> None:
-        """Fork the session of each namespace."""
-        for thread, log in self._namespaces(str(source)):
-            copy = Thread(str(target), thread.namespace)
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with all its namespaces, by forks of their sessions."""
+        for thread, log in self._namespaces(str(source_thread_id)):
+            copy = Thread(str(target_thread_id), thread.namespace)
             parent = self._begun(copy.whole).session.id if copy.namespace else None
             log.session.fork(session_id=copy.session_id, parent=parent).set_metadata(copy.metadata)
 
-    def history(
-        self, config: RunnableConfig, channels: Sequence[str]
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """The writes to channels since a stored value, from the checkpoint's ancestors."""
         channels = _ids("channels", channels)
