@@ -292,10 +292,11 @@ class CheckpointLog:
         task_path: str,
     ) -> None:
         """Store the writes of a task towards the next checkpoint. The state may be outdated."""
-        shorten: Shorten = _whole
+        shown: dict[str, list[bytes]] = {}
+        digests, seq = Digests(self.serde), 0
         if state is not None and state.newest is not None:
-            shown = by_channel(state.shown)
-            shorten = partial(shortened, shown=shown, digests=state.digests, seq=state.newest.seq)
+            shown, digests, seq = by_channel(state.shown), state.digests, state.newest.seq
+        shorten = partial(shortened, shown=shown, digests=digests, seq=seq)
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
         for index, (channel, value) in enumerate(writes):
@@ -457,11 +458,6 @@ class CheckpointLog:
         self.session.write_batch(items)
         if left and self._kind(gone[0].id) > self._kind(left[0].id):
             self.session.rewind(left[0].seq, trigger=by)
-
-
-def _whole(sent: Sequence[Any]) -> tuple[Sequence[Any], Sequence[LeftOut]]:
-    """Sends with all messages: it is not known which of them the session shows."""
-    return sent, []
 
 
 def _key(*parts: Any) -> str:
