@@ -8,6 +8,7 @@ import asyncio
 import gc
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -59,7 +60,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell both folders to the workers too, and to what reads one when it is imported."""
-    os.environ["TZ"] = "UTC"  # times on screens are local
+    # Nothing depends on where the tests are started: `nohup` and a shell's `&` ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
+    for name in [name for name in os.environ if name.startswith(("LC_", "ROOCONTEXT_DB"))]:
+        del os.environ[name]
+    os.environ |= {"TZ": "UTC", "LANG": "C.UTF-8"}  # times on screens are local
     time.tzset()
     if folder := config.getoption("--vectors"):
         os.environ["ROOCONTEXT_VECTORS"] = str(folder.resolve())

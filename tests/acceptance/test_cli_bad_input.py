@@ -107,7 +107,11 @@ def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
 def test_what_is_there_is_no_file(command: str, command_line: CommandLines, tmp_path: Path) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    for path, words in ((tmp_path, "is a folder"), ("/dev/null", "is not a file"), (loop, "link")):
+    for path, words in (
+        (tmp_path, "is a folder"),
+        ("/dev/null", "is not a regular file"),
+        (loop, "link"),
+    ):
         done = command_line(str(path))(*command.split())
         refused(done, Code.NOT_FOUND, repr(str(path)), words)
         assert "db upgrade" not in done.err

@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from roocontext import Kind, Session, Store
 
 WRITERS = 2
-PATIENCE_S = 20
+PATIENCE_S = 60
 """A write that takes longer than this waits for something that nobody will ever give back."""
 
 _PARTS = ("roocontext/store", "contextlib.py", "weakref.py")
@@ -36,7 +36,7 @@ class Interrupt(KeyboardInterrupt):
 
 def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
     """Interrupt the main thread again and again; other threads always have to get through."""
-    faulthandler.dump_traceback_later(600, exit=True)
+    faulthandler.dump_traceback_later(300, exit=True)
     child.start()
     chance, over = random.Random(seed), threading.Event()
     kept: list[BaseException] = []

@@ -1,4 +1,4 @@
-"""Checks of arguments, made where they come in, so that no driver has to refuse them."""
+"""Checks of arguments, made at the front door so that no driver has to refuse them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ MOST_SECONDS = 1_000_000
 
 
 def check_whole(name: str, value: object, *, least: int = 0) -> None:
-    """Refuse what is not a whole number of 64 bits from `least` up."""
+    """Refuse anything but a whole number of 64 bits that is at least `least`."""
     if type(value) is not int or not least <= value <= MAX_INTEGER:
         raise InvalidOption(
             f"{name} must be a whole number of 64 bits, at least {least}.", name=name
@@ -23,7 +23,7 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
 
 
 def check_seconds(name: str, value: Any) -> None:
-    """Refuse what is not a number of seconds, from 0 up to what both engines take."""
+    """Refuse anything but a number of seconds that both engines accept."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and 0 <= float(value) <= MOST_SECONDS:
         return
@@ -33,13 +33,13 @@ def check_seconds(name: str, value: Any) -> None:
 
 
 def check_maybe(name: str, value: object, *, least: int = 0) -> None:
-    """Refuse what is neither None nor such a number."""
+    """Refuse anything but None and such a number."""
     if value is not None:
         check_whole(name, value, least=least)
 
 
 def to_point(name: str, value: int | datetime | None, *, recorded: bool = False) -> Point:
-    """The point in a log that None, a seq, or a datetime with a zone names; refuse all else."""
+    """The point in a log named by None, a seq, or a datetime with a zone; refuse anything else."""
     if not isinstance(value, datetime):
         check_maybe(name, value)
         return value
@@ -51,7 +51,7 @@ def to_point(name: str, value: int | datetime | None, *, recorded: bool = False)
 def check_page(
     after: object = None, limit: object = None, before: object = None, last: object = None
 ) -> None:
-    """Refuse what names no page of a view: from the start, or from the newest end."""
+    """Refuse arguments that do not name a page of a view, from its start or from its newest end."""
     check_maybe("after", after, least=1)
     check_maybe("limit", limit, least=1)
     check_maybe("before", before, least=1)
@@ -68,7 +68,7 @@ def check_page(
 def to_rewind_target(
     to: int | str | datetime | None, ts: object, *, recorded: bool
 ) -> int | str | Moment | None:
-    """What a rewind names with `to`; refuse a rewind that has no target, or two."""
+    """The target of a rewind; refuse a rewind that has no target, or two."""
     if (to is None) is (ts is None):
         raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
     if ts is not None:
@@ -85,7 +85,7 @@ def check_mapping(name: str, value: object) -> None:
 def to_target(
     name: str, value: int | str | datetime | None, *, recorded: bool = False
 ) -> int | str | Moment | None:
-    """What a seq, a message id, or a datetime with a zone names; refuse all else."""
+    """The target named by a seq, a message id, or a datetime with a zone; refuse anything else."""
     if isinstance(value, str):
         check_id(name, value)
         return value
@@ -93,9 +93,9 @@ def to_target(
 
 
 def given_messages(messages: Iterable[NewMessage | Mapping[str, Any]]) -> Iterator[NewMessage]:
-    """Messages, each of which may be given as a mapping of its fields."""
+    """The messages of a call, each given as a NewMessage or as a mapping of its fields."""
     if not isinstance(messages, Iterable):
-        raise InvalidOption("What is appended is a list of messages.", name="messages")
+        raise InvalidOption("messages must be a list of messages.", name="messages")
     return map(_to_message, messages)
 
 
@@ -110,7 +110,7 @@ def _to_message(message: NewMessage | Mapping[str, Any]) -> NewMessage:
 
 
 def to_plan(plan: object) -> Plan:
-    """A plan, its content as plain data."""
+    """A checked plan with its content as plain data."""
     if not isinstance(plan, Plan):
-        raise InvalidOption("What is committed is a Plan.", name="plan")
+        raise InvalidOption("plan must be a Plan.", name="plan")
     return checked(plan)

@@ -140,7 +140,7 @@ class Connections:
         )
 
     def hold(self, *, writes: bool) -> "Hold":
-        """What an operation is about to take."""
+        """The connection and the turn that an operation will take."""
         engine = self._engine
         # On a server writers wait for the row lock of their session, and only for that. In memory
         # there is one connection, and a reader would see the uncommitted half of a write.
@@ -218,10 +218,10 @@ class Connections:
 
 
 class Hold:
-    """What one operation holds: a connection and, if it is to wait for its turn, the turn.
+    """The resources of one operation: a connection and, for a write to a file, the turn.
 
-    What is taken is given back in a `finally`, by two calls of `give_back`: an interrupt may cut
-    the first one short. See decision 0023.
+    Both are given back in a `finally` by two calls of `give_back`, because an interrupt may cut the
+    first one short. See decision 0023.
     """
 
     def __init__(self, connections: Connections, turn: Any, patience_s: float) -> None:
@@ -266,7 +266,7 @@ class Hold:
 
 
 def transaction_on(lent: "PoolProxiedConnection") -> Transaction:
-    """What runs statements on a connection of the pool."""
+    """The transaction that runs statements on a connection of the pool."""
     assert lent.info is not None
     found: Transaction = lent.info["transaction"]
     return found

@@ -1,4 +1,4 @@
-"""What a driver's error means: translated here and nowhere else.
+"""Driver errors are translated here and nowhere else.
 
 A driver's text may quote content, so none of it is passed on, not even as a cause. The exception is
 the reason why a server refuses a connection: at that point it knows no content.
@@ -50,7 +50,7 @@ _POSTGRES: Mapping[str, type[RooContextError]] = {
 _SAYS: Mapping[int | str, str] = {
     sqlite3.SQLITE_BUSY: "Another process holds the write lock on the database",
     sqlite3.SQLITE_LOCKED: "Another connection holds the write lock on the database",
-    sqlite3.SQLITE_CANTOPEN: "The database file, or one beside it, cannot be opened",
+    sqlite3.SQLITE_CANTOPEN: "The database file, or one of its companion files, cannot be opened",
     sqlite3.SQLITE_READONLY: "The database can be read but not written",
     sqlite3.SQLITE_PERM: "The system does not permit this access to the database file",
     sqlite3.SQLITE_FULL: "No space is left for the database to grow",
@@ -105,7 +105,7 @@ class UniqueViolation(Exception):
 
 
 def driver_errors() -> tuple[type[BaseException], ...]:
-    """What the drivers raise, those that are loaded."""
+    """The exceptions of the drivers that are loaded."""
     psycopg = sys.modules.get("psycopg")
     ours = (sqlite3.Error, OverflowError)  # what SQLite's driver says of more than 64 bits
     return ours if psycopg is None else (*ours, psycopg.Error)
@@ -128,7 +128,7 @@ def raise_ours(
     sent: bool = True,
     path: Path | None = None,
 ) -> NoReturn:
-    """Raise the error of ours that a driver's error means, with what is known of the reason."""
+    """Raise our error for a driver's error, with the reason as far as it is known."""
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:
         # Only the caller knows whether the row is a repeated request or damage.
@@ -171,8 +171,8 @@ def _first_line(error: BaseException) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     words = " ".join(first.removeprefix("connection failed: ").split())
     _, _, refusal = words.rpartition(" failed: FATAL: ")
-    shown = "".join(sign if sign.isprintable() else "?" for sign in refusal or words)
-    return f"{shown[:_LONGEST].rstrip('.')}."
+    printable = "".join(char if char.isprintable() else "?" for char in refusal or words)
+    return f"{printable[:_LONGEST].rstrip('.')}."
 
 
 def _name(error: BaseException) -> str:
@@ -189,7 +189,7 @@ def _code(error: BaseException) -> int | str | None:
 
 
 def _refused_table(error: BaseException, code: int | str | None) -> str | None:
-    """The table of ours that a role may not use so; nothing if another object is refused.
+    """Our table that a role may not use; None if another object was refused.
 
     The server names it only in its message, which is in the server's language.
     """
@@ -201,13 +201,13 @@ def _refused_table(error: BaseException, code: int | str | None) -> str | None:
 
 
 def _is_undecodable(error: BaseException) -> bool:
-    """Whether SQLite returned text that is not UTF-8; Python's driver has no code for that."""
+    """True if SQLite returned text that is not UTF-8; Python's driver has no code for that."""
     undecoded = "Could not decode to UTF-8"
     return isinstance(error, sqlite3.OperationalError) and str(error).startswith(undecoded)
 
 
 def _is_disconnect(error: BaseException) -> bool:
-    """Whether the connection broke, so that the statement may or may not have run."""
+    """True if the connection broke, so that the statement may or may not have run."""
     if isinstance(error, sqlite3.Error):
         return False
     code = getattr(error, "sqlstate", None)

@@ -1,4 +1,4 @@
-"""What a database needs of its engine, which is SQLite or PostgreSQL, and what names a database.
+"""The engine of a database, SQLite or PostgreSQL, and the URLs that name databases.
 
 The drivers stay in autocommit, and transactions are begun and ended explicitly: a writer begins
 with `BEGIN IMMEDIATE` on SQLite, and takes the session's row lock on PostgreSQL.
@@ -34,7 +34,7 @@ _SYNCHRONOUS: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a database is used: the options of `Store.open`, but for those of the pool."""
+    """How a database is used: the options of `Store.open` except those of the pool."""
 
     durability: Durability = "full"
     read_only: bool = False
@@ -56,7 +56,7 @@ class EngineOptions:
 
 
 class WriteSettings(NamedTuple):
-    """What each transaction that writes to a server sets for itself."""
+    """The settings of each transaction that writes to a server."""
 
     durability: Durability
     lock_timeout: str
@@ -64,7 +64,7 @@ class WriteSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)  # it knows the password
 class Engine:
-    """What a database needs of its engine.
+    """How a database is connected to and how its transactions begin.
 
     `begin_write` and `begin_read` are sent at the beginning of a transaction. A writer waits for
     others for `patience_s`. `path` is the file, if there is one, and `server` what is set for a
@@ -102,8 +102,8 @@ def engine_of(
         sqlite_files.create_private(path)
     sqlite_files.check_is_file(path)
     sqlite_files.refuse_foreign(path, read_only=options.read_only)
-    made = _sqlite(partial(sqlite_files.connect, path), options)
-    return replace(made, path=path)
+    engine = _sqlite(partial(sqlite_files.connect, path), options)
+    return replace(engine, path=path)
 
 
 def checked_url(url: str | Path | URL) -> URL:
@@ -114,8 +114,8 @@ def checked_url(url: str | Path | URL) -> URL:
         raise InvalidOption(f"{backend} is neither sqlite nor postgresql.", name="url")
     if backend == "sqlite" and (parsed.host or parsed.query or parsed.database == ""):
         raise InvalidOption(
-            "An SQLite URL names its file behind three slashes, sqlite:///agent.db, or behind four"
-            " if its path begins at the root, and takes no options.",
+            "An SQLite URL names its file after three slashes, sqlite:///agent.db, or after four if"
+            " the path begins at the root, and takes no options.",
             name="url",
         )
     return parsed

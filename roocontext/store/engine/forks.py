@@ -1,4 +1,4 @@
-"""What a fork of the process does to open stores: one on an SQLite file does not survive it.
+"""Forks of the process: a store on an SQLite file cannot be used in the child.
 
 SQLite keeps one table of its locks in each process. A child inherits the table but not the locks,
 so its connections to a file that the parent had open would hold none. Such a file is refused in
@@ -16,7 +16,7 @@ from roocontext.errors import StoreForked
 
 
 class Identity(NamedTuple):
-    """What a file is, whatever its name."""
+    """The identity of a file, independent of its name."""
 
     device: int
     inode: int
@@ -25,14 +25,14 @@ class Identity(NamedTuple):
 def identity(path: Path) -> Identity | None:
     """Which file a path names; None if there is none, or it cannot be examined."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return Identity(found.st_dev, found.st_ino)
+    return Identity(status.st_dev, status.st_ino)
 
 
 class Forkable(Protocol):
-    """Whoever has connections that a child inherits."""
+    """An owner of connections that a child process inherits."""
 
     def begin_anew(self) -> Iterable[Identity]:
         """In the child: forget the connections without closing them, and name their files."""

@@ -28,7 +28,7 @@ _PROBLEMS = 5
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """An SQLite file: its mode, and the size of the log beside it."""
+    """An SQLite file: its mode, and the size of its write-ahead log."""
 
     mode: int
     log_size: int
@@ -36,7 +36,7 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class Hindrances:
-    """What prevents a database from being examined.
+    """The problems that prevent a database from being examined.
 
     `problems` are SQLite's own; `unreadable` are the tables that the role on the server may not
     read.
@@ -49,11 +49,11 @@ class Hindrances:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What is known of a database: `settings` are the engine's, as a store uses it.
+    """The state of a database. `settings` are those of the engine as a store uses it.
 
     `unguarded` are the triggers of the log that are missing. `astray` is how many sessions have
-    more or fewer entries than they say. `foreign` says what is in it that is not ours, if there is
-    no schema of ours.
+    more or fewer entries than they say. `foreign` describes the other program's tables in a
+    database without our schema.
     """
 
     dialect: str
@@ -72,7 +72,7 @@ class Health:
 
 def examine_database(url: str | Path | URL) -> Health:
     """Examine a database without changing it. A file that is no database is a typed error."""
-    return _inspected(url, lambda one: (_sqlite if _is_sqlite(one) else _postgres)(one))
+    return _inspected(url, _health)
 
 
 def schema_version_of(url: str | Path | URL) -> migrate.SchemaVersion:
@@ -81,11 +81,9 @@ def schema_version_of(url: str | Path | URL) -> migrate.SchemaVersion:
 
 
 def hindrances(url: str | Path | URL) -> Hindrances:
-    """What is known of a database that cannot be examined."""
+    """The problems of a database that cannot be examined."""
     with suppress(RooContextError, OSError):
-        return _inspected(
-            url, lambda one: Hindrances(_integrity(one)) if _is_sqlite(one) else _role(one)
-        )
+        return _inspected(url, _hindrances)
     return Hindrances()
 
 
@@ -93,6 +91,16 @@ def _inspected(url: str | Path | URL, look: Callable[[Connection], Found]) -> Fo
     engine = engine_of(url, EngineOptions(read_only=True))
     with closing(Database(engine)) as database:
         return database.inspect(look)
+
+
+def _health(connection: Connection) -> Health:
+    return _sqlite(connection) if _is_sqlite(connection) else _postgres(connection)
+
+
+def _hindrances(connection: Connection) -> Hindrances:
+    if _is_sqlite(connection):
+        return Hindrances(_integrity(connection))
+    return _role(connection)
 
 
 def _is_sqlite(connection: Connection) -> bool:
@@ -205,7 +213,7 @@ def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
 
 
 def _differences(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    """In how much the tables are not those that this version is built on."""
+    """The number of differences between the tables and those of this version."""
     return len(migrate.differences(connection)) if schema.current == schema.wanted else 0
 
 
@@ -214,7 +222,7 @@ def _foreign(connection: Connection, schema: migrate.SchemaVersion) -> str | Non
 
 
 def _integrity(connection: Connection) -> tuple[str, ...]:
-    """What SQLite itself finds wrong with the file; it reads all of it once."""
+    """The problems that SQLite finds in the file; it reads all of it once."""
     # Not `integrity_check`, which also compares every index with its table.
     rows = connection.exec_driver_sql(f"PRAGMA quick_check({_PROBLEMS})")
     return tuple(str(row[0]) for row in rows if row[0] != "ok")

@@ -33,7 +33,7 @@ def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
 
 
 def _is_current(database: Database) -> bool:
-    """Whether the schema is the one that is wanted. False may also mean that it is not known yet.
+    """True if the schema is the current one. False may also mean that it is not known yet.
 
     This is one plain statement: SQLAlchemy's inspection took half of the time to open a store.
     """
@@ -80,7 +80,7 @@ def all_revisions() -> list[Revision]:
 
     with as_file(_folder()) as folder:
         scripts = ScriptDirectory(str(folder)).walk_revisions()
-        return [Revision(one.revision, one.doc) for one in scripts][::-1]
+        return [Revision(script.revision, script.doc) for script in scripts][::-1]
 
 
 def differences(connection: Connection) -> list[Any]:
@@ -109,7 +109,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def foreign(connection: Connection) -> str | None:
-    """What a database without our schema holds, if that prevents a store from being created."""
+    """Why no store can be created in a database without our schema; None if one can."""
     taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
     if ours := sorted(taken & {*metadata.tables, "messages", "effective_history"}):
         named = f"The database has tables or views named {', '.join(ours)}"
@@ -123,7 +123,7 @@ def foreign(connection: Connection) -> str | None:
 
 
 def _outdated(connection: Connection, *, upgrade: bool) -> bool:
-    """Whether there is something to migrate; an error if it may not be migrated."""
+    """True if the schema has to be migrated; an error if it must not be."""
     current = _revision(connection)
     if current == REVISION:
         return False
@@ -187,7 +187,7 @@ def _rows(connection: Connection) -> dict[str, int]:
 
 
 def _folder() -> Any:
-    """The migrations: installed inside the package, or beside it in a bare checkout."""
+    """The migrations: installed inside the package, or next to it in a bare checkout."""
     try:
         return files("roocontext.migrations")
     except ModuleNotFoundError:

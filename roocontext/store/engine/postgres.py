@@ -1,7 +1,7 @@
 """PostgreSQL: connecting to a server, directly or through a pooler, and how statements run on it.
 
 What needs no answer is sent with what does, or with the COMMIT, so that an operation waits for the
-server as seldom as possible. A connection has no settings of ours that change results or
+server as seldom as possible. We leave no settings on a connection that change results or
 durability, because a pooler would pass them on to others: what a transaction needs is sent with
 its BEGIN. Loaded when it is asked for, since psycopg is an extra.
 """
@@ -57,9 +57,9 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     # With the server's own $1, psycopg has no parameters to find and to rewrite in a statement.
     made: Callable[..., Dialect] = url.set(drivername="postgresql+psycopg").get_dialect()
     dialect = with_constants(made(paramstyle="numeric_dollar"))
-    _, given = dialect.create_connect_args(url)
+    _, arguments = dialect.create_connect_args(url)
     try:
-        psycopg.conninfo.make_conninfo("", **given)
+        psycopg.conninfo.make_conninfo("", **arguments)
     except psycopg.ProgrammingError as wrong:
         raise unconnected(wrong) from None
     patience_s = 10 if options.lock_timeout is None else options.lock_timeout
@@ -69,7 +69,7 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     compiled = compiler(dialect)
     return Engine(
         dialect=dialect,
-        connect=partial(_connect, given, options.prepare),
+        connect=partial(_connect, arguments, options.prepare),
         transaction=lambda connection: ServerTransaction(
             connection, compiled, (read_committed, *also) if also else ()
         ),
@@ -86,7 +86,7 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
 
 
 def _local(settings: WriteSettings) -> Command:
-    """What a transaction that writes sets for itself."""
+    """The settings of a transaction that writes."""
     # A server may be set to acknowledge early; stricter settings than `on` are left as they are.
     commit = (
         "set_config('synchronous_commit', 'off', true)"
@@ -98,13 +98,13 @@ def _local(settings: WriteSettings) -> Command:
 
 
 def _also(options: EngineOptions) -> tuple[Command, ...]:
-    """What the caller wants to be sent with each BEGIN."""
+    """The caller's statements that are sent with each BEGIN."""
     commands: list[Command] = []
     if options.statement_timeout is not None:
         timeout = _milliseconds(options.statement_timeout)
         commands.append((f"SELECT set_config('statement_timeout', '{timeout}', true)", ()))
-    for given in options.on_begin:
-        match given:
+    for statement in options.on_begin:
+        match statement:
             case str(text):
                 commands.append((text, ()))
             case [str(text), list() | tuple() as values]:
@@ -122,10 +122,10 @@ def _milliseconds(seconds: float) -> str:
     return f"{max(1, round(seconds * 1_000))}ms"  # 0 would be for ever
 
 
-def _connect(given: Mapping[str, Any], prepare: bool | None) -> "psycopg.Connection[Any]":  # noqa: FBT001
+def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> "psycopg.Connection[Any]":  # noqa: FBT001
     with translated(sent=False):
         try:
-            connection = psycopg.connect(**given, autocommit=True)
+            connection = psycopg.connect(**arguments, autocommit=True)
         except psycopg.Error as refused:
             raise unconnected(refused) from None
         try:
@@ -151,7 +151,7 @@ def _check_encoding(encoding: str | None) -> None:
 
 
 def _is_alive(connection: "psycopg.Connection[Any]") -> bool:
-    """Whether an idle connection still has a server."""
+    """True if the server has not closed an idle connection."""
     # It has nothing to say: what can be read is the server hanging up.
     return not connection.closed and not _readable(connection.fileno())
 
@@ -224,7 +224,7 @@ class ServerTransaction(Transaction):
         if len(queries) < 2:
             return super().all(queries)
         compiled = [(self._compiled(statement), params) for statement, params in queries]
-        cursors = self._together([(one.text, one.bind(params)) for one, params in compiled])
+        cursors = self._together([(query.text, query.bind(params)) for query, params in compiled])
         return [
             checked_rows(query[0], cursor.fetchall())
             for query, cursor in zip(queries, cursors, strict=True)
@@ -237,8 +237,8 @@ class ServerTransaction(Transaction):
         if isinstance(statement, Insert):
             self.insert(statement, *values)
         else:
-            for one in values:
-                self._send(compiled.text, one)
+            for row in values:
+                self._send(compiled.text, row)
 
     def command(self, text: str) -> SqlRow | None:
         """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""
@@ -321,7 +321,7 @@ class ServerTransaction(Transaction):
         self.connection.prepare_threshold = None
         if not self._is_open:
             self._roll_back()
-        interrupt = _interrupt_behind(error, handled)
+        interrupt = _replaced_interrupt(error, handled)
         if interrupt is not None:
             raise interrupt from None
         if isinstance(error, driver_errors()):
@@ -329,16 +329,18 @@ class ServerTransaction(Transaction):
         raise error
 
 
-def _interrupt_behind(error: BaseException, handled: BaseException | None) -> BaseException | None:
+def _replaced_interrupt(
+    error: BaseException, handled: BaseException | None
+) -> BaseException | None:
     """The interrupt that an error replaced, if any, since another one was being handled.
 
     If an interrupt lands while the driver ends a pipeline, the driver raises an error of its own.
     """
     if not isinstance(error, Exception):
         return None
-    behind = error.__context__
-    while behind is not None and behind is not handled:
-        if not isinstance(behind, Exception):
-            return behind
-        behind = behind.__context__
+    context = error.__context__
+    while context is not None and context is not handled:
+        if not isinstance(context, Exception):
+            return context
+        context = context.__context__
     return None

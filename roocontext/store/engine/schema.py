@@ -108,7 +108,7 @@ entries = Table(
     Column("salt", LargeBinary),
     Column("content_digest", LargeBinary),
     Column("hash", LargeBinary, nullable=False),
-    # The ids of calls and results, beside the content and outside of the digest (0013).
+    # The ids of calls and results, apart from the content and outside of the digest (0013).
     Column("tools", TEXT),
     Column("details", TEXT),
     Column("extra", TEXT),

@@ -18,9 +18,9 @@ def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sq
 
 
 class _Kept(sqlite3.Connection):
-    """The connection of a database in memory, which ends with it.
+    """The connection of a database in memory, which lasts as long as the database.
 
-    A pool may take it for several ones: what it does to one that is back does not concern it.
+    The pool closes and rolls back connections that are returned: this one ignores both.
     """
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ def check_is_file(path: Path) -> None:
         mode = path.stat().st_mode
     except PermissionError:
         raise StoreUnavailable(
-            f"{name} is behind a folder that you may not enter.",
+            f"{name} is in a folder that you may not enter.",
             advice="Ask its owner for the right to enter it.",
         ) from None
     except OSError:
@@ -97,13 +97,13 @@ def check_is_file(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise StoreNotFound(f"{name} is a folder.", advice="Name a file in it.")
     if not stat.S_ISREG(mode):
-        raise StoreNotFound(f"{name} is not a file.", advice="Name a file.")
+        raise StoreNotFound(f"{name} is not a regular file.", advice="Name a file.")
 
 
 def refuse_foreign(path: Path, *, read_only: bool) -> None:
     """Refuse to read a file of another user's, except to root.
 
-    A connection that may not write leaves SQLite's `-wal` and `-shm` beside the file. They would
+    A connection that may not write leaves SQLite's `-wal` and `-shm` next to the file. They would
     belong to this user and lock the owner out; those of root get the file's owner.
     """
     if not hasattr(os, "geteuid"):  # Windows has no owners of this kind

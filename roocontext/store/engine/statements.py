@@ -33,7 +33,7 @@ class Compiled:
             head, row = self.text.split(" VALUES ")
             width = len(self.names)
             rows = (
-                _NUMBER.sub(lambda found, at=at: f"${int(found[1]) + at}", row)  # type: ignore[misc]  # mypy does not infer the lambda
+                _NUMBER.sub(lambda match, at=at: f"${int(match[1]) + at}", row)  # type: ignore[misc]  # mypy does not infer the lambda
                 for at in range(0, count * width, width)
             )
             self._of_rows[count] = f"{head} VALUES {', '.join(rows)}"
@@ -59,14 +59,14 @@ def with_constants(dialect: Dialect) -> Dialect:
     PostgreSQL then knows them when it plans. It does not keep a plan for a LIMIT that it does not
     know: it would plan the statement anew each time it is run.
     """
-    made: Any = dialect.statement_compiler
+    base: Any = dialect.statement_compiler
 
-    def visit_bindparam(self: Any, given: BindParameter[Any], **options: Any) -> Any:
-        if given.value is not None:
+    def visit_bindparam(self: Any, parameter: BindParameter[Any], **options: Any) -> Any:
+        if parameter.value is not None:
             options["literal_binds"] = True
-        return made.visit_bindparam(self, given, **options)
+        return base.visit_bindparam(self, parameter, **options)
 
-    dialect.statement_compiler = type(made.__name__, (made,), {"visit_bindparam": visit_bindparam})
+    dialect.statement_compiler = type(base.__name__, (base,), {"visit_bindparam": visit_bindparam})
     return dialect
 
 
@@ -75,9 +75,9 @@ def compiler(dialect: Dialect) -> Callable[[ClauseElement], Compiled]:
     known = _known[dialect.name]
 
     def compiled(statement: ClauseElement) -> Compiled:
-        found = known.get(statement)
-        if found is None:
-            found = known[statement] = Compiled(statement, dialect)
-        return found
+        compilation = known.get(statement)
+        if compilation is None:
+            compilation = known[statement] = Compiled(statement, dialect)
+        return compilation
 
     return compiled

@@ -53,7 +53,7 @@ class Threads:
     def _submit(
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Future[Result]:
-        if self._process != os.getpid():  # threads stay behind in the parent
+        if self._process != os.getpid():  # a fork copies no threads
             self._begin_life()
         if self._is_closed:
             raise StoreClosed("The store is closed.")

@@ -129,7 +129,7 @@ class Transaction:
 
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[SqlRow]:
         """The rows of one query run with each of these parameters, one after the other."""
-        return [row for rows in self.all([(statement, one) for one in params]) for row in rows]
+        return [row for rows in self.all([(statement, each) for each in params]) for row in rows]
 
     def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
         """The rows of each query, asked for at once where that saves round trips."""
@@ -158,7 +158,7 @@ class Transaction:
         return self._ask(compiled.text, compiled.bind(params))
 
     def _send(self, text: str, values: Sequence[Any]) -> None:
-        """Run a statement whose answer nobody waits for."""
+        """Run a statement whose result is not used."""
         self._ask(text, values)
 
     def _ask(self, text: str, values: Sequence[Any] = ()) -> Any:
@@ -181,7 +181,7 @@ def first_row(cursor: Any) -> SqlRow | None:
 
 
 def raise_taken(error: BaseException, taken: Taken | None) -> NoReturn:
-    """Raise the error of ours that a driver's error means, with what a taken key means."""
+    """Raise our error for a driver's error, and `taken` for a key that exists."""
     try:
         raise_ours(error)
     except UniqueViolation:

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors.programs.gemini_request import request_tokens
-from conformance.vectors.programs.multi_llm_chat import content_to_text
-from conformance.vectors.replay import replay
 from roocontext.programs.gemini_cli import counter as gemini
 from roocontext.programs.multi_llm_chat import counter as multi_llm_chat
 from roocontext.programs.opencode import prune as opencode
 from roocontext.programs.roo.counter import roo_tokens
 from roocontext.tokens import counter_for, limit_for
+from vectors.programs.gemini_request import request_tokens
+from vectors.programs.multi_llm_chat import content_to_text
+from vectors.replay import replay
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
 

@@ -8,30 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs.roo_history import boundary
-from conformance.vectors.roo_program import (
-    APRIL,
-    DECEMBER,
-    StreamBroken,
-    answer_of,
-    condensation,
-    count,
-    failure_of,
-    load_of,
-    policy_of,
-    request_of,
-    tools_cost,
-)
-from conformance.vectors.roo_store import (
-    Shelf,
-    Unheld,
-    history,
-    is_announced,
-    is_hidden,
-    own_tag,
-    parted,
-    times_of,
-)
 from roocontext.errors import MessageNotFound
 from roocontext.log.counting import FREE, Size
 from roocontext.log.summary import Summary
@@ -49,6 +25,30 @@ from roocontext.programs.roo.condensing_2025 import Condensation
 from roocontext.programs.roo.history import TRUNCATED, message_blocks, truncation
 from roocontext.programs.roo.policy import FAILED, roo_message
 from support.situations import situated
+from vectors.programs.roo_history import boundary
+from vectors.roo_program import (
+    APRIL,
+    DECEMBER,
+    StreamBroken,
+    answer_of,
+    condensation,
+    count,
+    failure_of,
+    load_of,
+    policy_of,
+    request_of,
+    tools_cost,
+)
+from vectors.roo_store import (
+    Shelf,
+    Unheld,
+    history,
+    is_announced,
+    is_hidden,
+    own_tag,
+    parted,
+    times_of,
+)
 
 Operation = Callable[[Shelf, Any, str], Any]
 

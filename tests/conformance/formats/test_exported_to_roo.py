@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from conformance.vectors.programs.roo_history import effective_2025, effective_2026
 from roocontext import NewMessage, Plan, Store
 from roocontext.formats import exports
 from roocontext.formats.exporter import write_new
@@ -22,6 +21,7 @@ from support.examples import examples
 from support.histories import HISTORIES
 from support.histories import play as happen
 from support.rows_of_formats import histories, rows
+from vectors.programs.roo_history import effective_2025, effective_2026
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.vectors.programs.opencode_messages import (
-    INTERRUPTED,
-    filter_compacted,
-    filter_compacted_tail,
-    model_part,
-)
-from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 from roocontext import Kind, Plan, Store
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action
@@ -41,6 +34,13 @@ from support.dialogue import WORDS, call, result, shown, text
 from support.examples import examples
 from support.plan_laws import commit_lawfully
 from support.situations import LETTERS, STEPS, play, situated
+from vectors.programs.opencode_messages import (
+    INTERRUPTED,
+    filter_compacted,
+    filter_compacted_tail,
+    model_part,
+)
+from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
 
 BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
 LARGE = 1 << 40

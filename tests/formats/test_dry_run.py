@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
 from roocontext import Plan
 from roocontext.formats.imports import import_paths
 from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript, use
-from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
 
 MADE = [claude_code, codex, gemini, opencode, roo]
 

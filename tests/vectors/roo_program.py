@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs import roo_history
 from roocontext.log.counting import FREE
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
@@ -15,6 +14,7 @@ from roocontext.programs.roo.condensing_2025 import Condensation, CondensationSk
 from roocontext.programs.roo.history import message_blocks, truncation, visible_to_roo
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens.javascript import stringify
+from vectors.programs import roo_history
 
 DECEMBER = "roo-2025-12"
 APRIL = "roo-2026-04"

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(os.environ.get("ROOCONTEXT_VECTORS") or Path(__file__).parents[2] / "vectors")
+FOLDER = Path(os.environ.get("ROOCONTEXT_VECTORS") or Path(__file__).parent)
 
 
 def load(name: str) -> list[dict[str, Any]]:

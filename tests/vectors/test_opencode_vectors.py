@@ -7,14 +7,6 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors import opencode_store
-from conformance.vectors.programs.opencode_messages import (
-    filter_compacted,
-    filter_compacted_tail,
-    model_part,
-)
-from conformance.vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
-from conformance.vectors.replay import load, replay
 from roocontext import Store
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.opencode.prune import (
@@ -27,6 +19,14 @@ from roocontext.programs.opencode.prune import (
     prunable,
 )
 from roocontext.tokens.limits import switches
+from vectors import opencode_store
+from vectors.programs.opencode_messages import (
+    filter_compacted,
+    filter_compacted_tail,
+    model_part,
+)
+from vectors.programs.opencode_overflow import is_overflow, is_overflow_newer
+from vectors.replay import load, replay
 
 OUTPUT = "OPENCODE_EXPERIMENTAL_OUTPUT_TOKEN_MAX"
 

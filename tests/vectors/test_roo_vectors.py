@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors.replay import FOLDER, load
-from conformance.vectors.roo_operations import OPERATIONS, no_operation, wanted
-from conformance.vectors.roo_program import FUNCTIONS
-from conformance.vectors.roo_store import Shelf, Unheld
+from vectors.replay import FOLDER, load
+from vectors.roo_operations import OPERATIONS, no_operation, wanted
+from vectors.roo_program import FUNCTIONS
+from vectors.roo_store import Shelf, Unheld
 
 ELSEWHERE = {"tiktoken"}
 """Recordings of a counter, which the counters' tests replay."""

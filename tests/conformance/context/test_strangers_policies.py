@@ -323,7 +323,7 @@ def test_the_command_line_prints_the_outcome_of_anyones_plan(tmp_path, command):
         chat.append("user", "Mend the parser.")
         work(chat, ("t",), WORDS * 9)
         fill(chat, 20)
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     environ = os.environ | {
         "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}",
         "ROOCONTEXT_DB": str(tmp_path / "agent.db"),

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
+from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
+from formats.test_gather import somebody_else
 from roocontext import Store
 from roocontext.formats import find, jsonl
 from roocontext.formats.imports import Outcome, SkippedSource, import_paths
 from roocontext.formats.writing import SessionImport
 from support.codex_rollouts import item, line, write
 from support.transcripts import Transcript
-from unit.test_import_damage import claude_code, codex, gemini, opencode, roo
-from unit.test_import_gather import somebody_else
 
 
 def taken(found: list[Outcome]) -> list[str]:

@@ -1,6 +1,6 @@
 """Roo Code's two policies in a real store: when they act, what they hide, and what they get wrong.
 
-What the program itself answered is replayed in tests/conformance/vectors.
+What the program itself answered is replayed in tests/vectors.
 """
 
 import logging

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext import Store
 from roocontext.context.manager import ContextManager
 from roocontext.errors import InvalidMessage
@@ -31,6 +30,7 @@ from roocontext.programs.gemini_cli.compression import THRESHOLD, CompressionSta
 from roocontext.programs.gemini_cli.policy import GeminiUpstream
 from roocontext.tokens import counter_for, limit_for
 from support.situations import situated
+from vectors.programs.gemini_request import request_tokens
 
 COUNTER = counter_for("", name="gemini")
 

@@ -7,14 +7,6 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors.programs.multi_llm_chat import (
-    content_to_text,
-    get_pruning_info,
-    prune_history_sliding_window,
-    validate_context_length,
-    validate_system_prompt_length,
-)
-from conformance.vectors.replay import load, replay
 from roocontext import Kind, Store
 from roocontext.log.counting import Size
 from roocontext.log.plan import LEFT_OUT
@@ -23,6 +15,14 @@ from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.counter import estimate_text
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.situations import situated
+from vectors.programs.multi_llm_chat import (
+    content_to_text,
+    get_pruning_info,
+    prune_history_sliding_window,
+    validate_context_length,
+    validate_system_prompt_length,
+)
+from vectors.replay import load, replay
 
 ROLES = {"user": "user", "gemini": "assistant", "chatgpt": "assistant", "tool": "tool"} | {
     role: role for role in ("system", "developer", "function")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.vectors.programs.gemini_request import request_tokens
 from roocontext.errors import RooContextError, UnknownPlugin
 from roocontext.programs.gemini_cli import counter as gemini
 from roocontext.programs.roo.counter import roo_tokens
 from roocontext.registry import Registry
 from roocontext.tokens import Budget, Size, counter_for, counters, size_of
 from roocontext.tokens.usage import IMAGES, split_message
+from vectors.programs.gemini_request import request_tokens
 
 ROOT = Path(__file__).parents[2]
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from conformance.vectors import gemini_store
-from conformance.vectors.replay import load, replay
 from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.programs.gemini_cli.compression import (
@@ -24,6 +22,8 @@ from roocontext.programs.gemini_cli.compression import (
     verdict,
     weights,
 )
+from vectors import gemini_store
+from vectors.replay import load, replay
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
 
