@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, cast
 
 from roocontext.adapters.openai_agents_items import (
-    ItemTail,
+    ShownItems,
     as_object,
-    read_item_tail,
     storable_item,
     to_items,
     to_messages,
@@ -95,41 +94,41 @@ class RooContextSession(OverStore):
         """The latest items, and a function that replaces the last of them."""
         if type(self) is not RooContextSession:  # a subclass may give the SDK other items
             return None
-        tail = await self._given.run(lambda store: self._tail(store, limit))
+        shown = await self._given.run(self._shown)
+        items = shown.items if shown else []
+        begin = max(len(items) - limit, 0)
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
             return await self._given.run(
-                lambda store: self._replace(store, tail, start, output, prune_prefix)
+                lambda store: self._replace(store, shown, begin + start, output, prune_prefix)
             )
 
-        return _CompactionSnapshot(
-            tail.items if tail else [], not tail or tail.is_complete, replace_suffix
-        )
+        return _CompactionSnapshot(items[begin:], begin == 0, replace_suffix)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
         """Replace all items that are shown by these; False if nothing was changed."""
         if type(self) is not RooContextSession:
             return False
         return await self._given.run(
-            lambda store: self._replace(store, self._tail(store, None), 0, items)
+            lambda store: self._replace(store, self._shown(store), 0, items)
         )
 
-    def _tail(self, store: Store, limit: int | None) -> ItemTail | None:
+    def _shown(self, store: Store) -> ShownItems | None:
         chat = self._chat(store)
-        return None if chat is None else read_item_tail(chat, limit)
+        return None if chat is None else ShownItems.of(chat)
 
     def _replace(
         self,
         store: Store,
-        tail: ItemTail | None,
+        shown: ShownItems | None,
         start: int,
         items: Sequence[Any],
         prune: Callable[[Any], bool] | None = None,
     ) -> bool:
         chat = self._chat(store)
-        if chat is None or tail is None:
+        if chat is None or shown is None:
             return False
-        return tail.replace(chat, start, items, prune=prune, trigger="run_compaction")
+        return shown.replace(chat, start, items, prune=prune, trigger="run_compaction")
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. Once it was found, it is not looked up again."""

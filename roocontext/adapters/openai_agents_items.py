@@ -100,12 +100,17 @@ def _given(item: Any) -> Any:
     return item.get("item", {"role": "assistant", "content": REDACTED})
 
 
-class ItemTail(NamedTuple):
-    """The latest items of a session, and the view with them; all items if it `is_complete`."""
+class ShownItems(NamedTuple):
+    """All items that a session shows, and the view that holds them."""
 
     view: View
     items: list[Any]
-    is_complete: bool
+
+    @classmethod
+    def of(cls, chat: Session) -> "ShownItems":
+        """The items of a session now."""
+        view = chat.view()
+        return cls(view, to_items(view.messages))
 
     def replace(
         self,
@@ -122,19 +127,18 @@ class ItemTail(NamedTuple):
         written again. False if nothing was written: the session has changed since, there is no
         such item, or one of them is a summary that also stands for earlier items.
         """
-        count, kept = self._from(start)
-        new = to_messages(map(storable_item, [*kept, *output]))
+        if start >= len(self.items):
+            return False
+        before = self.items[:start]
+        stays = [*dropwhile(prune, before)] if prune else before
+        count, together = self._from(start)
         head, shown = self.view.head_seq, self.view.messages
-        whole = self.is_complete and count == len(shown)
-        if count and prune and not whole:
-            before = to_items(chat.view().messages)[: start - len(self.items)]
-            stays = [*dropwhile(prune, before)]
-            if len(stays) < len(before):
-                new, whole = to_messages(map(storable_item, [*stays, *output])), True
         try:
-            if count and whole:
+            if count == len(shown) or len(stays) < start:
+                new = to_messages(map(storable_item, [*stays, *output]))
                 chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
-            elif count and all(one.kind is Kind.MESSAGE for one in shown[-count:]):
+            elif all(message.kind is Kind.MESSAGE for message in shown[-count:]):
+                new = to_messages(map(storable_item, [*together, *output]))
                 take_back(chat, self.view, count=count, instead=new, trigger=trigger)
             else:
                 return False
@@ -145,19 +149,6 @@ class ItemTail(NamedTuple):
     def _from(self, start: int) -> tuple[int, list[Any]]:
         """How many messages hold the items from `start` on, and the items in them before it."""
         blocks = [*_blocks(self.view.messages)]
-        place = sum(len(block.items) for block in blocks) - len(self.items) + start
-        for index, block in enumerate(blocks):
-            if place < len(block.items):
-                return sum(one.messages for one in blocks[index:]), block.items[:place]
-            place -= len(block.items)
-        return 0, []
-
-
-def read_item_tail(chat: Session, limit: int | None) -> ItemTail:
-    """The latest items of a session, or without a limit all."""
-    # One message more than items: if there is one, at least one item is left out.
-    view = chat.view() if limit is None else chat.view(last=limit + 1)
-    items = to_items(view.messages)
-    if limit is None or max(len(view.messages), len(items)) <= limit:
-        return ItemTail(view, items, is_complete=True)
-    return ItemTail(view, items[-limit:], is_complete=False)
+        while start >= len(blocks[0].items):
+            start -= len(blocks.pop(0).items)
+        return sum(block.messages for block in blocks), blocks[0].items[:start]
