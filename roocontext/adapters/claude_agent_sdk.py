@@ -134,7 +134,7 @@ def _opened(store: Store, key: SessionKey) -> Session:
     return store.open_session(_id(key), parent=parent.id)
 
 
-def _found(store: Store, key: SessionKey) -> Session | None:
+def _existing(store: Store, key: SessionKey) -> Session | None:
     try:
         return store.session(_id(key))
     except SessionNotFound:
@@ -170,7 +170,7 @@ def _described(key: SessionKey, before: Any, records: list[Any]) -> dict[str, An
 
 
 def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
-    session = _found(store, key)
+    session = _existing(store, key)
     if session is None:
         return None
     stored: list[AuditEntry] = []
@@ -217,7 +217,7 @@ def _data(metadata: Any) -> dict[str, Any]:
 
 
 def _delete(key: SessionKey, store: Store) -> None:
-    session = _found(store, key)
+    session = _existing(store, key)
     if session is None:
         return
     if not key.get("subpath"):

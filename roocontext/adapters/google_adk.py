@@ -71,12 +71,12 @@ class RooContextSessionService(OverStore, BaseSessionService):
         begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
         delta = begun["actions"]["state_delta"]
         try:
-            found = await self._given.run(
+            conversation = await self._given.run(
                 lambda store: log.create_conversation(store, key, delta, at=time.time())
             )
         except DuplicateMessage:
             raise AlreadyExistsError(f"Session with id {key.name} already exists.") from None
-        return _session(found)
+        return _session(conversation)
 
     async def get_session(
         self,
@@ -90,22 +90,23 @@ class RooContextSessionService(OverStore, BaseSessionService):
         key = ConversationKey(app_name, user_id, session_id.strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
-        found = await self._given.run(
+        conversation = await self._given.run(
             lambda store: log.read_conversation(
                 store, key, Event.model_validate, last=last, since=since
             )
         )
-        return None if found is None else _session(found)
+        return None if conversation is None else _session(conversation)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """List the sessions of an app, or of one of its users, the oldest update first."""
-        found = await self._given.run(
+        conversations = await self._given.run(
             lambda store: log.list_conversations(store, app_name, user_id)
         )
         sessions = sorted(
-            map(_session, found), key=lambda it: (it.last_update_time, it.user_id, it.id)
+            map(_session, conversations),
+            key=lambda one: (one.last_update_time, one.user_id, one.id),
         )
         return ListSessionsResponse(sessions=sessions)
 
@@ -151,19 +152,19 @@ class RooContextSessionService(OverStore, BaseSessionService):
             return event
 
 
-def _session(found: log.StoredConversation) -> Session:
-    key, state = found.key, dict(found.state[""])
+def _session(conversation: log.StoredConversation) -> Session:
+    key, state = conversation.key, dict(conversation.state[""])
     for scope in (APP, USER):
-        state |= {f"{scope}{name}": value for name, value in found.state[scope].items()}
+        state |= {f"{scope}{name}": value for name, value in conversation.state[scope].items()}
     session = Session(
         id=key.name,
         app_name=key.app,
         user_id=key.user,
         state=state,
-        events=found.events,
-        last_update_time=found.updated,
+        events=conversation.events,
+        last_update_time=conversation.updated,
     )
-    session._storage_update_marker = _marker(found.revision)  # noqa: SLF001 - where ADK keeps it
+    session._storage_update_marker = _marker(conversation.revision)  # noqa: SLF001 - where ADK keeps it
     return session
 
 

@@ -101,7 +101,7 @@ def create_conversation(
     opening = NewNote(OPENED, opened, client_id=f"{OPENED}.{begun}")
     chat.write_batch([opening, SetMetadata(key.metadata("session")), *changes(own(state))])
     write_shared(store, key, ConversationVersion(begun, 0), state)
-    return _found(store, chat, key)
+    return _read(store, chat, key)
 
 
 def read_conversation(
@@ -118,15 +118,15 @@ def read_conversation(
     """
     try:
         chat = store.session(key.session_id)
-        found = _found(store, chat, key)
+        conversation = _read(store, chat, key)
     except SessionNotFound:
         return None
-    found.events.extend(
+    conversation.events.extend(
         load(row.event)
-        for row in _newest_rows(chat, found.revision, last)
+        for row in _newest_rows(chat, conversation.revision, last)
         if since is None or row.event["timestamp"] >= since
     )
-    return found
+    return conversation
 
 
 def delete(store: Store, key: ConversationKey) -> None:
@@ -144,7 +144,7 @@ def list_conversations(store: Store, app: str, user: str | None) -> list[StoredC
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
     infos = [*chain.from_iterable(pages(store, where, size=PAGE))]
     read = cache(partial(shared_state, store))
-    found = []
+    conversations = []
     for info in infos:
         key = ConversationKey(
             app, str(info.metadata.get("user")), str(info.metadata.get("session"))
@@ -153,8 +153,8 @@ def list_conversations(store: Store, app: str, user: str | None) -> list[StoredC
         if info.session_id != key.session_id:
             continue
         with suppress(SessionNotFound):  # deleted in the meantime
-            found.append(_found(store, store.session(key.session_id), key, read))
-    return found
+            conversations.append(_read(store, store.session(key.session_id), key, read))
+    return conversations
 
 
 def append_event(
@@ -221,7 +221,7 @@ def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: froze
     chat.write_batch(items, expected_seq=head)
 
 
-def _found(
+def _read(
     store: Store,
     chat: Session,
     key: ConversationKey,
@@ -273,9 +273,9 @@ def _newest_rows(chat: Session, revision: ConversationVersion, last: int | None)
     reach = 4 * last
     while True:
         start = max(begun, end - reach)
-        found = list(rows(start))
-        if len(found) >= last or start == begun:
-            return found[-last:]
+        newest = list(rows(start))
+        if len(newest) >= last or start == begun:
+            return newest[-last:]
         reach *= 4
 
 

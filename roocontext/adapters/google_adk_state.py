@@ -122,11 +122,11 @@ def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]
 
 def values(chat: Session, begun: int) -> dict[str, Any]:
     """The newest value of each key since the epoch began, in the order of their writing."""
-    found = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
+    newest = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
     while len(page) == _AT_ONCE:
         page = newest_own_notes(chat, _STATE, _is_own, before=page[-1].note, limit=_AT_ONCE)
-        found = [*found, *page]
-    current = sorted((note for note in found if note.seq > begun), key=lambda note: note.seq)
+        newest = [*newest, *page]
+    current = sorted((note for note in newest if note.seq > begun), key=lambda note: note.seq)
     return {note.content["key"]: note.content["value"] for note in current}
 
 

@@ -100,8 +100,8 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     ) -> Iterator[CheckpointTuple]:
         """The checkpoints of a thread, or of all, those with the greatest ids first."""
         listed = self._now(lambda work: work.list_tuples(config, filter, before, limit))
-        while (found := self._now(lambda _: next(listed, None))) is not None:
-            yield found
+        while (checkpoint := self._now(lambda _: next(listed, None))) is not None:
+            yield checkpoint
 
     async def alist(
         self,
@@ -113,8 +113,8 @@ class RooContextSaver(OverStore, BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """See list."""
         listed = await self._soon(lambda work: work.list_tuples(config, filter, before, limit))
-        while (found := await self._soon(lambda _: next(listed, None))) is not None:
-            yield found
+        while (checkpoint := await self._soon(lambda _: next(listed, None))) is not None:
+            yield checkpoint
 
     def _now(self, work: Callable[[Work], Result]) -> Result:
         return self._given.run_now(lambda store: work(self._over(store)))

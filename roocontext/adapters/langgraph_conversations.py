@@ -46,7 +46,7 @@ class Conversations(NamedTuple):
     digests: Mapping[str, Sequence[bytes]]
 
 
-class Shown(NamedTuple):
+class SessionShown(NamedTuple):
     """What a session shows at its head, and how many of its messages may stay."""
 
     session: Session
@@ -62,7 +62,7 @@ class Beginning(NamedTuple):
     shown: Sequence[ShownMessage]
 
 
-def shown_messages(view: View) -> list[ShownMessage]:
+def read_shown(view: View) -> list[ShownMessage]:
     """The messages of a view."""
     return [
         ShownMessage(
@@ -92,20 +92,22 @@ def kept_count(shown: Sequence[ShownMessage], wanted: Mapping[str, Sequence[byte
     return len(shown)
 
 
-def rewound(shown: Shown, wanted: Mapping[str, Sequence[bytes]], parent: int | None) -> Beginning:
+def rewound(
+    shown: SessionShown, wanted: Mapping[str, Sequence[bytes]], parent: int | None
+) -> Beginning:
     """A rewind to what the session has in common with these conversations."""
     best = Beginning(Rewind(0, shown.head_seq, "langgraph"), ())
     # Right before the first message that goes; or the parent, if its messages were hidden since.
     for to in (shown.messages[shown.stays].seq - 1, parent):
         if to:
-            then = shown_messages(shown.session.view(as_of=to))
+            then = read_shown(shown.session.view(as_of=to))
             if len(best.shown) < len(then) == kept_count(then, wanted):
                 best = Beginning(Rewind(to, shown.head_seq, "langgraph"), then)
     return best
 
 
 def summary_of_graph(
-    shown: Shown, conversations: Conversations, serde: SerializerProtocol
+    shown: SessionShown, conversations: Conversations, serde: SerializerProtocol
 ) -> Beginning | None:
     """A summary of the graph's own, or a marker, in the place of the messages that it removed."""
     if len(conversations.messages) != 1:

@@ -20,12 +20,12 @@ from roocontext.adapters.adapter_notes import Shape, fits, hide, newest_own_note
 from roocontext.adapters.langgraph_conversations import (
     Beginning,
     Conversations,
-    Shown,
+    SessionShown,
     ShownMessage,
     by_channel,
     kept_count,
+    read_shown,
     rewound,
-    shown_messages,
     summary_of_graph,
 )
 from roocontext.adapters.langgraph_messages import (
@@ -41,7 +41,7 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
-from roocontext.adapters.langgraph_sends import LeftOut, completed, shortened
+from roocontext.adapters.langgraph_sends import LeftMessages, completed, shortened
 from roocontext.adapters.serializing import framework
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.log.encoding import encode
@@ -69,14 +69,14 @@ _SHAPES: tuple[Shape, ...] = (
 )
 _WRITES: Shape = {"task_id": str, "task_path": str, "writes": list}
 
-Shorten: TypeAlias = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[LeftOut]]]
+Shorten: TypeAlias = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[LeftMessages]]]
 """Leave the messages out of sends that the session shows, and say where they were."""
 
 _FIRST_PAGE, _LAST_PAGE = 1, 64
 _ODD = re.compile('[\0-"%/\x7f\ud800-\udfff]')
 
 
-def quoted(name: str) -> str:
+def encoded(name: str) -> str:
     """A name as a part of a session's id or of a kind. `urllib.parse.unquote` gives it back."""
     return _ODD.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), name)
 
@@ -145,7 +145,7 @@ def read_state(session: Session, serde: SerializerProtocol) -> KnownState:
     view = session.view()
     # Read after the view: an epoch that begins in between moves the expected head.
     epoch = _read_epoch(_own_notes(session, limit=1))
-    return KnownState(epoch, view.head_seq, shown_messages(view), Digests(serde))
+    return KnownState(epoch, view.head_seq, read_shown(view), Digests(serde))
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class CheckpointLog:
         return cls(session, serde, _read_epoch(first), first)
 
     def _kind(self, checkpoint_id: str = "") -> str:
-        return f"{_KIND}{self.epoch:06}/{quoted(checkpoint_id)}"
+        return f"{_KIND}{self.epoch:06}/{encoded(checkpoint_id)}"
 
     # Reads
 
@@ -218,8 +218,8 @@ class CheckpointLog:
         """The checkpoint that this one follows, unless that was hidden."""
         parent: str | None = saved.content["parent"]
         if parent is not None and any(one.note.endswith(_LOST_PARENT) for one in saved.writes):
-            found = self.find(parent)
-            return None if found is None or found.is_hidden else parent
+            saved_parent = self.find(parent)
+            return None if saved_parent is None or saved_parent.is_hidden else parent
         return parent
 
     def values(self, saved: Saved, wanted: Sequence[str] | None = None) -> dict[str, Any]:
@@ -254,17 +254,17 @@ class CheckpointLog:
 
     def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
         """The writes of tasks towards the next checkpoint, in the order of a run."""
-        found: dict[tuple[str, int], tuple[str, tuple[str, str, list[Any], int]]] = {}
+        writes: dict[tuple[str, int], tuple[str, tuple[str, str, list[Any], int]]] = {}
         for note in sorted(saved.writes, key=attrgetter("seq")):
             task_id, path = note.content["task_id"], note.content["task_path"]
             for index, channel, *stored in note.content["writes"]:
                 # Of the writes with an index the first counts, of the others the newest.
-                if index < 0 or (task_id, index) not in found:
-                    found[task_id, index] = (path, (task_id, channel, stored, note.seq))
-        order = sorted(found, key=lambda key: writes_sort_key(found[key][0], *key))
+                if index < 0 or (task_id, index) not in writes:
+                    writes[task_id, index] = (path, (task_id, channel, stored, note.seq))
+        order = sorted(writes, key=lambda key: writes_sort_key(writes[key][0], *key))
         return [
             (task_id, channel, self._unpacked(stored, seq))
-            for task_id, channel, stored, seq in (found[key][1] for key in order)
+            for task_id, channel, stored, seq in (writes[key][1] for key in order)
         ]
 
     def read_plain(self, stored: Mapping[str, Any]) -> Any:
@@ -276,7 +276,7 @@ class CheckpointLog:
         value = unpacked(self.serde, stored[:2])
         completed(
             value if type(value) is list else [value],
-            [LeftOut(*left) for left in stored[2:]],
+            [LeftMessages(*left) for left in stored[2:]],
             lambda shown: self._conversations(shown or seq),
         )
         return value
@@ -308,8 +308,8 @@ class CheckpointLog:
             if some:
                 content = {"task_id": task_id, "task_path": task_path, "writes": some}
                 key = _key(self.epoch, checkpoint_id, content)
-                # Of the special ones the newest counts, which may equal one that was replaced: so
-                # they are written again each time.
+                # Of the special writes the newest counts, which may equal one that was replaced. So
+                # they are written each time.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
         if notes:
@@ -327,40 +327,29 @@ class CheckpointLog:
     ) -> KnownState:
         """Store a checkpoint in one transaction; VersionConflict if the session has moved.
 
-        If it is not `readable`, no value is stored but as the serializer gives it.
+        If it is not `readable`, conversations are stored like other values, as the serializer's
+        output.
         """
-        values = checkpoint["channel_values"]
         state = replace(state, digests=state.digests.renewed())
+        values = checkpoint["channel_values"]
         messages = {c: v for c, v in values.items() if readable and holds_messages(v)}
         digests = {c: [*map(state.digests.of, some)] for c, some in messages.items()}
         conversations = Conversations(messages, digests)
-        shorten = partial(shortened, shown=digests, digests=state.digests, seq=0)
         base = self._base(state, parent)
         unchanged = {} if base is None else self._unchanged(base, checkpoint, new_versions)
-        channels: dict[str, dict[str, Any]] = {}
-        for channel, value in values.items():
-            if channel in messages:
-                channels[channel] = {}
-            elif channel in unchanged:
-                channels[channel] = unchanged[channel]
-            else:
-                path = f"channel_values.{channel}"
-                channels[channel] = {"value": self._packed(channel, value, path, shorten)}
-        # A delta channel that the step did not write is not in the values. It keeps its value.
-        for channel, stored_in in unchanged.items():
-            channels.setdefault(channel, stored_in)
+        shorten = partial(shortened, shown=digests, digests=state.digests, seq=0)
         rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
         content = {
             "id": checkpoint["id"],
             "parent": parent,
             "checkpoint": self._plain(rest),
             "metadata": self._plain(metadata),
-            "channels": channels,
+            "channels": self._channels(values, messages, unchanged, shorten),
         }
         stays = kept_count(state.shown, digests)
         if stays == len(state.shown):
             return self._written(state, Beginning(None, state.shown), conversations, content)
-        shown = Shown(self.session, state.head_seq, state.shown, stays)
+        shown = SessionShown(self.session, state.head_seq, state.shown, stays)
         summary = summary_of_graph(shown, conversations, self.serde)
         if summary is not None:
             with suppress(InvalidPlan):  # it would hide a pin, or there is no gap for it
@@ -373,8 +362,8 @@ class CheckpointLog:
             return None
         if state.newest is not None and state.newest.id == parent:
             return state.newest
-        found = self.find(parent)
-        return None if found is None else self.original(found)
+        base = self.find(parent)
+        return None if base is None else self.original(base)
 
     def _unchanged(
         self, base: Saved, checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any]
@@ -390,6 +379,29 @@ class CheckpointLog:
             and channel in versions
             and before.get(channel) == versions[channel]
         }
+
+    def _channels(
+        self,
+        values: Mapping[str, Any],
+        messages: Mapping[str, Any],
+        unchanged: Mapping[str, dict[str, Any]],
+        shorten: Shorten,
+    ) -> dict[str, dict[str, Any]]:
+        """For each channel its value, or the key of the note that has it.
+
+        Nothing for a conversation: that is in the session's view.
+        """
+        channels: dict[str, dict[str, Any]] = {}
+        for channel, value in values.items():
+            if channel in messages:
+                channels[channel] = {}
+            elif channel in unchanged:
+                channels[channel] = unchanged[channel]
+            else:
+                path = f"channel_values.{channel}"
+                channels[channel] = {"value": self._packed(channel, value, path, shorten)}
+        # A delta channel that the step did not write is not in the values. It keeps its value.
+        return channels | {c: stored for c, stored in unchanged.items() if c not in channels}
 
     def _packed(self, channel: str, value: Any, path: str, shorten: Shorten) -> list[Any]:
         """A value, and where messages were left out of it."""

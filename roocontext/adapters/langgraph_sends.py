@@ -21,7 +21,7 @@ _LEVELS = 2
 """How deep a state is looked for: it is sent by itself, or under a name."""
 
 
-class LeftOut(NamedTuple):
+class LeftMessages(NamedTuple):
     """The first messages of a list, which were left out of a send.
 
     `place` is the send's, and `keys` lead to the list in it. They are the first `messages` of the
@@ -36,15 +36,15 @@ class LeftOut(NamedTuple):
 
 def shortened(
     sent: Sequence[Any], shown: Mapping[str, Sequence[bytes]], digests: Digests, seq: int
-) -> tuple[list[Any], list[LeftOut]]:
+) -> tuple[list[Any], list[LeftMessages]]:
     """Sends without the messages shown as of `seq`, and where these were."""
-    left: list[LeftOut] = []
+    left: list[LeftMessages] = []
 
     def cut(value: Any, place: int, keys: list[str]) -> Any:
         if keys and keys[-1] in shown and holds_messages(value):
             same = takewhile(bool, map(eq, map(digests.of, value), shown[keys[-1]]))
             if count := sum(same):
-                left.append(LeftOut(place, keys, seq, count))
+                left.append(LeftMessages(place, keys, seq, count))
             return value[count:]
         if type(value) is dict and len(keys) < _LEVELS:
             return {
@@ -62,7 +62,7 @@ def shortened(
 
 def completed(
     sent: Sequence[Any],
-    left: Sequence[LeftOut],
+    left: Sequence[LeftMessages],
     read: Callable[[int], Mapping[str, Sequence[BaseMessage]]],
 ) -> None:
     """Put the messages back that were left out; `read` gives the conversations as of an entry."""

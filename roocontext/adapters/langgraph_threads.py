@@ -15,7 +15,7 @@ from roocontext.adapters.langgraph_log import (
     KnownState,
     Saved,
     begin_epoch,
-    quoted,
+    encoded,
     read_state,
 )
 from roocontext.adapters.langgraph_messages import WORKS
@@ -69,8 +69,8 @@ class Thread:
     @property
     def session_id(self) -> str:
         """The session of this namespace."""
-        root = _PREFIX + quoted(self.thread_id)
-        return f"{root}/{quoted(self.namespace)}" if self.namespace else root
+        root = _PREFIX + encoded(self.thread_id)
+        return f"{root}/{encoded(self.namespace)}" if self.namespace else root
 
     @property
     def metadata(self) -> dict[str, str]:

@@ -48,7 +48,7 @@ class RooContextSession(OverStore):
             session_settings or SessionSettings()
         )
         self._given = GivenStore(store)
-        self._found: Session | None = None
+        self._session: Session | None = None
 
     @classmethod
     def from_url(
@@ -132,14 +132,14 @@ class RooContextSession(OverStore):
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. Once it was found, it is not looked up again."""
-        if self._found is None:
+        if self._session is None:
             with suppress(SessionNotFound):
-                self._found = store.session(self.session_id)
-        return self._found
+                self._session = store.session(self.session_id)
+        return self._session
 
     def _opened(self, store: Store) -> Session:
-        self._found = self._chat(store) or store.open_session(self.session_id)
-        return self._found
+        self._session = self._chat(store) or store.open_session(self.session_id)
+        return self._session
 
 
 class CompactingSession(RooContextSession):

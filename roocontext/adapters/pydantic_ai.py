@@ -183,7 +183,7 @@ def _read_record(conversation_id: str, store: Store) -> ConversationRecord | Non
 
 def _read_records(scope: str | None, limit: int | None, store: Store) -> list[ConversationRecord]:
     where = {"framework": NAME, **({} if scope is None else {"scope": scope})}
-    found: list[ConversationRecord] = []
+    records: list[ConversationRecord] = []
     for page in pages(store, where, size=100):
         names = [(info.session_id, info.metadata.get("conversation")) for info in page]
         # A fork has the metadata of its origin until its record is written, and other sessions may
@@ -193,14 +193,14 @@ def _read_records(scope: str | None, limit: int | None, store: Store) -> list[Co
             for own, name in names
             if isinstance(name, str) and own == session_id(name)
         ]
-        found += [one.record for one in stored if one.record is not None]
-        found.sort(key=lambda record: record.updated_at, reverse=True)
+        records += [one.record for one in stored if one.record is not None]
+        records.sort(key=lambda record: record.updated_at, reverse=True)
         # No session is older than its record, and those that follow are older than the last one.
-        if limit is not None and found[limit - 1 :]:
-            oldest = found[limit - 1] if limit else found[0]
+        if limit is not None and records[limit - 1 :]:
+            oldest = records[limit - 1] if limit else records[0]
             if oldest.updated_at.timestamp() * 1000 > page[-1].updated_at:
                 break
-    return found[:limit]
+    return records[:limit]
 
 
 def _write_record(
@@ -255,9 +255,9 @@ def _holder(store: Store, entry_id: str) -> Session:
         return store.session(name)
     except SessionPurged:
         for page in pages(store, {_INHERITS + name: "yes"}):
-            for found in (store.session(one.session_id) for one in page):
-                if _seq_of(found, entry_id) is not None:
-                    return found
+            for fork in (store.session(info.session_id) for info in page):
+                if _seq_of(fork, entry_id) is not None:
+                    return fork
         raise
 
 
@@ -345,19 +345,18 @@ def _read_path(entry_id: str, limit: int | None, store: Store) -> list[Conversat
     span = at if limit is None else 2 * limit + 20
     while True:
         start = max(at - span, 0)
-        found: dict[str, tuple[str | None, Any]] = {}
-        for one in session.audit(after=start):
-            if one.seq > at:
+        entries: dict[str, tuple[str | None, Any]] = {}
+        for row in session.audit(after=start):
+            if row.seq > at:
                 break
-            name, _, behind = (one.entry.client_id or "").partition("|")
-            if name and name == one.entry.message_id:
-                found[name] = (behind or None, one.content)
+            name, _, parent = (row.entry.client_id or "").partition("|")
+            if name and name == row.entry.message_id:
+                entries[name] = (parent or None, row.content)
         path: list[tuple[str, str | None, Any]] = []
         above: str | None = entry_id
-        while above in found and (limit is None or len(path) < limit):
-            parent, content = found[above]
-            path.append((above, parent, content))
-            above = parent
+        while above in entries and (limit is None or len(path) < limit):
+            path.append((above, *entries[above]))
+            above = entries[above][0]
         if start == 0 or above is None or len(path) == limit:
             break
         span *= 4
