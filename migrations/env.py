@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from roocontext.store.engine.schema import VERSION_TABLE, metadata, with_indexes
+from roocontext.store.engine.schema import ALIKE, VERSION_TABLE, with_indexes
 
 context.configure(
     connection=context.config.attributes["connection"],
@@ -11,7 +11,7 @@ context.configure(
     render_as_batch=True,
     transactional_ddl=False,  # the transaction is the caller's, on SQLite too
     include_object=lambda _object, name, kind, _reflected, _compare: (
-        kind != "table" or name in metadata.tables
+        kind != "table" or name in ALIKE
     ),
 )
 context.run_migrations()

@@ -67,11 +67,9 @@ if TYPE_CHECKING:
         Diff as Diff,
     )
     from roocontext.store.reading.notes import Note as Note
+    from roocontext.store.reading.pages import Page as Page
     from roocontext.store.reading.usage import Call as Call
-    from roocontext.store.search.hits import (
-        Hit as Hit,
-        SearchPage as SearchPage,
-    )
+    from roocontext.store.search.hits import Hit as Hit
     from roocontext.store.session import Session as Session
     from roocontext.store.sessions.overview import SessionOverview as SessionOverview
     from roocontext.store.sessions.sessions import SessionInfo as SessionInfo
@@ -115,8 +113,9 @@ _LAZY = {
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
+    "roocontext.store.reading.pages": "Page",
     "roocontext.store.reading.usage": "Call",
-    "roocontext.store.search.hits": "SearchPage Hit",
+    "roocontext.store.search.hits": "Hit",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions.overview": "SessionOverview",
     "roocontext.store.sessions.sessions": "SessionInfo",

@@ -79,7 +79,8 @@ def methods(kind: type) -> list[str]:
         name
         for owner in inspect.getmro(kind)
         for name, member in vars(owner).items()
-        if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
+        if not name.startswith("_")
+        and isinstance(getattr(member, "__func__", member), FunctionType)
     ]
 
 

@@ -1,7 +1,7 @@
 -- The append of one message, as one statement of the caller: it takes the session's next seq,
 -- chains the hash and inserts the entry. A blank line ends a statement.
 --
--- It is part of the schema. A release that needs another one brings it beside this one, as
+-- It is part of the schema. A release that needs another one adds it under another name,
 -- roocontext_append_v2, and this one stays for one minor release.
 --
 -- `durability` and `lock_patience` hold for this transaction alone. If the head is not the one that

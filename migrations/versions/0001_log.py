@@ -1,7 +1,7 @@
 """The log, the caches of its fold, the checks and triggers that guard it, the views, the search.
 
 The triggers, the views, the index of the search and PostgreSQL's function for an append are in the
-`.sql` files beside this one.
+`.sql` files of this folder.
 """
 
 import logging

@@ -1,13 +1,12 @@
-"""An adapter's own notes. Notes of its kinds that somebody else wrote are passed over.
+"""The notes of an adapter, and how deleting hides a session.
 
-Anybody may write a note of any kind, and no note is ever taken back. So an adapter that took any
-note of its kind for its own could never read a session with such a note again.
+Anybody may write a note of any kind, and no note is ever taken back. So an adapter ignores notes of
+its kinds that do not have the content that it writes: otherwise one such note would make a session
+unreadable for ever.
 
-Deleting through an adapter hides: a rewind to the start, and a note that begins a new epoch.
-
-The messages leave the view with the rewind. Notes are never rewound, so an adapter that keeps facts
-in notes reads only those behind `epoch`. Nothing is destroyed (only `Store.purge` does that), and
-the id can be used again.
+Deleting through an adapter is a rewind to the start, and a note that begins a new epoch. Notes are
+never rewound, so an adapter that stores facts in notes reads only those after `epoch`. Nothing is
+destroyed (only `Store.purge` does that), and the id can be used again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,30 +42,28 @@ def newest_own_notes(
     limit: int,
 ) -> list[Note]:
     """The newest note of each kind that the adapter wrote. See `SessionInternals.newest_notes`."""
-    found: list[Note] = []
+    own: list[Note] = []
     while True:
-        asked = limit - len(found)
-        page = session.internals.newest_notes(beginning, before=before, limit=asked)
-        if not found and all(map(is_own, page)):
-            return page
-        found += filter(None, (_own(session, note, is_own) for note in page))
-        if len(page) < asked or len(found) == limit:
-            return found
+        missing = limit - len(own)
+        page = session.internals.newest_notes(beginning, before=before, limit=missing)
+        own += filter(None, (_own(session, note, is_own) for note in page))
+        if len(page) < missing or len(own) == limit:
+            return own
         before = page[-1].note
 
 
 def _own(session: Session, newest: Note | None, is_own: Callable[[Note], Any]) -> Note | None:
     if newest is None or is_own(newest):
         return newest
-    # Only now are the others read: that somebody else wrote the newest one is rare.
+    # The older ones are only read now, because it is rare that somebody else wrote the newest.
     older = (note for note in reversed(session.notes(newest.note)) if note.target is None)
     return next((note for note in older if is_own(note)), None)
 
 
 EPOCH = "adapter.epoch"
-"""The kind of the notes that begin an epoch."""
+"""The kind of notes that begin an epoch."""
 BEGUN: Shape = {"by": str}
-"""What such a note holds."""
+"""The content of such a note."""
 
 
 def epoch(session: Session) -> int:
@@ -82,22 +79,22 @@ def hide(
     metadata: Mapping[str, Any] | None = None,
     also: Sequence[Item] = (),
 ) -> int:
-    """Hide all that the session holds, in one transaction, and begin a new epoch.
+    """Hide the whole content of the session, in one transaction, and begin a new epoch.
 
     `by` names the adapter's call in the log. The `metadata` replaces the session's, for example to
-    leave it out of a list; `also` is written behind the epoch's note. Returns the new epoch.
+    leave it out of a list; `also` is written after the epoch's note. Returns the new epoch.
     Raises DuplicateMessage if something else was written with a client id of `also`.
     """
-    behind: list[Item] = [NewNote(EPOCH, {"by": by})]
+    after: list[Item] = [NewNote(EPOCH, {"by": by})]
     if metadata is not None:
-        behind.append(SetMetadata(metadata))
+        after.append(SetMetadata(metadata))
     while True:
         head = session.head_seq()
-        items = [Rewind(0, head_seq=head, trigger=by), *behind, *also]
+        items = [Rewind(0, head_seq=head, trigger=by), *after, *also]
         try:
             written = session.write_batch(items, expected_seq=head)
         except DuplicateMessage:
             raise
-        except VersionConflict:  # somebody wrote in the meantime, and that is hidden too
+        except VersionConflict:  # another writer was first, whose entries are hidden too
             continue
         return written[1].seq

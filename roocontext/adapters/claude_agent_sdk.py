@@ -1,10 +1,10 @@
-"""The Claude Agent SDK's SessionStore over a store of ours. docs/adapters/claude_agent_sdk.md.
+"""The Claude Agent SDK's SessionStore over a store: docs/adapters/claude_agent_sdk.md.
 
-A transcript is a session of ours, that of a sub-agent (a `subpath`) a child of it. The SDK's ids
-and the summary that it lists sessions by are in the session's metadata.
+A transcript is a session, and the transcript of a sub-agent (a `subpath`) is a child of it. The
+session's metadata holds the SDK's ids and the summary that it lists sessions by.
 """
 
-from functools import partial
+from functools import lru_cache, partial
 from threading import Lock
 from typing import Any
 from urllib.parse import quote
@@ -39,65 +39,66 @@ with framework("claude-agent-sdk", works=">=0.2.180,<0.3", extra="claude-agent-s
         fold_session_summary,
     )
 
-_KEPT = 16
-"""How many transcripts' trees stay in memory: those of the sessions that are written now."""
+_REMEMBERED = 16
+"""How many transcripts stay in memory, those that were written last."""
 _TRIES = 100
-"""How often others may be first. Each time one of them has made progress."""
+"""How often other writers may be first. Each time one of them has made progress."""
 
 
 class RooContextSessionStore(OverStore, SessionStore):
     """Keeps the transcripts of Claude agents: `ClaudeAgentOptions(session_store=...)`.
 
-    Give it an open store, or a URL or path, which it opens with the first call. It works under
-    asyncio and under trio.
+    Pass an open store, or a URL or path, which is opened by the first call. It works under asyncio
+    and under trio.
     """
 
     def __init__(self, store: AnyStore) -> None:
         self._given = GivenStore(store)
-        self._desks: dict[str, _Desk] = {}
-        self._lock = Lock()
+        self._writers = lru_cache(_REMEMBERED)(lambda _: _Writer())
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append the entries whose `uuid` is new, and those without one."""
         await self._given.run(partial(self._append, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries since the session was last deleted, those of all branches.
+        """All entries of all branches since the session was last deleted.
 
-        After a rewind of yours, only those that were live at the entry you went back to.
+        After a rewind by you, only the entries that were live at its target.
         """
         return await self._given.run(partial(_load, key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The main transcripts of a project, the one written last first."""
-        found = await self._given.run(partial(_sessions_of, project_key))
-        return [{"session_id": one.metadata["session"], "mtime": one.updated_at} for one in found]
+        """The main transcripts of a project, the newest write first."""
+        infos = await self._given.run(partial(_sessions_of, project_key))
+        return [
+            {"session_id": info.metadata["session"], "mtime": info.updated_at} for info in infos
+        ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """What the SDK shows of each main transcript of a project."""
-        return [_summary(one) for one in await self._given.run(partial(_sessions_of, project_key))]
+        """The SDK's summary of each main transcript of a project."""
+        return [*map(_summary, await self._given.run(partial(_sessions_of, project_key)))]
 
     async def delete(self, key: SessionKey) -> None:
-        """Hide a transcript, and those of its sub-agents. Only `Store.purge` destroys."""
+        """Hide a transcript and those of its sub-agents. Only `Store.purge` destroys."""
         await self._given.run(partial(_delete, key))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The subpaths of a session's sub-agents."""
         main: SessionKey = {"project_key": key["project_key"], "session_id": key["session_id"]}
-        found = await self._given.run(partial(_listed, parent=_id(main), framework=NAME))
-        # A child of yours may have any metadata, and a fork has that of its origin.
-        subpaths = [(one.session_id, str(one.metadata.get("subpath"))) for one in found]
-        return sorted(one for name, one in subpaths if name == _id({**main, "subpath": one}))
+        infos = await self._given.run(partial(_listed, parent=_id(main), framework=NAME))
+        # A fork has the metadata of its origin, and other children may have any.
+        subpaths = [(info.session_id, str(info.metadata.get("subpath"))) for info in infos]
+        return sorted(path for name, path in subpaths if name == _id({**main, "subpath": path}))
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry], store: Store) -> None:
         if not entries:
             return
         session = _opened(store, key)
-        desk = self._desk(session.id)
-        with desk.lock:
+        writer = self._writers(session.id)
+        with writer.lock:
             tries = 0
             while entries:
-                transcript, desk.transcript = desk.transcript, None
+                transcript, writer.transcript = writer.transcript, None
                 transcript = transcript or Transcript(of_agent=bool(key.get("subpath")))
                 try:
                     done = transcript.append(session, entries, partial(_also, key))
@@ -106,19 +107,11 @@ class RooContextSessionStore(OverStore, SessionStore):
                     if tries == _TRIES:
                         raise
                 else:
-                    entries, desk.transcript = entries[done:], transcript
-
-    def _desk(self, session_id: str) -> "_Desk":
-        with self._lock:
-            desk = self._desks.pop(session_id, None) or _Desk()
-            self._desks[session_id] = desk  # the newest comes last
-            if len(self._desks) > _KEPT:
-                del self._desks[next(iter(self._desks))]
-        return desk
+                    entries, writer.transcript = entries[done:], transcript
 
 
-class _Desk:
-    """Where one thread at a time writes a session; its transcript, unless the last write failed."""
+class _Writer:
+    """One thread at a time writes a session. No transcript is kept after a write that failed."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -126,7 +119,7 @@ class _Desk:
 
 
 def _id(key: SessionKey) -> str:
-    """Our id of a transcript: no two keys have the same one."""
+    """The id of a transcript's session: no two keys have the same one."""
     parts = [key["project_key"], key["session_id"]]
     if subpath := key.get("subpath"):
         parts.append(subpath)
@@ -141,7 +134,7 @@ def _opened(store: Store, key: SessionKey) -> Session:
     return store.open_session(_id(key), parent=parent.id)
 
 
-def _found(store: Store, key: SessionKey) -> Session | None:
+def _existing(store: Store, key: SessionKey) -> Session | None:
     try:
         return store.session(_id(key))
     except SessionNotFound:
@@ -150,12 +143,12 @@ def _found(store: Store, key: SessionKey) -> Session | None:
 
 def _also(key: SessionKey, session: Session, info: SessionInfo, records: list[Any]) -> list[Item]:
     """The metadata and the title, if new entries change them."""
-    if _described(key, info.metadata, records) == info.metadata:
-        return []
-    # Read again with its seq: only one of two writers may follow the same metadata.
     note = session.newest_note("metadata")
     seq, before = (0, None) if note is None else (note.seq, note.content["metadata"])
     metadata = _described(key, before, records)
+    if metadata == before:
+        return []
+    # By its client id, only one of two writers may follow the same metadata.
     items: list[Item] = [SetMetadata(metadata, f"{NAME}#metadata#{seq}")]
     data = _data(metadata)
     title = storable_title(data.get("custom_title") or data.get("ai_title") or "").strip()[:200]
@@ -165,7 +158,7 @@ def _also(key: SessionKey, session: Session, info: SessionInfo, records: list[An
 
 
 def _described(key: SessionKey, before: Any, records: list[Any]) -> dict[str, Any]:
-    """The metadata with new entries; what others have written there stays."""
+    """The metadata with new entries. Whatever else is in it stays."""
     before = before or {}
     facts = {"framework": NAME, "project": key["project_key"], "session": key["session_id"]}
     if subpath := key.get("subpath"):
@@ -177,39 +170,39 @@ def _described(key: SessionKey, before: Any, records: list[Any]) -> dict[str, An
 
 
 def _load(key: SessionKey, store: Store) -> list[SessionStoreEntry] | None:
-    session = _found(store, key)
+    session = _existing(store, key)
     if session is None:
         return None
-    found: list[AuditEntry] = []
+    stored: list[AuditEntry] = []
     rewinds = Rewinds()
-    for shown in session.audit(after=epoch(session)):
-        rewinds.take(shown)
-        if is_record(shown):
-            found.append(shown)
-    kept = rewinds.kept(found[-1].seq) if found else ()
+    for entry in session.audit(after=epoch(session)):
+        rewinds.take(entry)
+        if is_record(entry):
+            stored.append(entry)
+    live = rewinds.kept(stored[-1].seq) if stored else ()
     loaded: list[SessionStoreEntry] = []
     above: str | None = None
-    for shown in found:
-        if within(kept, shown.seq):
-            record = transcript_record(shown, above)
+    for entry in stored:
+        if within(live, entry.seq):
+            record = transcript_record(entry, above)
             loaded.append(record)
-            above = shown.entry.message_id or (record.get("uuid") or above)
+            above = entry.entry.message_id or (record.get("uuid") or above)
     return loaded or None
 
 
 def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
     listed = _listed(store, framework=NAME, project=project_key, level="main")
-    # A fork of ours has the metadata of its origin, and a session of somebody else may have any.
+    # A fork has the metadata of its origin, and other sessions may have any.
     return [
-        one
-        for one in listed
-        if one.session_id
-        == _id({"project_key": project_key, "session_id": str(one.metadata.get("session"))})
+        info
+        for info in listed
+        if info.session_id
+        == _id({"project_key": project_key, "session_id": str(info.metadata.get("session"))})
     ]
 
 
 def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:
-    return [one for page in pages(store, facts, parent=parent) for one in page]
+    return [info for page in pages(store, facts, parent=parent) for info in page]
 
 
 def _summary(info: SessionInfo) -> SessionSummaryEntry:
@@ -218,23 +211,23 @@ def _summary(info: SessionInfo) -> SessionSummaryEntry:
 
 
 def _data(metadata: Any) -> dict[str, Any]:
-    """The SDK's summary in a session's metadata, in which anybody may write."""
-    found = metadata.get("summary")
-    return found if isinstance(found, dict) else {}
+    """The SDK's summary in a session's metadata, which anybody may write to."""
+    summary = metadata.get("summary")
+    return summary if isinstance(summary, dict) else {}
 
 
 def _delete(key: SessionKey, store: Store) -> None:
-    session = _found(store, key)
+    session = _existing(store, key)
     if session is None:
         return
     if not key.get("subpath"):
         for child in session.children():
-            if child.session_id.startswith(f"{session.id}/"):  # else it is a child of yours
+            if child.session_id.startswith(f"{session.id}/"):  # else the adapter did not create it
                 _hide(store.session(child.session_id))
     _hide(session)
 
 
 def _hide(session: Session) -> None:
-    # Behind the note of the epoch is the metadata, and if nothing follows it is hidden already.
+    # The metadata follows the note of the epoch. If nothing follows it, all is hidden already.
     if session.info().last_seq > epoch(session) + 1:
         hide(session, by=f"{NAME}.delete", metadata={})

@@ -1,13 +1,11 @@
-"""A transcript of Claude Code that grows: what its records are in our log, and where they go.
+"""A growing transcript of Claude Code: how its records become entries of a session.
 
-The importer decides that from a whole file. Here a record is placed by those before it: a message
-that hangs on another one than the newest is a branch, and a rewind goes there first.
+The importer sees a whole file. Here a record is placed by those before it: a message that does not
+follow the newest one is on another branch, and a rewind goes to that branch first.
 
-What rewinds have taken back of a transcript of the Claude Agent SDK.
-
-The program keeps all branches of its conversation, and goes on behind the newest entry. A rewind of
-the adapter's own leads from one branch to another, and takes nothing back. After a rewind of
-anybody else, the transcript is what was live at the entry that it names: the program resumes there.
+The program keeps all branches of its conversation and continues after the newest entry. The rewinds
+that the adapter writes lead from one branch to another and take nothing back. After any other
+rewind, the transcript is what was live at its target, where the program resumes.
 """
 
 from bisect import bisect_right
@@ -37,11 +35,11 @@ from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.writing.items import Item, NewNote, Rewind
 
 NAME = "claude-agent-sdk"
-"""The kind of our notes, the trigger of our rewinds and plans, and how our client ids begin."""
+"""The kind of the notes, the trigger of the rewinds and plans, and the start of the client ids."""
 
 
 class Rewinds:
-    """Which entries of a log are taken back, learned from all of them in their order."""
+    """Which entries of a log are taken back. It must be given all entries in their order."""
 
     def __init__(self) -> None:
         self._rewinds: list[Control] = []
@@ -50,7 +48,7 @@ class Rewinds:
         self._since = 0
 
     def take(self, shown: AuditEntry) -> None:
-        """Learn of the next entry."""
+        """Read the next entry."""
         if shown.kind is Kind.REWIND:
             details = shown.entry.details
             self._rewind(shown.seq, details["to"], is_own=details["record"]["trigger"] == NAME)
@@ -62,31 +60,31 @@ class Rewinds:
         return (*self._live, (self._since + 1, last))
 
     def _rewind(self, seq: int, to: int, *, is_own: bool) -> None:
-        # The next entries may hang on the notes behind the one that the adapter went back to.
+        # The next entries may follow the notes after the target of the adapter's rewind.
         until = self._with_notes(to, seq) if is_own else to
         self._rewinds.append(Control(seq, Kind.REWIND, to=until))
         if not is_own:
             self._live, self._since = live_ranges(self._rewinds, until), seq
         elif self._since and to and not within(kept := self.kept(seq), to):
-            # A program that runs meanwhile goes on with what was taken back: that is back.
+            # A running program continues with entries that were taken back: they are live again.
             back = subtract(live_ranges(self._rewinds, until), kept)
             self._live, self._since = tuple(sorted((*kept, *back))), seq
 
     def _with_notes(self, seq: int, now: int) -> int:
-        """The last of the notes right behind an entry."""
+        """The last of the notes right after an entry."""
         index = bisect_right(self._moves, seq)
         return (self._moves[index] if index < len(self._moves) else now) - 1
 
 
 _AGAIN = f"{NAME}-again#"
-"""How the client ids of messages begin that a compaction has kept, and that are written again."""
+"""The start of the client ids of messages that a compaction keeps, and that are written again."""
 
 Also = Callable[[Session, SessionInfo, list[Any]], list[Item]]
-"""What else is written with new records, by the session as it is."""
+"""Return other items to write with new records, given the session as it is."""
 
 
 class Transcript:
-    """The records of a session since its newest epoch: what was appended, and where the tip is."""
+    """The records of a session since its newest epoch, and the unit that the session is at."""
 
     def __init__(self, *, of_agent: bool) -> None:
         self._of_agent = of_agent
@@ -106,7 +104,7 @@ class Transcript:
     def append(self, session: Session, records: Sequence[Any], also: Also) -> int:
         """Write the first records in one transaction, and return how many they were.
 
-        It stops ahead of a compaction, which must see what is before it. After an error the
+        It stops before a compaction, which must see the records before it. After an error, the
         transcript cannot be used again.
         """
         info = self._catch_up(session)
@@ -126,7 +124,7 @@ class Transcript:
                 end = self._ends[one.back]
                 batch.add(Rewind(end, head_seq=batch.head, trigger=NAME), moves=True)
                 self._tips.append((batch.last, one.back))
-                if _is_compaction(one.row):  # it must see what is before it
+                if _is_compaction(one.row):  # it must see the branch that it follows
                     session.write_batch(batch.items, expected_seq=info.head_seq)
                     info = session.info()
                     batch = _Batch(info)
@@ -136,13 +134,13 @@ class Transcript:
             for item in also(session, info, [one.record for one in new]):
                 batch.add(item)
             written = session.write_batch(batch.items, expected_seq=info.head_seq)
-            # Somebody's note may have come first: then the places are not what was foreseen.
-            as_foreseen = written[-1].seqs[-1] == batch.last
-            self._read = batch.last if as_foreseen else 0
+            # If another writer's note came first, the entries are not where they were expected.
+            as_expected = written[-1].seqs[-1] == batch.last
+            self._read = batch.last if as_expected else 0
         return done
 
     def _catch_up(self, session: Session) -> SessionInfo:
-        """Read what was written since the last time, by this process or another one."""
+        """Read the entries that this process or another one has written since the last time."""
         info = session.info()
         if not self._read:
             self._begin(0)
@@ -173,13 +171,13 @@ class Transcript:
     def _row(self, record: Any) -> TranscriptRow:
         row = row_of(SourceLine(0, record, 0, 0))
         if row.agent and not self._of_agent:
-            row.speaks = False  # a sub-agent within the main transcript: as older versions did
+            row.speaks = False  # a sub-agent within the main transcript
         if row.type == "attachment":
             row.speaks = False  # the SDK reads its record again, and turns it into text itself
         return row
 
     def _place(self, row: TranscriptRow) -> tuple[TreeUnit | None, TreeUnit | None]:
-        """The unit of a message, and the unit behind which the session must go back first."""
+        """The unit of a message, and the unit that the session must be rewound to first."""
         if not row.uuid:
             return None, None
         self._known.add(row.uuid)
@@ -189,14 +187,14 @@ class Transcript:
         if len(unit.rows) == 1:
             back = self._tree.root if unit.begins else self._tree.parent_of(unit)
         elif self._is_below(unit):
-            return unit, None  # a result that comes late is read where it comes
+            return unit, None  # a late result is read where it arrives
         else:
             back = unit
         left, self._tip = self._tip, unit
         return unit, None if back is left else back
 
     def _is_below(self, unit: TreeUnit) -> bool:
-        """Whether the tip hangs on a unit."""
+        """Whether the tip follows from a unit."""
         below: TreeUnit | None = self._tip
         while below is not None and below is not unit:
             below = self._tree.parent_of(below)
@@ -238,7 +236,7 @@ class Transcript:
                     batch.add(copy_of(kept, f"{_AGAIN}{self._epoch}#{batch.last}"), moves=True)
                     self._wrote_again(kept.message_id, batch.last, new.tip)
             case Noted(ts=ts) | Added(message=NewMessage(ts=ts)) | Hid(rows=(NewMessage(ts=ts),)):
-                # Also a message whose content has a shape that no reading knows.
+                # A message whose content has an unknown shape is a note, too.
                 batch.add(NewNote(NAME, {"entry": new.record}, ts=ts, client_id=name))
                 self._remember(row, batch.last, new.tip)
             case Cleared():
@@ -257,7 +255,7 @@ class Transcript:
 
 
 class _New(NamedTuple):
-    """A new record, its unit and the newest one, and where the session must go back to first."""
+    """A new record, its unit, the unit to rewind to first, and the tip after it."""
 
     row: TranscriptRow
     record: Any
@@ -267,14 +265,14 @@ class _New(NamedTuple):
 
 
 class _Batch:
-    """The items of one transaction, and the entries that they will be."""
+    """The items of one transaction, and the seqs that their entries will have."""
 
     def __init__(self, info: SessionInfo) -> None:
         self.items: list[Item] = []
         self.last, self.head = info.last_seq, info.head_seq
 
     def add(self, item: Item, *, moves: bool = False) -> None:
-        """Add an item; one that `moves` the head is no note."""
+        """Add an item. All but notes move the head."""
         self.items.append(item)
         self.last += 1
         self.head = self.last if moves else self.head
@@ -288,7 +286,7 @@ def is_record(shown: AuditEntry) -> bool:
 
 
 def transcript_record(shown: AuditEntry, above: str | None) -> Any:
-    """The record, as it was appended; or what a redaction left of it, behind the record `above`."""
+    """The record as appended, or what a redaction left of it as the successor of `above`."""
     entry = shown.entry
     if shown.kind is Kind.NOTE:
         return shown.content["entry"]

@@ -1,13 +1,10 @@
 """The session service of Google ADK, over a store.
 
-Events come back as ADK's own database service gives them back. For the store a conversation is
-a session of ours: contents are messages, what a compaction summarises is hidden, and a rewind is a
-rewind.
+Events come back as from ADK's own database service. In the store, a conversation is a session whose
+messages are the contents of the events. A compaction is a summary, and a rewind is a rewind.
 """
 
 import asyncio
-import math
-import re
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -20,9 +17,9 @@ from roocontext.adapters.google_adk_state import (
     USER,
     ConversationKey,
     ConversationVersion,
-    shared,
+    shared_state,
 )
-from roocontext.adapters.serializing import framework, serializing
+from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable
 from roocontext.log.entries import NewMessage
@@ -39,14 +36,13 @@ with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
     from google.genai.types import Content
 
 FORMAT: Final = "gemini"
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class RooContextSessionService(OverStore, BaseSessionService):
     """ADK's sessions in a store.
 
-    Give it an open store, or the `db_url` of one, which it opens with the first call or with
-    `prepare_tables`. A store that was given stays the caller's to close.
+    Pass an open store, which the caller closes, or a `db_url`, which is opened by the first call or
+    by `prepare_tables`.
     """
 
     def __init__(self, store: AnyStore | None = None, *, db_url: str | None = None) -> None:
@@ -54,7 +50,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
         if given is None or (store is not None and db_url is not None):
             raise InvalidOption("Give either a store or a db_url.", name="store")
         self._given = GivenStore(given)
-        # Parallel branches append to one Session object, each behind the other.
+        # Parallel branches append to one Session object, one after the other.
         self._locks: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
 
     async def prepare_tables(self) -> None:
@@ -71,16 +67,16 @@ class RooContextSessionService(OverStore, BaseSessionService):
     ) -> Session:
         """Begin a session. Raises AlreadyExistsError if there is one."""
         key = ConversationKey(app_name, user_id, (session_id or "").strip() or uuid4().hex)
-        # As an event, so that it is made to JSON as ADK makes the later changes.
+        # As an event, so that it is serialized as ADK serializes the later changes.
         begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
         delta = begun["actions"]["state_delta"]
         try:
-            found = await self._given.run(
+            conversation = await self._given.run(
                 lambda store: log.create_conversation(store, key, delta, at=time.time())
             )
         except DuplicateMessage:
             raise AlreadyExistsError(f"Session with id {key.name} already exists.") from None
-        return _session(found)
+        return _session(conversation)
 
     async def get_session(
         self,
@@ -90,26 +86,27 @@ class RooContextSessionService(OverStore, BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """Read a session with its events, rewound and compacted ones too, as ADK expects it."""
+        """Read a session with its events, including rewound and compacted ones, as ADK expects."""
         key = ConversationKey(app_name, user_id, session_id.strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
-        found = await self._given.run(
+        conversation = await self._given.run(
             lambda store: log.read_conversation(
                 store, key, Event.model_validate, last=last, since=since
             )
         )
-        return None if found is None else _session(found)
+        return None if conversation is None else _session(conversation)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
         """List the sessions of an app, or of one of its users, the oldest update first."""
-        found = await self._given.run(
+        conversations = await self._given.run(
             lambda store: log.list_conversations(store, app_name, user_id)
         )
         sessions = sorted(
-            map(_session, found), key=lambda it: (it.last_update_time, it.user_id, it.id)
+            map(_session, conversations),
+            key=lambda one: (one.last_update_time, one.user_id, one.id),
         )
         return ListSessionsResponse(sessions=sessions)
 
@@ -121,12 +118,12 @@ class RooContextSessionService(OverStore, BaseSessionService):
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Read the state of a user, by keys without `user:`."""
         key = ConversationKey(app_name, user_id, "")
-        return await self._given.run(lambda store: shared(store, key, USER))
+        return await self._given.run(lambda store: shared_state(store, key.scope_id(USER)))
 
     async def append_event(self, session: Session, event: Event) -> Event:
         """Append an event in one transaction.
 
-        An event that is the last one already is not appended again. Raises StaleSessionError if
+        An event that already is the last one is not appended again. Raises StaleSessionError if
         another writer has appended since the session was read.
         """
         if event.partial:
@@ -155,19 +152,19 @@ class RooContextSessionService(OverStore, BaseSessionService):
             return event
 
 
-def _session(found: log.StoredConversation) -> Session:
-    key, state = found.key, dict(found.state[""])
+def _session(conversation: log.StoredConversation) -> Session:
+    key, state = conversation.key, dict(conversation.state[""])
     for scope in (APP, USER):
-        state |= {f"{scope}{name}": value for name, value in found.state[scope].items()}
+        state |= {f"{scope}{name}": value for name, value in conversation.state[scope].items()}
     session = Session(
         id=key.name,
         app_name=key.app,
         user_id=key.user,
         state=state,
-        events=found.events,
-        last_update_time=found.updated,
+        events=conversation.events,
+        last_update_time=conversation.updated,
     )
-    session._storage_update_marker = _marker(found.revision)  # noqa: SLF001 - where ADK keeps it
+    session._storage_update_marker = _marker(conversation.revision)  # noqa: SLF001 - where ADK keeps it
     return session
 
 
@@ -232,27 +229,5 @@ def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
 def _dumped(event: Event) -> dict[str, Any]:
     """The event as ADK's own services store it, if that keeps its numbers and keys."""
     with serializing(event, "event"):
-        dumped = event.model_dump(mode="json", exclude_none=True)
-    parts = event.content.parts if event.content else None
-    calls = [part.function_call.args for part in parts or () if part.function_call]
-    responses = [part.function_response.response for part in parts or () if part.function_response]
-    actions = event.actions
-    states = (actions.state_delta, actions.agent_state, event.custom_metadata)
-    outputs = (event.output, actions.set_model_response)
-    for value in (event.timestamp, *states, *outputs, *calls, *responses):
-        _check_kept(value)
-    return dumped
-
-
-def _check_kept(value: Any) -> None:
-    """Refuse what the dump would change silently: NaN becomes null, a lone surrogate U+FFFD."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidMessage("The event holds a number that JSON does not have: NaN or infinity.")
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            if isinstance(key, str) and not key.isascii() and SURROGATE.search(key):
-                raise InvalidMessage("The event has a key with a lone surrogate.")
-            _check_kept(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            _check_kept(item)
+        check_json(event.model_dump(exclude_none=True), "event")
+        return event.model_dump(mode="json", exclude_none=True)

@@ -1,24 +1,27 @@
-"""How conversations of Google ADK are kept in sessions of ours. Nothing here needs ADK.
+"""How conversations of Google ADK are stored in sessions. Nothing here needs ADK.
 
 Each event is a note, numbered from 0 in its epoch. Its content is a message right before the note,
-in the format `gemini`. The number is in the note's client id: of two writers with the same number
-one is refused.
+in the format `gemini`. The number is in the note's client id: if two writers have the same number,
+one of them is refused.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache, partial
 from itertools import chain, groupby
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from roocontext.adapters.adapter_notes import Shape, epoch, fits, hide, newest_own
 from roocontext.adapters.google_adk_state import (
+    APP,
+    USER,
     ConversationKey,
     ConversationVersion,
-    SharedStates,
     changes,
     own,
+    shared_state,
     values,
     write_shared,
 )
@@ -51,11 +54,11 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event to append. Its content is apart from it, if that is a `message`.
+    """An event to append, without its content if that is a `message`.
 
-    `read` is the version that the writer has read; a writer who does not know it gives the id of
-    the last event, `after`, instead. `covers` are the first and last time of the events that the
-    `summary` replaces, and `rewinds` is the invocation before which the event rewinds.
+    `read` is the version that the writer has read. If it is not known, `after`, the id of the last
+    event, is compared instead. `covers` are the first and last time of the events that `summary`
+    replaces, and `rewinds` is the invocation before which the event rewinds.
     """
 
     event: dict[str, Any]
@@ -98,7 +101,7 @@ def create_conversation(
     opening = NewNote(OPENED, opened, client_id=f"{OPENED}.{begun}")
     chat.write_batch([opening, SetMetadata(key.metadata("session")), *changes(own(state))])
     write_shared(store, key, ConversationVersion(begun, 0), state)
-    return _found(store, chat, key)
+    return _read(store, chat, key)
 
 
 def read_conversation(
@@ -115,15 +118,15 @@ def read_conversation(
     """
     try:
         chat = store.session(key.session_id)
-        found = _found(store, chat, key)
+        conversation = _read(store, chat, key)
     except SessionNotFound:
         return None
-    found.events.extend(
+    conversation.events.extend(
         load(row.event)
-        for row in _newest_rows(chat, found.revision, last)
+        for row in _newest_rows(chat, conversation.revision, last)
         if since is None or row.event["timestamp"] >= since
     )
-    return found
+    return conversation
 
 
 def delete(store: Store, key: ConversationKey) -> None:
@@ -140,18 +143,18 @@ def list_conversations(store: Store, app: str, user: str | None) -> list[StoredC
     """The conversations of an app, or of one of its users, without their events."""
     where = {"adk": "session", "app": app, **({} if user is None else {"user": user})}
     infos = [*chain.from_iterable(pages(store, where, size=PAGE))]
-    states = SharedStates(store)  # they are read once for all conversations
-    found = []
+    read = cache(partial(shared_state, store))
+    conversations = []
     for info in infos:
         key = ConversationKey(
             app, str(info.metadata.get("user")), str(info.metadata.get("session"))
         )
-        # A fork of ours has the metadata of its origin, and a session of somebody else any.
+        # A fork has the metadata of its origin, and other sessions may have any.
         if info.session_id != key.session_id:
             continue
         with suppress(SessionNotFound):  # deleted in the meantime
-            found.append(_found(store, store.session(key.session_id), key, states))
-    return found
+            conversations.append(_read(store, store.session(key.session_id), key, read))
+    return conversations
 
 
 def append_event(
@@ -159,12 +162,11 @@ def append_event(
 ) -> tuple[ConversationVersion, bool]:
     """Append an event; the version after it, and whether it is new.
 
-    If it is the last event already, nothing is written. Raises Stale if there are events that the
+    If it already is the last event, nothing is written. Raises Stale if there are events that the
     writer has not read.
     """
     chat = store.session(key.session_id)
     begun = epoch(chat)
-    conflict: VersionConflict | None = None
     kept: frozenset[int] = frozenset()
     while True:
         newest = _newest(chat, begun)
@@ -176,12 +178,12 @@ def append_event(
             return known, False
         if not _is_current(new, known, newest):
             raise Stale
-        if isinstance(conflict, DuplicateMessage):
-            raise conflict  # of an entry that is no event
         try:
             _write(chat, known, new, kept)
-        except VersionConflict as error:
-            conflict = error
+        except DuplicateMessage:  # another event has the number
+            raise Stale from None
+        except VersionConflict:  # the head has moved, which only summaries and rewinds depend on
+            continue
         except InvalidPlan as error:  # a summary would hide what is bound to a pin
             bound = frozenset(getattr(error, "pinned", ())) - kept
             if not bound:
@@ -219,25 +221,25 @@ def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: froze
     chat.write_batch(items, expected_seq=head)
 
 
-def _found(
-    store: Store, chat: Session, key: ConversationKey, states: SharedStates | None = None
+def _read(
+    store: Store,
+    chat: Session,
+    key: ConversationKey,
+    read: Callable[[str], dict[str, Any]] | None = None,
 ) -> StoredConversation:
     begun = epoch(chat)
     newest = _newest(chat, begun)
-    last = _opened(chat, begun) if newest is None else newest
     if newest is None:
-        revision, updated, delta = (
-            ConversationVersion(begun, 0),
-            last.content["at"],
-            last.content["state"],
-        )
+        last = _opened(chat, begun)
+        events, updated, delta = 0, last.content["at"], last.content["state"]
     else:
-        event = newest.content["event"]
-        revision = ConversationVersion(begun, newest.content["number"] + 1)
-        updated, delta = event["timestamp"], _delta(event)
+        last, event = newest, newest.content["event"]
+        events, updated, delta = newest.content["number"] + 1, event["timestamp"], _delta(event)
+    revision = ConversationVersion(begun, events)
     with suppress(StoreReadOnly):  # then it is left to the next read that may write
         write_shared(store, key, revision, delta, recorded_at=last.recorded_at)
-    state = (states or SharedStates(store)).of(key)
+    read = read or partial(shared_state, store)
+    state = {scope: read(key.scope_id(scope)) for scope in (APP, USER)}
     return StoredConversation(key, revision, updated, {**state, "": values(chat, begun)})
 
 
@@ -271,16 +273,16 @@ def _newest_rows(chat: Session, revision: ConversationVersion, last: int | None)
     reach = 4 * last
     while True:
         start = max(begun, end - reach)
-        found = list(rows(start))
-        if len(found) >= last or start == begun:
-            return found[-last:]
+        newest = list(rows(start))
+        if len(newest) >= last or start == begun:
+            return newest[-last:]
         reach *= 4
 
 
 def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
-    """The events behind an entry, in order, rewound ones too."""
+    """The events after an entry, in order, including rewound ones."""
     before: AuditEntry | None = None
-    # Larger pages than those of `audit`: each is another round trip to a server.
+    # Larger pages than those of `audit`, because each is a round trip to the server.
     for one in chain.from_iterable(chat.internals.audit_pages(2_000, after=after)):
         own = one.entry.note == EVENT and fits(one.content, _EVENT)
         if own and one.content["epoch"] == begun:
@@ -296,9 +298,9 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
 def _covered(
     chat: Session, begun: int, covers: tuple[float, float], kept: frozenset[int]
 ) -> list[Range]:
-    """What a summary hides: the visible contents of the time, and summaries of parts of it.
+    """The ranges that a summary hides: the visible contents of the time, and summaries within it.
 
-    Nothing if it is within a time that another summary covers.
+    None of them is visible if another summary covers the whole time.
     """
     start, end = covers
     times = {row.message: row.event["timestamp"] for row in _rows(chat, begun, begun)}
@@ -309,15 +311,14 @@ def _covered(
             if start <= lo and hi <= end:
                 inside.add(one.seq)
     inside -= chat.pins() | kept
-    live = sorted((it for it in chat.internals.live()), key=lambda it: it.message.seq)
     # A range stands for the live messages in it, so it ends where one stays or is hidden already.
     runs = groupby(
-        live,
-        key=lambda it: (
-            it.message.seq in inside and not (it.condense_parent or it.truncation_parent)
+        sorted(chat.internals.live(), key=lambda row: row.message.seq),
+        key=lambda row: (
+            row.message.seq in inside and not (row.condense_parent or row.truncation_parent)
         ),
     )
-    hidden = ([it.message.seq for it in run] for hides, run in runs if hides)
+    hidden = ([row.message.seq for row in run] for hides, run in runs if hides)
     return [(seqs[0], seqs[-1]) for seqs in hidden]
 
 

@@ -1,8 +1,8 @@
 """The state of Google ADK's conversations, and of the apps and users that they share.
 
 State is one note for each key, and the newest counts, so two writers never overwrite each other's
-keys. The state of an app and that of a user are in sessions of their own. They are written behind
-the event. If the process ends in between, the next read of the conversation writes them.
+keys. The states of an app and of a user are in sessions of their own, which are written after the
+event. If the process ends in between, the next read of the conversation writes them.
 """
 
 import json
@@ -38,7 +38,7 @@ class ConversationVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConversationKey:
-    """What ADK finds a conversation by."""
+    """The names that ADK finds a conversation by."""
 
     app: str
     user: str
@@ -49,35 +49,22 @@ class ConversationKey:
         """The id of the session."""
         return _session_id(self.app, self.user, self.name)
 
+    def scope_id(self, scope: str) -> str:
+        """The id of the session with the state of the app or of the user."""
+        # Shorter than the id of any conversation.
+        return _session_id(*((self.app,) if scope == APP else (self.app, self.user)))
+
     def metadata(self, status: str) -> dict[str, str]:
-        """What the session is listed by."""
+        """The metadata that the session is listed by."""
         return {"adk": status, "app": self.app, "user": self.user, "session": self.name}
 
 
-def shared(store: Store, key: ConversationKey, scope: str) -> dict[str, Any]:
-    """The state of the app or of the user, by keys without their beginning."""
+def shared_state(store: Store, scope_id: str) -> dict[str, Any]:
+    """The state of an app or of a user, by keys without their beginning."""
     try:
-        return values(store.session(_scope_id(key, scope)), 0)
+        return values(store.session(scope_id), 0)
     except SessionNotFound:
         return {}
-
-
-class SharedStates:
-    """The states of apps and users, each read once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._read: dict[str, dict[str, Any]] = {}
-
-    def of(self, key: ConversationKey) -> dict[str, dict[str, Any]]:
-        """The states that a conversation shares, by scope."""
-        return {scope: self._state(key, scope) for scope in (APP, USER)}
-
-    def _state(self, key: ConversationKey, scope: str) -> dict[str, Any]:
-        name = _scope_id(key, scope)
-        if name not in self._read:
-            self._read[name] = shared(self._store, key, scope)
-        return self._read[name]
 
 
 def own(delta: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,19 +82,23 @@ def write_shared(
 ) -> None:
     """Write the part of a change that other conversations see.
 
-    With the time at which its event was recorded, only if that was not done, and nothing where
-    another conversation has written since.
+    With the time at which its event was recorded, it is only written if it was not before, and only
+    the keys that no other conversation has written since.
     """
     for scope in (APP, USER):
-        part = {name[len(scope) :]: it for name, it in delta.items() if name.startswith(scope)}
+        part = {
+            name[len(scope) :]: value for name, value in delta.items() if name.startswith(scope)
+        }
         if not part:
             continue
         metadata = {"adk": scope, "app": key.app, **({"user": key.user} if scope == USER else {})}
-        chat = store.open_session(_scope_id(key, scope), metadata=metadata)
+        chat = store.open_session(key.scope_id(scope), metadata=metadata)
         notes = changes(part, by=f"{key.session_id}.{revision.epoch}.{revision.events}")
         if recorded_at is not None:
             done = chat.internals.noted([str(note.client_id) for note in notes])
-            notes = [] if done else [it for it in notes if _is_newer(chat, it.note, recorded_at)]
+            notes = (
+                [] if done else [note for note in notes if _is_newer(chat, note.note, recorded_at)]
+            )
         if notes:
             chat.write_batch(notes)
 
@@ -118,7 +109,7 @@ def _is_newer(chat: Session, kind: str, recorded_at: int) -> bool:
 
 
 def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]:
-    """A note for each key, found again by who wrote it."""
+    """A note for each key, with a client id that names the event `by` which it was written."""
     return [
         NewNote(
             _kind(key),
@@ -131,11 +122,11 @@ def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]
 
 def values(chat: Session, begun: int) -> dict[str, Any]:
     """The newest value of each key since the epoch began, in the order of their writing."""
-    found = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
+    newest = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
     while len(page) == _AT_ONCE:
         page = newest_own_notes(chat, _STATE, _is_own, before=page[-1].note, limit=_AT_ONCE)
-        found = [*found, *page]
-    current = sorted((note for note in found if note.seq > begun), key=lambda note: note.seq)
+        newest = [*newest, *page]
+    current = sorted((note for note in newest if note.seq > begun), key=lambda note: note.seq)
     return {note.content["key"]: note.content["value"] for note in current}
 
 
@@ -144,18 +135,13 @@ def _is_own(note: Note) -> bool:
 
 
 def _kind(key: str) -> str:
-    """The kind of the notes of a key, which a note's kind may be too short for."""
+    """The kind of the notes of a key: a digest of a key that is too long for a kind."""
     named = json.dumps(key)[1:-1]
     return f"{_STATE}{named}" if len(named) <= 200 else f"{_STATE}#{_digest(named)}"
 
 
 def _digest(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
-
-
-def _scope_id(key: ConversationKey, scope: str) -> str:
-    """The session of an app's or user's state: shorter than that of any conversation."""
-    return _session_id(*((key.app,) if scope == APP else (key.app, key.user)))
 
 
 def _session_id(*names: str) -> str:

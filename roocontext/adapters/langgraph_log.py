@@ -1,38 +1,37 @@
 """How a session's log holds the checkpoints of one thread and namespace.
 
-A checkpoint is a note whose kind names it, so that the newest note of a kind is the checkpoint as
-it was put last, and a page of kinds is a page of checkpoints in their order. It holds the values
-of the channels that are new in it, and names the notes that hold the others. Messages are messages
-of the session: a conversation, as a checkpoint has it, is the session's view as of its note.
+A checkpoint is a note whose kind names it. So the newest note of a kind is the checkpoint as it was
+put last, and the kinds have the order of the checkpoints. The note holds the values that are new in
+the checkpoint, and names the notes that hold the others. Messages are messages of the session: the
+conversations of a checkpoint are the session's view as of its note.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
-from operator import attrgetter, itemgetter
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
 
-from roocontext.adapters.adapter_notes import hide
+from roocontext.adapters.adapter_notes import Shape, fits, hide, newest_own_notes
 from roocontext.adapters.langgraph_conversations import (
-    KIND,
-    LOST_PARENT,
-    NO_WRITES,
-    Aligned,
-    KnownState,
-    Said,
-    Saved,
+    Beginning,
+    Conversations,
+    SessionShown,
     ShownMessage,
-    own_notes,
-    read_epoch,
-    read_said,
+    by_channel,
+    kept_count,
+    read_shown,
     rewound,
     summary_of_graph,
 )
 from roocontext.adapters.langgraph_messages import (
     MARKER,
     WORKS,
+    Digests,
     channel_of,
     holds_messages,
     is_exact,
@@ -42,7 +41,7 @@ from roocontext.adapters.langgraph_messages import (
     to_new,
     unpacked,
 )
-from roocontext.adapters.langgraph_sends import Left, completed, without_messages
+from roocontext.adapters.langgraph_sends import LeftMessages, completed, shortened
 from roocontext.adapters.serializing import framework
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.log.encoding import encode
@@ -54,30 +53,104 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
     from langgraph.checkpoint.base import WRITES_IDX_MAP, writes_sort_key
     from langgraph.checkpoint.serde.base import SerializerProtocol
+    from langgraph.checkpoint.serde.types import TASKS
+
+_KIND = "langgraph/"
+"""The start of the kinds of all notes: the epoch and the checkpoint follow, and `!` for writes."""
+_LOST_PARENT = "!parent"
+"""The end of the kind of the note that says that a checkpoint's parent was hidden.
+
+It is read with the checkpoint's writes, so that a load needs no other read.
+"""
+_SHAPES: tuple[Shape, ...] = (
+    {"id": str, "key": str, "checkpoint": dict, "metadata": dict, "channels": dict},
+    {"id": str, "key": str, "hidden": str},
+    {"begun": str},
+)
+_WRITES: Shape = {"task_id": str, "task_path": str, "writes": list}
+
+Shorten: TypeAlias = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[LeftMessages]]]
+"""Leave the messages out of sends that the session shows, and say where they were."""
 
 _FIRST_PAGE, _LAST_PAGE = 1, 64
+_ODD = re.compile('[\0-"%/\x7f\ud800-\udfff]')
 
 
-def short(name: str) -> str:
-    """A name as a part of our ids: itself, or a digest if it is long or odd. Injective."""
-    try:
-        plain = 0 < len(name.encode()) <= 300 and name.isprintable()
-    except UnicodeEncodeError:
-        plain = False
-    if plain and not name.startswith("~") and not {*"/!"} & {*name}:
-        return name
-    return "~" + sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+def encoded(name: str) -> str:
+    """A name as a part of a session's id or of a kind. `urllib.parse.unquote` gives it back."""
+    return _ODD.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), name)
+
+
+def _own_notes(
+    session: Session, beginning: str = _KIND, *, before: str | None = None, limit: int
+) -> list[Note]:
+    """The newest note of each kind, the greatest kind first."""
+    return newest_own_notes(session, beginning, _is_own, before=before, limit=limit)
+
+
+def _is_own(note: Note) -> bool:
+    if not note.note.split("/", 2)[1].isdecimal():
+        return False
+    if "!" in note.note:
+        return fits(note.content, _WRITES)
+    return any(fits(note.content, shape) for shape in _SHAPES)
+
+
+def _read_epoch(notes: Sequence[Note]) -> int:
+    """The epoch of the notes with the greatest kinds."""
+    return int(notes[0].note.split("/")[1]) if notes else 0
 
 
 def begin_epoch(session: Session, by: str) -> None:
     """Hide all checkpoints, and show an empty conversation."""
-    after = read_epoch(own_notes(session, limit=1)) + 1
-    hide(session, by=by, also=[NewNote(f"{KIND}{after:06}/", {"begun": by})])
+    after = _read_epoch(_own_notes(session, limit=1)) + 1
+    hide(session, by=by, also=[NewNote(f"{_KIND}{after:06}/", {"begun": by})])
+
+
+class Saved(NamedTuple):
+    """A stored checkpoint: its entry, its content, and the notes with the writes of its tasks."""
+
+    seq: int
+    content: dict[str, Any]
+    writes: Sequence[Note] = ()
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's id."""
+        stored: str = self.content["id"]
+        return stored
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether it was deleted, which hides it."""
+        return "hidden" in self.content
+
+
+@dataclass(frozen=True, slots=True)
+class KnownState:
+    """A session at one of its heads, remembered so that the next checkpoint reads nothing.
+
+    A write on another head is refused, so an outdated state does no harm.
+    """
+
+    epoch: int
+    head_seq: int
+    shown: Sequence[ShownMessage]
+    digests: Digests
+    newest: Saved | None = None
+
+
+def read_state(session: Session, serde: SerializerProtocol) -> KnownState:
+    """The state of a session now."""
+    view = session.view()
+    # Read after the view: an epoch that begins in between moves the expected head.
+    epoch = _read_epoch(_own_notes(session, limit=1))
+    return KnownState(epoch, view.head_seq, read_shown(view), Digests(serde))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLog:
-    """The checkpoints of a session, in one epoch of it. The `first` notes may be known already."""
+    """The checkpoints of a session in one epoch. The `first` notes may be known already."""
 
     session: Session
     serde: SerializerProtocol
@@ -86,20 +159,26 @@ class CheckpointLog:
 
     @classmethod
     def opened(cls, session: Session, serde: SerializerProtocol) -> "CheckpointLog":
-        """The current epoch of a session, as it is now."""
-        first = own_notes(session, limit=_FIRST_PAGE)
-        return cls(session, serde, read_epoch(first), first)
+        """The current epoch of a session."""
+        first = _own_notes(session, limit=_FIRST_PAGE)
+        return cls(session, serde, _read_epoch(first), first)
+
+    def _kind(self, checkpoint_id: str = "") -> str:
+        return f"{_KIND}{self.epoch:06}/{encoded(checkpoint_id)}"
+
+    # Reads
 
     def find(self, checkpoint_id: str) -> Saved | None:
         """A checkpoint by its id, hidden or not."""
         kind = self._kind(checkpoint_id)
-        return next(self._grouped(self._notes(kind, _behind(kind))), None)
+        # `"` follows `!`, so that this is the first kind after the checkpoint and its writes.
+        return next(self._grouped(self._notes(kind, f'{kind}"')), None)
 
     def newest(self) -> Saved | None:
         """The visible checkpoint with the greatest id."""
-        return next(self.pages(), None)
+        return next(self.visible(), None)
 
-    def pages(self, before: str | None = None) -> Iterator[Saved]:
+    def visible(self, before: str | None = None) -> Iterator[Saved]:
         """The visible checkpoints, those with the greatest ids first."""
         end = None if before is None else self._kind(before)
         notes = self._notes(self._kind(), end, None if before else self.first)
@@ -111,14 +190,14 @@ class CheckpointLog:
         limit = _FIRST_PAGE
         while True:
             if page is None:
-                page = own_notes(self.session, beginning, before=end, limit=limit)
+                page = _own_notes(self.session, beginning, before=end, limit=limit)
             yield from (note for note in page if note.note.startswith(beginning))
             if len(page) < limit:
                 return
             end, limit, page = page[-1].note, min(limit * 4, _LAST_PAGE), None
 
     def _grouped(self, notes: Iterator[Note]) -> Iterator[Saved]:
-        """Checkpoints, each with the writes that come ahead of it in the order of the kinds."""
+        """Checkpoints, each with its writes, which come first in this order of the kinds."""
         writes: list[Note] = []
         for note in notes:
             if "!" in note.note:
@@ -135,47 +214,74 @@ class CheckpointLog:
         (note,) = self.session.internals.noted([saved.content["key"]]).values()
         return Saved(note.seq, note.content, saved.writes)
 
+    def parent(self, saved: Saved) -> str | None:
+        """The checkpoint that this one follows, unless that was hidden."""
+        parent: str | None = saved.content["parent"]
+        if parent is not None and any(one.note.endswith(_LOST_PARENT) for one in saved.writes):
+            saved_parent = self.find(parent)
+            return None if saved_parent is None or saved_parent.is_hidden else parent
+        return parent
+
     def values(self, saved: Saved, wanted: Sequence[str] | None = None) -> dict[str, Any]:
         """The values of the channels at a checkpoint, in their order; or only some of them."""
-        content = saved.content
-        channels = [
-            channel for channel in content["channels"] if wanted is None or channel in wanted
+        channels: dict[str, dict[str, Any]] = {
+            channel: stored
+            for channel, stored in saved.content["channels"].items()
+            if wanted is None or channel in wanted
+        }
+        keys = {stored["in"] for stored in channels.values() if "in" in stored}
+        notes = self.session.internals.noted([*keys]) if keys else {}
+        conversations = self._conversations(saved.seq) if {} in channels.values() else {}
+
+        def read(channel: str, stored: dict[str, Any]) -> Any:
+            if not stored:
+                return conversations[channel]
+            note = notes[stored["in"]] if "in" in stored else saved
+            return self._unpacked(note.content["channels"][channel]["value"], note.seq)
+
+        return {channel: read(channel, stored) for channel, stored in channels.items()}
+
+    def _conversations(self, seq: int) -> dict[str, list[BaseMessage]]:
+        """The conversations as of an entry, by channel."""
+        conversations: dict[str, list[BaseMessage]] = {}
+        view = self.session.view()
+        if view.head_seq > seq:  # the session has changed since
+            view = self.session.view(as_of=seq)
+        for row in view.messages:
+            if (channel := channel_of(row.content)) != MARKER:
+                conversations.setdefault(channel, []).append(to_message(row.content, self.serde))
+        return conversations
+
+    def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
+        """The writes of tasks towards the next checkpoint, in the order of a run."""
+        writes: dict[tuple[str, int], tuple[str, tuple[str, str, list[Any], int]]] = {}
+        for note in sorted(saved.writes, key=attrgetter("seq")):
+            task_id, path = note.content["task_id"], note.content["task_path"]
+            for index, channel, *stored in note.content["writes"]:
+                # Of the writes with an index the first counts, of the others the newest.
+                if index < 0 or (task_id, index) not in writes:
+                    writes[task_id, index] = (path, (task_id, channel, stored, note.seq))
+        order = sorted(writes, key=lambda key: writes_sort_key(writes[key][0], *key))
+        return [
+            (task_id, channel, self._unpacked(stored, seq))
+            for task_id, channel, stored, seq in (writes[key][1] for key in order)
         ]
-        places = content["places"]
-        elsewhere = {places[channel] for channel in channels if channel in places}
-        notes = self.session.internals.noted([*elsewhere]) if elsewhere else {}
-        conversations = {channel for channel in channels if channel in content["messages"]}
-        said = self._said(saved.seq) if conversations else {}
 
-        def read(channel: str) -> Any:
-            if channel in conversations:
-                return said[channel]
-            holder = notes[places[channel]] if channel in places else saved
-            return self._unpacked(holder.content["values"][channel], holder.seq)
-
-        return {channel: read(channel) for channel in channels}
-
-    def _packed(self, channel: str, value: Any, path: str, said: Said, seq: int) -> list[Any]:
-        """A value, and where messages were left out of it that the session shows: see `Left`."""
-        value, left = without_messages(channel, value, said, seq)
-        return [*packed(self.serde, value, path), *map(list, left)]
+    def read_plain(self, stored: Mapping[str, Any]) -> Any:
+        """The checkpoint or the metadata of a note."""
+        return stored["json"] if "json" in stored else unpacked(self.serde, stored["packed"])
 
     def _unpacked(self, stored: Sequence[Any], seq: int) -> Any:
         """A value in the note at `seq`, with the messages that were left out of it."""
-        left = [Left(*one) for one in stored[2:]]
-        return completed(
-            unpacked(self.serde, stored[:2]), left, lambda shown: self._said(shown or seq)
+        value = unpacked(self.serde, stored[:2])
+        completed(
+            value if type(value) is list else [value],
+            [LeftMessages(*left) for left in stored[2:]],
+            lambda shown: self._conversations(shown or seq),
         )
+        return value
 
-    def _said(self, seq: int) -> dict[str, list[BaseMessage]]:
-        said: dict[str, list[BaseMessage]] = {}
-        view = self.session.view()
-        if view.head_seq > seq:  # not the newest: what the session shows has changed since
-            view = self.session.view(as_of=seq)
-        for one in view.messages:
-            if (channel := channel_of(one.content)) != MARKER:
-                said.setdefault(channel, []).append(to_message(one.content, self.serde))
-        return said
+    # Writes
 
     def put_writes(
         self,
@@ -184,76 +290,30 @@ class CheckpointLog:
         writes: Sequence[tuple[str, Any]],
         task_id: str,
         task_path: str,
-    ) -> int | None:
-        """Keep what a task has written towards the next checkpoint; the head of the session then.
-
-        None if there was nothing to write. The state may be one that is out of date.
-        """
+    ) -> None:
+        """Store the writes of a task towards the next checkpoint. The state may be outdated."""
+        shown: dict[str, list[bytes]] = {}
+        digests, seq = Digests(self.serde), 0
+        if state is not None and state.newest is not None:
+            shown, digests, seq = by_channel(state.shown), state.digests, state.newest.seq
+        shorten = partial(shortened, shown=shown, digests=digests, seq=seq)
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
-        newest = state.newest if state else None
         for index, (channel, value) in enumerate(writes):
             place = WRITES_IDX_MAP.get(channel, index)
-            said, seq = (state.said, newest.seq) if state and newest else (Said({}, {}, {}), 0)
-            stored = self._packed(channel, value, f"writes[{index}]", said, seq)
+            stored = self._packed(channel, value, f"writes[{index}]", shorten)
             (special if place < 0 else indexed).append([place, channel, *stored])
         notes: list[Item] = []
         for some in (indexed, special):
             if some:
                 content = {"task_id": task_id, "task_path": task_path, "writes": some}
                 key = _key(self.epoch, checkpoint_id, content)
-                # Of writes with an index the first counts, so that a repeated one is not needed. Of
-                # the others the newest does, which may be equal to one that was replaced.
+                # Of the special writes the newest counts, which may equal one that was replaced. So
+                # they are written each time.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        if not notes:
-            return None
-        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
-
-    def writes(self, saved: Saved) -> list[tuple[str, str, Any]]:
-        """What tasks have written towards the next checkpoint, in the order of a run."""
-        found: dict[tuple[str, int], tuple[str, tuple[str, str, list[Any], int]]] = {}
-        for note in sorted(saved.writes, key=attrgetter("seq")):
-            task_id, path = note.content["task_id"], note.content["task_path"]
-            for index, channel, *stored in note.content["writes"]:
-                if index < 0 or (task_id, index) not in found:
-                    found[task_id, index] = (path, (task_id, channel, stored, note.seq))
-        order = sorted(found, key=lambda key: writes_sort_key(found[key][0], *key))
-        return [
-            (task_id, channel, self._unpacked(stored, seq))
-            for task_id, channel, stored, seq in (found[key][1] for key in order)
-        ]
-
-    def hide(self, gone: Sequence[Saved], by: str, *, left: Sequence[Saved]) -> None:
-        """Hide checkpoints, the newest first; show the conversation of the newest that is left."""
-        if not gone:
-            return
-        ids = {saved.id for saved in gone}
-        notes: list[Item] = [
-            NewNote(self._kind(one.id), {"id": one.id, "hidden": by, "key": one.content["key"]})
-            for one in gone
-        ]
-        notes += [
-            NewNote(f"{self._kind(one.id)}{LOST_PARENT}", {**NO_WRITES, "by": by})
-            for one in left
-            if one.content["parent"] in ids
-        ]
-        self.session.write_batch(notes)
-        if left and self._kind(gone[0].id) > self._kind(left[0].id):
-            self.session.rewind(left[0].seq, trigger=by)
-
-    def parent(self, saved: Saved) -> str | None:
-        """The checkpoint behind which this one was put, unless that was hidden."""
-        parent: str | None = saved.content["parent"]
-        # Only those whose parent was hidden once have the note, so that a load needs no other read.
-        if parent is not None and any(one.note.endswith(LOST_PARENT) for one in saved.writes):
-            found = self.find(parent)
-            return None if found is None or found.is_hidden else parent
-        return parent
-
-    def _kind(self, checkpoint_id: str | None = None) -> str:
-        own = "" if checkpoint_id is None else short(checkpoint_id)
-        return f"{KIND}{self.epoch:06}/{own}"
+        if notes:
+            self.session.write_batch(notes, skip_stored=True)
 
     def put(
         self,
@@ -265,80 +325,115 @@ class CheckpointLog:
         *,
         readable: bool,
     ) -> KnownState:
-        """Store a checkpoint in one transaction; VersionConflict if the session has moved."""
+        """Store a checkpoint in one transaction; VersionConflict if the session has moved.
+
+        If it is not `readable`, conversations are stored like other values, as the serializer's
+        output.
+        """
+        state = replace(state, digests=state.digests.renewed())
         values = checkpoint["channel_values"]
-        said = read_said(
-            {c: v for c, v in values.items() if readable and holds_messages(v)},
-            state,
-            self.serde,
-        )
+        messages = {c: v for c, v in values.items() if readable and holds_messages(v)}
+        digests = {c: [*map(state.digests.of, some)] for c, some in messages.items()}
+        conversations = Conversations(messages, digests)
         base = self._base(state, parent)
-        places = {} if base is None else self._places(base, checkpoint, new_versions)
+        unchanged = {} if base is None else self._unchanged(base, checkpoint, new_versions)
+        shorten = partial(shortened, shown=digests, digests=state.digests, seq=0)
         rest = {name: value for name, value in checkpoint.items() if name != "channel_values"}
-        content: dict[str, Any] = {
+        content = {
             "id": checkpoint["id"],
             "parent": parent,
             "checkpoint": self._plain(rest),
             "metadata": self._plain(metadata),
-            # A delta channel that the step did not write is left out of the values: it has the
-            # value that it had.
-            "channels": [*values, *(c for c in places if c not in values)],
-            "messages": [*said.channels],
-            "places": {c: place for c, place in places.items() if c not in said.channels},
+            "channels": self._channels(values, messages, unchanged, shorten),
         }
-        content["values"] = {
-            channel: self._packed(channel, value, f"channel_values.{channel}", said, 0)
-            for channel, value in values.items()
-            if channel not in said.channels and channel not in content["places"]
-        }
-        if said.stays == len(state.shown):
-            return self._written(state, Aligned(None, state.shown), said, content)
-        if (summary := summary_of_graph(self.session, state, said, self.serde)) is not None:
-            with suppress(InvalidPlan):  # a pin, or no gap is left there
-                return self._written(state, summary, said, content)
-        begin = rewound(self.session, state, said, base and base.seq)
-        return self._written(state, begin, said, content)
+        stays = kept_count(state.shown, digests)
+        if stays == len(state.shown):
+            return self._written(state, Beginning(None, state.shown), conversations, content)
+        shown = SessionShown(self.session, state.head_seq, state.shown, stays)
+        summary = summary_of_graph(shown, conversations, self.serde)
+        if summary is not None:
+            with suppress(InvalidPlan):  # it would hide a pin, or there is no gap for it
+                return self._written(state, summary, conversations, content)
+        begin = rewound(shown, digests, base and base.seq)
+        return self._written(state, begin, conversations, content)
 
     def _base(self, state: KnownState, parent: str | None) -> Saved | None:
         if parent is None:
             return None
         if state.newest is not None and state.newest.id == parent:
             return state.newest
-        found = self.find(parent)
-        return None if found is None else self.original(found)
+        base = self.find(parent)
+        return None if base is None else self.original(base)
 
-    def _places(
+    def _unchanged(
         self, base: Saved, checkpoint: Mapping[str, Any], new_versions: Mapping[str, Any]
-    ) -> dict[str, str]:
-        """The notes that hold the values which the checkpoint has in common with its parent."""
-        content, versions = base.content, checkpoint["channel_versions"]
-        before = self.read_plain(content["checkpoint"])["channel_versions"]
+    ) -> dict[str, dict[str, Any]]:
+        """Where the values are that a checkpoint has in common with the one that it follows."""
+        versions = checkpoint["channel_versions"]
+        before = self.read_plain(base.content["checkpoint"])["channel_versions"]
         return {
-            channel: content["places"].get(channel, content["key"])
-            for channel in content["channels"]
-            if channel not in content["messages"]
+            channel: stored if "in" in stored else {"in": base.content["key"]}
+            for channel, stored in base.content["channels"].items()
+            if stored
             and channel not in new_versions
             and channel in versions
             and before.get(channel) == versions[channel]
         }
 
+    def _channels(
+        self,
+        values: Mapping[str, Any],
+        messages: Mapping[str, Any],
+        unchanged: Mapping[str, dict[str, Any]],
+        shorten: Shorten,
+    ) -> dict[str, dict[str, Any]]:
+        """For each channel its value, or the key of the note that has it.
+
+        Nothing for a conversation: that is in the session's view.
+        """
+        channels: dict[str, dict[str, Any]] = {}
+        for channel, value in values.items():
+            if channel in messages:
+                channels[channel] = {}
+            elif channel in unchanged:
+                channels[channel] = unchanged[channel]
+            else:
+                path = f"channel_values.{channel}"
+                channels[channel] = {"value": self._packed(channel, value, path, shorten)}
+        # A delta channel that the step did not write is not in the values. It keeps its value.
+        return channels | {c: stored for c, stored in unchanged.items() if c not in channels}
+
+    def _packed(self, channel: str, value: Any, path: str, shorten: Shorten) -> list[Any]:
+        """A value, and where messages were left out of it."""
+        if channel != TASKS:
+            return packed(self.serde, value, path)
+        is_list = type(value) is list
+        sent, left = shorten(value if is_list else [value])
+        return [*packed(self.serde, sent if is_list else sent[0], path), *map(list, left)]
+
+    def _plain(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """A value as JSON where that is exact, else as the serializer gives it."""
+        return {"json": value} if is_exact(value) else {"packed": packed(self.serde, value)}
+
     def _written(
-        self, state: KnownState, begin: Aligned, said: Said, content: dict[str, Any]
+        self,
+        state: KnownState,
+        begin: Beginning,
+        conversations: Conversations,
+        content: dict[str, Any],
     ) -> KnownState:
         items: list[Item] = [] if begin.item is None else [begin.item]
         shown = [*begin.shown]
-        counts = Counter(map(itemgetter(1), begin.shown))
-        for channel, messages in said.channels.items():
-            stays = counts[channel]
-            for message, digest in zip(
-                messages[stays:], said.digests[channel][stays:], strict=True
-            ):
-                items.append(to_new(to_content(message, channel, self.serde)))
+        for channel, messages in conversations.messages.items():
+            digests = conversations.digests[channel]
+            stays = sum(one.channel == channel for one in begin.shown)
+            for message, digest in zip(messages[stays:], digests[stays:], strict=True):
+                items.append(to_new(to_content(message, self.serde), channel))
                 shown.append(ShownMessage(0, channel, digest, message.id))
-        key = _key(self.epoch, content, {c: b"".join(d).hex() for c, d in said.digests.items()})
+        said = {c: b"".join(some).hex() for c, some in conversations.digests.items()}
+        key = _key(self.epoch, content, said)
         content = {**content, "key": key}
-        kind = self._kind(content["id"])
-        items.append(NewNote(kind, content, client_id=key))
+        items.append(NewNote(self._kind(content["id"]), content, client_id=key))
         try:
             *written, note = self.session.write_batch(items, expected_seq=state.head_seq)
         except DuplicateMessage:
@@ -348,29 +443,33 @@ class CheckpointLog:
             if newest is not None and newest.content["key"] == key and not newest.is_hidden:
                 return replace(state, newest=None)  # the call is repeated
             again = 0 if newest is None else newest.seq
-            return self._written(state, begin, said, {**content, "again": again})
-        # What was written in the order in which it is shown: a summary, then the new messages.
-        seqs = (seq for one in written for seq in one.seqs)
+            return self._written(state, begin, conversations, {**content, "again": again})
         if isinstance(begin.item, Rewind):
-            next(seqs)
+            del written[0]
+        # They were written in the order in which they are shown: a summary, then new messages.
+        seqs = (seq for one in written for seq in one.seqs)
         shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
-        return KnownState(
-            self.epoch, note.head_seq, shown, said._replace(channels={}), Saved(note.seq, content)
-        )
+        saved = Saved(note.seq, content)
+        return KnownState(self.epoch, note.head_seq, shown, state.digests, saved)
 
-    def _plain(self, value: Any) -> dict[str, Any]:
-        """A value as JSON where that is exact, else as the serializer gives it."""
-        bare = dict(value) if isinstance(value, Mapping) else value
-        return {"json": bare} if is_exact(bare) else {"packed": packed(self.serde, value)}
-
-    def read_plain(self, stored: Mapping[str, Any]) -> Any:
-        """The value that was stored so."""
-        return stored["json"] if "json" in stored else unpacked(self.serde, stored["packed"])
-
-
-def _behind(kind: str) -> str:
-    """The first kind behind a checkpoint and its writes: `"` follows `!`."""
-    return f'{kind}"'
+    def hide(self, gone: Sequence[Saved], by: str, *, left: Sequence[Saved]) -> None:
+        """Hide checkpoints, the newest first; show the conversation of the newest that is left."""
+        if not gone:
+            return
+        ids = {saved.id for saved in gone}
+        items: list[Item] = [
+            NewNote(self._kind(one.id), {"id": one.id, "hidden": by, "key": one.content["key"]})
+            for one in gone
+        ]
+        lost = {"task_id": "", "task_path": "", "writes": [], "by": by}
+        items += [
+            NewNote(f"{self._kind(one.id)}{_LOST_PARENT}", lost)
+            for one in left
+            if one.content["parent"] in ids
+        ]
+        self.session.write_batch(items)
+        if left and self._kind(gone[0].id) > self._kind(left[0].id):
+            self.session.rewind(left[0].seq, trigger=by)
 
 
 def _key(*parts: Any) -> str:

@@ -1,34 +1,31 @@
-"""What a graph sends to its tasks, without the conversations that the session shows already.
+"""What a graph sends to its tasks, without the messages that the session shows.
 
-Agents send their whole state with each call of a tool, and their next checkpoint has it once more.
-Were it stored so, each step of an agent would cost more the longer its conversation is.
+Agents send their whole state with each call of a tool, and their next checkpoint holds it once
+more. If it were stored, the cost of each step would grow with the conversation.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from operator import is_
-from typing import Any, NamedTuple, TypeAlias
+from itertools import takewhile
+from operator import eq
+from typing import Any, NamedTuple
 
-from roocontext.adapters.langgraph_conversations import Said
-from roocontext.adapters.langgraph_messages import WORKS, holds_messages, live_hashes
+from roocontext.adapters.langgraph_messages import WORKS, Digests, holds_messages
 from roocontext.adapters.serializing import framework
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langchain_core.messages import BaseMessage
-    from langgraph.checkpoint.serde.types import TASKS, SendProtocol
+    from langgraph.checkpoint.serde.types import SendProtocol
 
 _LEVELS = 2
-"""How deep in what is sent a state is looked for: it is sent by itself, or under a name."""
-
-Conversations: TypeAlias = Mapping[str, Sequence[BaseMessage]]
-_State: TypeAlias = tuple[tuple[str, ...], Any]
+"""How deep a state is looked for: it is sent by itself, or under a name."""
 
 
-class Left(NamedTuple):
-    """Messages that were left out: the first ones of a list in one of the sends.
+class LeftMessages(NamedTuple):
+    """The first messages of a list, which were left out of a send.
 
-    They are as many of the conversation of the channel that the last key names, as of the entry
-    `seq`; 0 means the entry that holds this.
+    `place` is the send's, and `keys` lead to the list in it. They are the first `messages` of the
+    channel that the last key names, as of the entry `seq`; 0 is the entry that holds this.
     """
 
     place: int
@@ -37,59 +34,40 @@ class Left(NamedTuple):
     messages: int
 
 
-def without_messages(channel: str, value: Any, said: Said, seq: int) -> tuple[Any, list[Left]]:
-    """A value of a channel without the messages of these conversations, and where they were."""
-    if channel != TASKS or not said.hashes:
-        return value, []
-    sent = [*value] if type(value) is list else [value]
-    left: list[Left] = []
-    known: dict[int, int] = {}  # calls at once send the same list
-    for index, one in enumerate(sent):
-        for keys, messages in _conversations(one, said):
-            if id(messages) not in known:
-                known[id(messages)] = _shown(messages, said, keys[-1])
-            if count := known[id(messages)]:
-                sent[index] = copy(sent[index])
-                sent[index].arg = _replaced(sent[index].arg, keys, messages[count:])
-                left.append(Left(index, [*keys], seq, count))
-    return (sent if type(value) is list else sent[0]), left
+def shortened(
+    sent: Sequence[Any], shown: Mapping[str, Sequence[bytes]], digests: Digests, seq: int
+) -> tuple[list[Any], list[LeftMessages]]:
+    """Sends without the messages shown as of `seq`, and where these were."""
+    left: list[LeftMessages] = []
+
+    def cut(value: Any, place: int, keys: list[str]) -> Any:
+        if keys and keys[-1] in shown and holds_messages(value):
+            same = takewhile(bool, map(eq, map(digests.of, value), shown[keys[-1]]))
+            if count := sum(same):
+                left.append(LeftMessages(place, keys, seq, count))
+            return value[count:]
+        if type(value) is dict and len(keys) < _LEVELS:
+            return {
+                key: cut(item, place, [*keys, key]) if type(key) is str else item
+                for key, item in value.items()
+            }
+        return value
+
+    short = [copy(one) if isinstance(one, SendProtocol) else one for one in sent]
+    for place, one in enumerate(short):
+        if isinstance(one, SendProtocol):
+            one.arg = cut(one.arg, place, [])
+    return short, left
 
 
-def completed(value: Any, left: Sequence[Left], said: Callable[[int], Conversations]) -> Any:
-    """The value that was shortened, just read, with all its messages."""
+def completed(
+    sent: Sequence[Any],
+    left: Sequence[LeftMessages],
+    read: Callable[[int], Mapping[str, Sequence[BaseMessage]]],
+) -> None:
+    """Put the messages back that were left out; `read` gives the conversations as of an entry."""
     for place, (*above, channel), seq, count in left:
-        state = (value[place] if type(value) is list else value).arg
+        state = sent[place].arg
         for key in above:
             state = state[key]
-        state[channel] = [*said(seq)[channel][:count], *state[channel]]
-    return value
-
-
-def _conversations(sent: object, said: Said) -> Iterator[tuple[tuple[str, ...], list[BaseMessage]]]:
-    states: list[_State] = [((), sent.arg)] if isinstance(sent, SendProtocol) else []
-    for level in range(_LEVELS):
-        inner: list[_State] = []
-        for keys, state in states:
-            for key, value in state.items() if type(state) is dict else ():
-                if key in said.hashes and holds_messages(value):
-                    yield (*keys, key), value
-                elif level + 1 < _LEVELS and type(key) is str:  # JSON has no other names
-                    inner.append(((*keys, key), value))
-        states = inner
-
-
-def _shown(messages: Sequence[BaseMessage], said: Said, channel: str) -> int:
-    """How many of the first messages begin the conversation of this channel."""
-    same = said.channels.get(channel, ())
-    if len(messages) <= len(same) and all(map(is_, messages, same)):
-        return len(messages)
-    hashes, shown = live_hashes(messages), said.hashes[channel]
-    if hashes[: len(shown)] == shown:
-        return len(shown)
-    pairs = zip(hashes, shown, strict=False)
-    return next((place for place, (one, other) in enumerate(pairs) if one != other), len(hashes))
-
-
-def _replaced(state: dict[str, Any], keys: Sequence[str], messages: Any) -> dict[str, Any]:
-    first, *rest = keys
-    return {**state, first: _replaced(state[first], rest, messages) if rest else messages}
+        state[channel] = [*read(seq)[channel][:count], *state[channel]]

@@ -1,20 +1,27 @@
-"""What LangGraph asks of a checkpointer, as work over a store: synchronous, one call at a time."""
+"""The calls of a checkpointer over a store: synchronous, one at a time."""
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
+from urllib.parse import unquote
 
-from roocontext.adapters.langgraph_conversations import KnownState, Saved, read_state
 from roocontext.adapters.langgraph_filter import check_filter, matches
-from roocontext.adapters.langgraph_log import CheckpointLog, begin_epoch, short
+from roocontext.adapters.langgraph_log import (
+    CheckpointLog,
+    KnownState,
+    Saved,
+    begin_epoch,
+    encoded,
+    read_state,
+)
 from roocontext.adapters.langgraph_messages import WORKS
 from roocontext.adapters.serializing import framework
 from roocontext.errors import InvalidOption, SessionNotFound, SessionPurged, VersionConflict
 from roocontext.store.session import Session
-from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
 
 with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
@@ -31,37 +38,28 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-Value = TypeVar("Value")
-
-PREFIX = "langgraph:"
-_KEPT = 128
-"""How many sessions' states are kept in memory."""
+_PREFIX = "langgraph:"
 _ALL = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """A thread's namespace, and the session that holds it."""
+    """A namespace of a thread, and the session that holds it."""
 
     thread_id: str
     namespace: str = ""
 
     @classmethod
     def of(cls, config: RunnableConfig) -> "Thread":
-        """The one that a config names."""
+        """The thread and namespace of a config."""
         named = config["configurable"]
         return cls(str(named["thread_id"]), named.get("checkpoint_ns") or "")
 
     @classmethod
-    def named(cls, info: SessionInfo) -> "Thread":
-        """The one that a session holds."""
-        thread, _, namespace = info.session_id.removeprefix(PREFIX).partition("/")
-        given = info.metadata or {}
-        # Digests are no names: the names are in the metadata.
-        return cls(
-            given["thread_id"] if thread.startswith("~") else thread,
-            given["checkpoint_ns"] if namespace.startswith("~") else namespace,
-        )
+    def held_by(cls, session_id: str) -> "Thread":
+        """The thread and namespace that a session holds."""
+        thread, _, namespace = session_id.removeprefix(_PREFIX).partition("/")
+        return cls(*(unquote(name, errors="surrogatepass") for name in (thread, namespace)))
 
     @property
     def whole(self) -> "Thread":
@@ -69,18 +67,14 @@ class Thread:
         return Thread(self.thread_id)
 
     @property
-    def root(self) -> str:
-        """The session of the thread's own namespace."""
-        return PREFIX + short(self.thread_id)
-
-    @property
     def session_id(self) -> str:
         """The session of this namespace."""
-        return f"{self.root}/{short(self.namespace)}" if self.namespace else self.root
+        root = _PREFIX + encoded(self.thread_id)
+        return f"{root}/{encoded(self.namespace)}" if self.namespace else root
 
     @property
     def metadata(self) -> dict[str, str]:
-        """What a list of sessions shows of it."""
+        """The metadata of the session."""
         return {
             "adapter": "langgraph",
             "thread_id": self.thread_id,
@@ -88,7 +82,7 @@ class Thread:
         }
 
     def config(self, checkpoint_id: str) -> RunnableConfig:
-        """What names a checkpoint of it."""
+        """The config of one of its checkpoints."""
         return {
             "configurable": {
                 "thread_id": self.thread_id,
@@ -98,24 +92,35 @@ class Thread:
         }
 
 
+@dataclass(slots=True)
+class Remembered:
+    """A session that was looked up, and its state after the last checkpoint that was put."""
+
+    session: Session
+    state: KnownState | None = None
+
+
+def remembering() -> Callable[[Store, str], Remembered]:
+    """Look up sessions of a store by their ids, and remember those that were used last."""
+    return lru_cache(128)(lambda store, session_id: Remembered(store.session(session_id)))
+
+
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A checkpointer's work over a store. What is known of sessions is shared by all its calls."""
+    """The calls of a checkpointer over a store, which share what they `remember`."""
 
     store: Store
     serde: SerializerProtocol
-    states: dict[str, KnownState]
-    sessions: dict[str, Session]
+    remember: Callable[[Store, str], Remembered]
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint of a thread: that of the config, or the newest."""
         thread = Thread.of(config)
         log = self._log(thread)
-        if log is None:
+        saved = None if log is None else self._asked(log, config)
+        if log is None or saved is None or saved.is_hidden:
             return None
-        asked = get_checkpoint_id(config)
-        saved = log.find(asked) if asked else log.newest()
-        return None if saved is None or saved.is_hidden else self._tuple(log, thread, saved)
+        return self._tuple(log, thread, saved)
 
     def list_tuples(
         self,
@@ -128,9 +133,9 @@ class Work:
         check_filter(wanted)
         only = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
-        found = [_visible(*one, only, end) for one in self._threads(config)]
+        listed = [_visible(*pair, only, end) for pair in self._logs(config)]
         # The newest of all first, and no thread is read further than that.
-        merged = heapq.merge(*found, key=lambda one: one[2].id, reverse=True)
+        merged = heapq.merge(*listed, key=lambda one: one[2].id, reverse=True)
         matching = (
             self._tuple(log, thread, saved)
             for thread, log, saved in merged
@@ -138,32 +143,36 @@ class Work:
         )
         return islice(matching, limit)
 
-    def _threads(self, config: RunnableConfig | None) -> Iterator[tuple[Thread, CheckpointLog]]:
+    def _logs(self, config: RunnableConfig | None) -> Iterator[tuple[Thread, CheckpointLog]]:
+        """The logs of all threads, of a thread with all its namespaces, or of one namespace."""
         if config is None:
-            for info in self.store.find(PREFIX, limit=_ALL):
-                yield from self._found(Thread.named(info))
-            return
-        thread = Thread.of(config)
-        if "checkpoint_ns" in config["configurable"]:
-            yield from self._found(thread)
-            return
-        for one in (thread, *self._namespaces(thread)):
-            yield from self._found(one)
+            threads = self._held(_PREFIX)
+        elif "checkpoint_ns" in config["configurable"]:
+            threads = [Thread.of(config)]
+        else:
+            whole = Thread.of(config).whole
+            threads = [whole, *self._held(f"{whole.session_id}/")]
+        for thread in threads:
+            if (log := self._log(thread)) is not None:
+                yield thread, log
 
-    def _namespaces(self, thread: Thread) -> Iterator[Thread]:
-        for info in self.store.find(f"{thread.root}/", limit=_ALL):
-            yield Thread.named(info)
+    def _namespaces(self, thread_id: str) -> list[tuple[Thread, CheckpointLog]]:
+        return [*self._logs({"configurable": {"thread_id": thread_id}})]
 
-    def _found(self, thread: Thread) -> Iterator[tuple[Thread, CheckpointLog]]:
-        log = self._log(thread)
-        if log is not None:
-            yield thread, log
+    def _held(self, beginning: str) -> list[Thread]:
+        return [Thread.held_by(info.session_id) for info in self.store.find(beginning, limit=_ALL)]
 
     def _log(self, thread: Thread) -> CheckpointLog | None:
         try:
-            return CheckpointLog.opened(self._known(thread), self.serde)
+            session = self.remember(self.store, thread.session_id).session
+            return CheckpointLog.opened(session, self.serde)
         except SessionNotFound:
             return None
+
+    @staticmethod
+    def _asked(log: CheckpointLog, config: RunnableConfig) -> Saved | None:
+        asked = get_checkpoint_id(config)
+        return log.find(asked) if asked else log.newest()
 
     def _tuple(self, log: CheckpointLog, thread: Thread, saved: Saved) -> CheckpointTuple:
         content = saved.content
@@ -187,132 +196,108 @@ class Work:
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint, and show its conversation."""
+        """Store a checkpoint, and show its conversation in the session."""
         thread = Thread.of(config)
-        name = thread.session_id
-        session = self._session(thread)
+        remembered = self._begun(thread)
+        session = remembered.session
         whole = get_checkpoint_metadata(config, metadata)
         while True:
-            state = self.states.get(name) or read_state(session)
-            log = CheckpointLog(session, self.serde, state.epoch)
+            state = remembered.state or read_state(session, self.serde)
             try:
-                # Another serializer may encrypt: then no message is laid open beside what it gives.
-                state = log.put(
+                remembered.state = CheckpointLog(session, self.serde, state.epoch).put(
                     state,
                     checkpoint,
                     whole,
                     get_checkpoint_id(config),
                     new_versions,
+                    # Another serializer may encrypt: then no message is stored in plain text.
                     readable=isinstance(self.serde, JsonPlusSerializer),
                 )
-            except VersionConflict:  # somebody wrote in the meantime: look again
-                self.states.pop(name, None)
-                continue
-            _keep(self.states, name, state)
-            return thread.config(checkpoint["id"])
+            except VersionConflict:  # another writer was first: read the session again
+                remembered.state = None
+            else:
+                return thread.config(checkpoint["id"])
 
     def put_writes(
         self,
         config: RunnableConfig,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
-        task_path: str,
+        task_path: str = "",
     ) -> None:
-        """Store what a task has written towards the next checkpoint."""
-        thread = Thread.of(config)
-        session = self._session(thread)
-        state = self.states.get(thread.session_id)
-        log = (
-            CheckpointLog(session, self.serde, state.epoch)
-            if state
-            else CheckpointLog.opened(session, self.serde)
-        )
-        asked = (config["configurable"]["checkpoint_id"], writes, task_id, task_path)
-        head = log.put_writes(state, *asked)
-        if state is not None and head not in (None, state.head_seq):
-            # Another process has written, and may have begun an epoch.
-            now = CheckpointLog.opened(session, self.serde)
-            if now.epoch != log.epoch:
-                now.put_writes(None, *asked)
+        """Store the writes of a task towards the next checkpoint."""
+        remembered = self._begun(Thread.of(config))
+        # Another process may have begun an epoch, so it is read again.
+        log = CheckpointLog.opened(remembered.session, self.serde)
+        checkpoint_id = config["configurable"]["checkpoint_id"]
+        log.put_writes(remembered.state, checkpoint_id, writes, task_id, task_path)
 
-    def _session(self, thread: Thread) -> Session:
+    def _begun(self, thread: Thread) -> Remembered:
+        """The thread's session, which is created if it does not exist."""
         with suppress(SessionNotFound):
-            return self._known(thread)
-        # A namespace is the session of a sub-agent: a child of its thread's, which may be empty.
-        parent = self._session(thread.whole).id if thread.namespace else None
-        return self.store.open_session(thread.session_id, parent=parent, metadata=thread.metadata)
+            return self.remember(self.store, thread.session_id)
+        # A namespace belongs to a sub-agent, so its session is a child of the thread's.
+        parent = self._begun(thread.whole).session.id if thread.namespace else None
+        self.store.open_session(thread.session_id, parent=parent, metadata=thread.metadata)
+        return self.remember(self.store, thread.session_id)
 
-    def _known(self, thread: "Thread") -> Session:
-        """The thread's session, if there is one: looked up once, as it holds no state."""
-        name = thread.session_id
-        if name not in self.sessions:
-            _keep(self.sessions, name, self.store.session(name))
-        return self.sessions[name]
+    def delete_thread(self, thread_id: str) -> None:
+        """Hide all of a thread. Its id can be used again."""
+        self._hide_thread(str(thread_id), "langgraph.delete_thread")
 
-    def hide_threads(self, thread_ids: Sequence[str], by: str) -> None:
-        """Begin a new epoch of every namespace of these threads."""
-        for thread_id in ids_of("thread_ids", thread_ids):
-            thread = Thread(thread_id)
-            # The thread itself last: if the process ends in between, it is still there to delete.
-            for _, log in reversed(self._all(thread)):
-                with suppress(SessionPurged):  # since it was looked up
-                    begin_epoch(log.session, by)
-                self.states.pop(log.session.id, None)
-
-    def _all(self, thread: Thread) -> list[tuple[Thread, CheckpointLog]]:
-        everywhere = (thread, *self._namespaces(thread))
-        return [found for one in everywhere for found in self._found(one)]
+    def _hide_thread(self, thread_id: str, by: str) -> None:
+        # The thread itself last: if the process ends in between, it can be deleted again.
+        for _, log in reversed(self._namespaces(thread_id)):
+            with suppress(SessionPurged):  # since it was looked up
+                begin_epoch(log.session, by)
+                self.remember(self.store, log.session.id).state = None
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Hide the checkpoints of these runs, and show what is left."""
-        runs = frozenset(ids_of("run_ids", run_ids))
-        for _, log in self._threads(None) if runs else ():
-            visible = [*log.pages()]
-            gone = [
-                one
-                for one in visible
-                if log.read_plain(one.content["metadata"]).get("run_id") in runs
-            ]
-            if len(gone) == len(visible) > 0:
+        """Hide the checkpoints of these runs in all threads; each thread shows what is left."""
+        runs = frozenset(_ids("run_ids", run_ids))
+        for _, log in self._logs(None) if runs else ():
+            gone: list[Saved] = []
+            left: list[Saved] = []
+            for saved in log.visible():
+                run = log.read_plain(saved.content["metadata"]).get("run_id")
+                (gone if run in runs else left).append(saved)
+            if gone and not left:
                 begin_epoch(log.session, "langgraph.delete_for_runs")
-            elif gone:
-                left = [one for one in visible if one not in gone]
+            else:
                 log.hide(gone, "langgraph.delete_for_runs", left=left)
-            self.states.pop(log.session.id, None)
 
-    def prune(self, thread_ids: Sequence[str], strategy: str) -> None:
-        """Hide all but the newest checkpoint of each namespace, or all."""
-        if strategy == "delete":
-            self.hide_threads(thread_ids, "langgraph.prune")
-            return
-        if strategy != "keep_latest":
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Hide all but the newest checkpoint of each namespace, or with "delete" all."""
+        if strategy not in {"keep_latest", "delete"}:
             raise InvalidOption('strategy must be "keep_latest" or "delete".', name="strategy")
-        for thread_id in ids_of("thread_ids", thread_ids):
-            for _, log in self._all(Thread(thread_id)):
-                visible = [*log.pages()]
+        for thread_id in _ids("thread_ids", thread_ids):
+            if strategy == "delete":
+                self._hide_thread(thread_id, "langgraph.prune")
+                continue
+            for _, log in self._namespaces(thread_id):
+                visible = [*log.visible()]
                 log.hide(visible[1:], "langgraph.prune", left=visible[:1])
 
-    def copy_thread(self, source: str, target: str) -> None:
-        """Fork the session of each namespace."""
-        for thread, log in self._all(Thread(str(source))):
-            copy = Thread(str(target), thread.namespace)
-            parent = self._session(copy.whole).id if copy.namespace else None
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread with all its namespaces, by forks of their sessions."""
+        for thread, log in self._namespaces(str(source_thread_id)):
+            copy = Thread(str(target_thread_id), thread.namespace)
+            parent = self._begun(copy.whole).session.id if copy.namespace else None
             log.session.fork(session_id=copy.session_id, parent=parent).set_metadata(copy.metadata)
 
-    def history(
-        self, config: RunnableConfig, channels: Sequence[str]
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to channels since a stored value, from the checkpoint's ancestors."""
-        channels = ids_of("channels", channels)
-        found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
-        log = self._log(Thread.of(config))
-        if log is None or not channels:
-            return found
-        asked = get_checkpoint_id(config)
-        saved = log.find(asked) if asked else log.newest()
-        open_, parent = {*channels}, saved and saved.content.get("parent")
-        seen = set() if saved is None else {saved.id}  # a caller may name any parent: also a child
-        # Ancestors that were pruned are hidden, not gone: their writes still count.
+        """The writes to channels since a stored value, from the checkpoint's ancestors."""
+        channels = _ids("channels", channels)
+        history: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        log = self._log(Thread.of(config)) if channels else None
+        saved = None if log is None else self._asked(log, config)
+        if log is None or saved is None:
+            return history
+        open_, parent = {*channels}, saved.content.get("parent")
+        seen = {saved.id}  # a caller may name any parent, so a chain may be a circle
+        # Ancestors that were pruned are only hidden: their writes still count.
         while open_ and parent is not None and parent not in seen:
             if (ancestor := log.find(parent)) is None:
                 break
@@ -320,32 +305,25 @@ class Work:
             ancestor = log.original(ancestor)
             for write in reversed(log.writes(ancestor)):
                 if write[1] in open_:
-                    found[write[1]]["writes"].insert(0, write)
+                    history[write[1]]["writes"].insert(0, write)
             for channel, value in log.values(ancestor, [*open_]).items():
-                found[channel]["seed"] = value
+                history[channel]["seed"] = value
                 open_.discard(channel)
             parent = ancestor.content["parent"]
-        return found
+        return history
 
 
 def _visible(
     thread: Thread, log: CheckpointLog, only: str | None, before: str | None
 ) -> Iterator[tuple[Thread, CheckpointLog, Saved]]:
-    found = log.pages(before) if only is None else filter(None, [log.find(only)])
-    for saved in found:
+    listed = log.visible(before) if only is None else filter(None, [log.find(only)])
+    for saved in listed:
         if not saved.is_hidden and (before is None or saved.id < before):
             yield thread, log, saved
 
 
-def ids_of(name: str, given: Sequence[str]) -> list[str]:
+def _ids(name: str, ids: Sequence[str]) -> list[str]:
     """The ids of a list. A single string is a list too, of its characters: it is refused."""
-    if isinstance(given, str | bytes):
-        raise TypeError(f"{name} is a list of ids, not a {type(given).__name__}.")
-    return [str(one) for one in given]
-
-
-def _keep(kept: dict[str, Value], name: str, value: Value) -> None:
-    kept.pop(name, None)  # the one that was used last is the last to go
-    kept[name] = value
-    while len(kept) > _KEPT:
-        kept.pop(next(iter(kept)), None)
+    if isinstance(ids, str | bytes):
+        raise TypeError(f"{name} is a list of ids, not a {type(ids).__name__}.")
+    return [str(one) for one in ids]

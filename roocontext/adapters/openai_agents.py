@@ -1,6 +1,6 @@
 """The `Session` of the OpenAI Agents SDK, over a store.
 
-`pop_item` and `clear_session` are rewinds: what they take away stays in the log.
+`pop_item` and `clear_session` are rewinds: the items that they remove stay in the log.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,9 +8,8 @@ from contextlib import suppress
 from typing import Any, cast
 
 from roocontext.adapters.openai_agents_items import (
-    ItemTail,
+    ShownItems,
     as_object,
-    read_item_tail,
     storable_item,
     to_items,
     to_messages,
@@ -33,8 +32,8 @@ with framework("openai-agents", works=">=0.24,<0.25", extra="openai-agents"):
 class RooContextSession(OverStore):
     """A conversation of the Agents SDK in the session of this id.
 
-    The session is created with the first items. Give it an open store, or a URL or path, which it
-    opens with the first call and closes with `close`.
+    The session is created with the first items. Pass an open store, or a URL or path, which is
+    opened by the first call and closed by `close`.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class RooContextSession(OverStore):
             session_settings or SessionSettings()
         )
         self._given = GivenStore(store)
-        self._found: Session | None = None
+        self._session: Session | None = None
 
     @classmethod
     def from_url(
@@ -59,7 +58,7 @@ class RooContextSession(OverStore):
         url: str,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> "RooContextSession":
-        """A conversation in the database of a URL, as `SQLAlchemySession.from_url` gives one."""
+        """A conversation in the database of a URL, like `SQLAlchemySession.from_url`."""
         return RooContextSession(session_id, url, session_settings=session_settings)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
@@ -76,7 +75,7 @@ class RooContextSession(OverStore):
     async def pop_item(self) -> TResponseInputItem | None:
         """Rewind to before the newest item, and return it.
 
-        Summaries, markers and clearings that were written behind it are written again.
+        Summaries, markers and clearings that were written after it are written again.
         """
         return await self._given.run(lambda store: _pop(self._chat(store)))
 
@@ -92,62 +91,62 @@ class RooContextSession(OverStore):
         *,
         prune_prefix: Callable[[TResponseInputItem], bool] | None = None,
     ) -> _CompactionSnapshot | None:
-        """The latest items, and how others take the place of the last of them."""
+        """The latest items, and a function that replaces the last of them."""
         if type(self) is not RooContextSession:  # a subclass may give the SDK other items
             return None
-        tail = await self._given.run(lambda store: self._tail(store, limit))
+        shown = await self._given.run(self._shown)
+        items = shown.items if shown else []
+        begin = max(len(items) - limit, 0)
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
             return await self._given.run(
-                lambda store: self._replace(store, tail, start, output, prune_prefix)
+                lambda store: self._replace(store, shown, begin + start, output, prune_prefix)
             )
 
-        return _CompactionSnapshot(
-            tail.items if tail else [], not tail or tail.is_complete, replace_suffix
-        )
+        return _CompactionSnapshot(items[begin:], begin == 0, replace_suffix)
 
     async def _atomic_replace_items(self, items: list[TResponseInputItem]) -> bool:
-        """Put these items in the place of all that are shown; False if nothing was changed."""
+        """Replace all items that are shown by these; False if nothing was changed."""
         if type(self) is not RooContextSession:
             return False
         return await self._given.run(
-            lambda store: self._replace(store, self._tail(store, None), 0, items)
+            lambda store: self._replace(store, self._shown(store), 0, items)
         )
 
-    def _tail(self, store: Store, limit: int | None) -> ItemTail | None:
+    def _shown(self, store: Store) -> ShownItems | None:
         chat = self._chat(store)
-        return None if chat is None else read_item_tail(chat, limit)
+        return None if chat is None else ShownItems.of(chat)
 
     def _replace(
         self,
         store: Store,
-        tail: ItemTail | None,
+        shown: ShownItems | None,
         start: int,
         items: Sequence[Any],
         prune: Callable[[Any], bool] | None = None,
     ) -> bool:
         chat = self._chat(store)
-        if chat is None or tail is None:
+        if chat is None or shown is None:
             return False
-        return tail.replace(chat, start, items, prune=prune, trigger="run_compaction")
+        return shown.replace(chat, start, items, prune=prune, trigger="run_compaction")
 
     def _chat(self, store: Store) -> Session | None:
-        """The session if it exists. It is looked for until then, and never again."""
-        if self._found is None:
+        """The session if it exists. Once it was found, it is not looked up again."""
+        if self._session is None:
             with suppress(SessionNotFound):
-                self._found = store.session(self.session_id)
-        return self._found
+                self._session = store.session(self.session_id)
+        return self._session
 
     def _opened(self, store: Store) -> Session:
-        self._found = self._chat(store) or store.open_session(self.session_id)
-        return self._found
+        self._session = self._chat(store) or store.open_session(self.session_id)
+        return self._session
 
 
 class CompactingSession(RooContextSession):
     """A conversation that a context manager keeps within what the model holds.
 
-    The SDK asks for it behind each step of the model. `get_items` then gives the condensed view,
-    and the full history stays in the log.
+    The SDK runs the compaction after each step of the model. `get_items` then returns the condensed
+    view, and the full history stays in the log.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class CompactingSession(RooContextSession):
         self._manager = manager
 
     async def run_compaction(self, args: OpenAIResponsesCompactionArgs | None = None) -> None:
-        """Let the manager condense what it must, or with `force` condense now."""
+        """Let the manager condense if it has to, or always with `force`."""
         force = bool(args and args.get("force"))
         try:
             if isinstance(self._manager, ContextManager):
@@ -178,7 +177,7 @@ class CompactingSession(RooContextSession):
 def _read(chat: Session | None, limit: int | None) -> list[TResponseInputItem]:
     if chat is None or limit == 0:
         return []
-    if limit is None or limit < 0:  # a negative one is no limit, as in the SDK's own sessions
+    if limit is None or limit < 0:  # a negative limit is none, as in the SDK's own sessions
         return to_items(chat.view().messages)
     return to_items(chat.view(last=limit).messages)[-limit:]
 
@@ -187,11 +186,11 @@ def _add(chat: Session, items: Sequence[Any]) -> None:
     new = to_messages(map(as_object, items))
     try:
         if len(new) == 1:  # in a single statement
-            (one,) = new
-            chat.append(one.role, one.content, format=one.format)
+            (message,) = new
+            chat.append(message.role, message.content, format=message.format)
         else:
             chat.append_many(new)
-    except InvalidMessage:  # rarely: so the items are checked by themselves only now
+    except InvalidMessage:  # this is rare, so each item is only checked now
         chat.append_many(to_messages(map(storable_item, items)))
 
 
@@ -205,7 +204,7 @@ def _pop(chat: Session | None) -> TResponseInputItem | None:
         *kept, popped = cast("list[TResponseInputItem]", to_items(view.messages))
         try:
             take_back(chat, view, instead=to_messages(map(storable_item, kept)), trigger="pop_item")
-        except VersionConflict:  # somebody wrote in the meantime
+        except VersionConflict:  # another writer was first
             continue
         return popped
 

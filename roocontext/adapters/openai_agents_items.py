@@ -1,7 +1,7 @@
 """The items of the OpenAI Agents SDK, and the messages that hold them.
 
-Runs of items become messages in the format `openai-responses`: what the model gives in one step is
-one message, and so are the outputs that answer it. The items come back as they were given.
+Runs of items become messages in the format `openai-responses`: the items that the model returns in
+one step are one message, and so are the outputs that answer it. The items come back unchanged.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,11 +19,11 @@ from roocontext.store.writing.items import Rewind
 
 FORMAT: Final = "openai-responses"
 RAW: Final = "roocontext.item"
-"""The type of an item that holds what the format cannot hold, as it was given."""
+"""The type of an item that wraps one that the format cannot hold."""
 
 
 def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
-    """Gather items: what the model gives in one step is a message, and so are the outputs."""
+    """Group items: those of one step of the model are a message, and so are the outputs."""
     messages: list[NewMessage] = []
     run: list[dict[str, Any]] = []
     for item in items:
@@ -48,14 +48,14 @@ def _role(item: dict[str, Any]) -> str:
 
 
 def as_object(item: Any) -> dict[str, Any]:
-    """The item, or one that holds it if it is no object, or could be taken for such a one."""
+    """The item, wrapped if it is not an object, or looks like a wrapped one."""
     if isinstance(item, dict) and item.get("type") != RAW:
         return item
     return {"type": RAW, "item": item}
 
 
 def storable_item(item: Any) -> dict[str, Any]:
-    """The item, or one that holds it if the format has no such items."""
+    """The item, wrapped if the format has no such items."""
     shown = as_object(item)
     try:
         reader(FORMAT).check(_role(shown), shown)
@@ -70,7 +70,7 @@ def to_items(messages: Sequence[Message]) -> list[Any]:
 
 
 class _Block(NamedTuple):
-    """How many messages were made into items together, and these items."""
+    """Items, and the number of messages that they come from."""
 
     messages: int
     items: list[Any]
@@ -94,18 +94,23 @@ def _is_own(message: Message) -> bool:
 
 
 def _given(item: Any) -> Any:
-    """The item as it was given; a fixed one where the item that is held was redacted."""
+    """The item without its wrapping; a fixed one if the wrapped item was redacted."""
     if item.get("type") != RAW:
         return item
     return item.get("item", {"role": "assistant", "content": REDACTED})
 
 
-class ItemTail(NamedTuple):
-    """The latest items of a session, as a view of it shows them; all if it `is_complete`."""
+class ShownItems(NamedTuple):
+    """All items that a session shows, and the view that holds them."""
 
     view: View
     items: list[Any]
-    is_complete: bool
+
+    @classmethod
+    def of(cls, chat: Session) -> "ShownItems":
+        """The items of a session now."""
+        view = chat.view()
+        return cls(view, to_items(view.messages))
 
     def replace(
         self,
@@ -116,25 +121,24 @@ class ItemTail(NamedTuple):
         prune: Callable[[Any], bool] | None = None,
         trigger: str,
     ) -> bool:
-        """Put other items in the place of those from `start` on, by a rewind.
+        """Replace the items from `start` on by others, with a rewind.
 
-        The oldest items before them are left out as far as `prune` says so; then what stays is
-        written again. False if nothing was written: the session has changed since, or no item is
-        there, or a summary is among them that stands for a part of what they follow.
+        The oldest items before them are removed as long as `prune` accepts them, and the rest is
+        written again. False if nothing was written: the session has changed since, there is no
+        such item, or one of them is a summary that also stands for earlier items.
         """
-        count, kept = self._from(start)
-        new = to_messages(map(storable_item, [*kept, *output]))
+        if start >= len(self.items):
+            return False
+        before = self.items[:start]
+        stays = [*dropwhile(prune, before)] if prune else before
+        count, together = self._from(start)
         head, shown = self.view.head_seq, self.view.messages
-        whole = self.is_complete and count == len(shown)
-        if count and prune and not whole:
-            before = to_items(chat.view().messages)[: start - len(self.items)]
-            stays = [*dropwhile(prune, before)]
-            if len(stays) < len(before):
-                new, whole = to_messages(map(storable_item, [*stays, *output])), True
         try:
-            if count and whole:
+            if count == len(shown) or len(stays) < start:
+                new = to_messages(map(storable_item, [*stays, *output]))
                 chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
-            elif count and all(one.kind is Kind.MESSAGE for one in shown[-count:]):
+            elif all(message.kind is Kind.MESSAGE for message in shown[-count:]):
+                new = to_messages(map(storable_item, [*together, *output]))
                 take_back(chat, self.view, count=count, instead=new, trigger=trigger)
             else:
                 return False
@@ -143,21 +147,8 @@ class ItemTail(NamedTuple):
         return True
 
     def _from(self, start: int) -> tuple[int, list[Any]]:
-        """How many messages hold the items from `start` on, and what they hold before it."""
+        """How many messages hold the items from `start` on, and the items in them before it."""
         blocks = [*_blocks(self.view.messages)]
-        place = sum(len(block.items) for block in blocks) - len(self.items) + start
-        for index, block in enumerate(blocks):
-            if place < len(block.items):
-                return sum(one.messages for one in blocks[index:]), block.items[:place]
-            place -= len(block.items)
-        return 0, []
-
-
-def read_item_tail(chat: Session, limit: int | None) -> ItemTail:
-    """The latest items of a session; without a limit all."""
-    # One more message than items: what is left out then holds at least one item, or none is.
-    view = chat.view() if limit is None else chat.view(last=limit + 1)
-    items = to_items(view.messages)
-    if limit is None or max(len(view.messages), len(items)) <= limit:
-        return ItemTail(view, items, is_complete=True)
-    return ItemTail(view, items[-limit:], is_complete=False)
+        while start >= len(blocks[0].items):
+            start -= len(blocks.pop(0).items)
+        return sum(block.messages for block in blocks), blocks[0].items[:start]

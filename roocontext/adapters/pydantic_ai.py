@@ -1,8 +1,8 @@
-"""pydantic-ai's ConversationStore over a store of ours. docs/adapters/pydantic_ai.md.
+"""pydantic-ai's ConversationStore over a store: docs/adapters/pydantic_ai.md.
 
-A conversation is a session. Its messages are stored as pydantic-ai serializes them; its record is
-the newest note of its kind. An entry's id names the session in which it was first stored. A fork is
-a fork of ours: it copies the entries, and they keep their ids.
+A conversation is a session. Its messages are stored as pydantic-ai serializes them, and its record
+is the newest note of its kind. An entry's id names the session in which it was first stored. A fork
+is a fork of the session: it copies the entries, which keep their ids.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,21 +39,21 @@ with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
 NAME = "pydantic-ai"
-"""The format of the messages, the framework in the metadata, and how our session ids begin."""
+"""The format of the messages, the framework in the metadata, and the start of the session ids."""
 RECORD, DELETED = "pydantic-ai.record", "pydantic-ai.deleted"
 _RECORD: Shape = {"conversation": str, "record": dict}
 _INHERITS = f"{NAME}.inherits:"
-"""How the keys of the metadata begin that name the sessions in which entries were first stored."""
+"""The start of the metadata's keys that name the sessions in which entries were first stored."""
 _Records = TypeAdapter(ConversationRecord)
 _TRIES = 100
-"""How often others may be first. Each time one of them has made progress."""
+"""How often other writers may be first. Each time one of them has made progress."""
 
 
 class RooContextConversationStore(OverStore, ConversationStore):
     """Keeps the conversations of pydantic-ai agents.
 
-    Give it an open store, or a URL or path, which it opens with the first call. `delete` hides a
-    conversation; only `Store.purge` destroys it. Its id can be used again.
+    Pass an open store, or a URL or path, which is opened by the first call. `delete` hides a
+    conversation, whose id can be used again; only `Store.purge` destroys it.
     """
 
     def __init__(self, store: AnyStore) -> None:
@@ -99,7 +99,7 @@ class RooContextConversationStore(OverStore, ConversationStore):
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
     ) -> list[ConversationEntry]:
-        """The entries up to `head_id`, those that a summary hides too."""
+        """The entries up to `head_id`, including those that a summary hides."""
         if head_id is None or limit == 0:
             return []
         return await self._given.run(partial(_read_path, head_id, limit))
@@ -107,10 +107,9 @@ class RooContextConversationStore(OverStore, ConversationStore):
     async def effective_history(
         self, context: RunContext[Any], messages: list[ModelMessage]
     ) -> list[ModelMessage]:
-        """A history processor: what the model should see, as `manage` and `rewind` have left it.
+        """A history processor: the model sees the session's view, as `manage` and `rewind` left it.
 
-        The stored messages are replaced by the view of the conversation's session; those of the
-        run that are not stored yet stay behind it.
+        The view replaces the stored messages. Those of the run that are not stored yet follow it.
         """
         name = context.conversation_id
         return (
@@ -120,7 +119,7 @@ class RooContextConversationStore(OverStore, ConversationStore):
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What is stored of a conversation: its session, the record that counts, and the epoch."""
+    """A stored conversation: its session, its newest record, and the epoch."""
 
     conversation_id: str
     session: Session | None
@@ -184,24 +183,24 @@ def _read_record(conversation_id: str, store: Store) -> ConversationRecord | Non
 
 def _read_records(scope: str | None, limit: int | None, store: Store) -> list[ConversationRecord]:
     where = {"framework": NAME, **({} if scope is None else {"scope": scope})}
-    found: list[ConversationRecord] = []
+    records: list[ConversationRecord] = []
     for page in pages(store, where, size=100):
-        names = [(one.session_id, one.metadata.get("conversation")) for one in page]
-        # A fork has the metadata of its origin until its record is written, and a session of
-        # somebody else may have any.
+        names = [(info.session_id, info.metadata.get("conversation")) for info in page]
+        # A fork has the metadata of its origin until its record is written, and other sessions may
+        # have any.
         stored = [
             _stored(store, name)
             for own, name in names
             if isinstance(name, str) and own == session_id(name)
         ]
-        found += [one.record for one in stored if one.record is not None]
-        found.sort(key=lambda record: record.updated_at, reverse=True)
-        # A session is not older than its record, and those that follow are older than the last.
-        if limit is not None and found[limit - 1 :]:
-            oldest = found[limit - 1] if limit else found[0]
+        records += [one.record for one in stored if one.record is not None]
+        records.sort(key=lambda record: record.updated_at, reverse=True)
+        # No session is older than its record, and those that follow are older than the last one.
+        if limit is not None and records[limit - 1 :]:
+            oldest = records[limit - 1] if limit else records[0]
             if oldest.updated_at.timestamp() * 1000 > page[-1].updated_at:
                 break
-    return found[:limit]
+    return records[:limit]
 
 
 def _write_record(
@@ -223,7 +222,7 @@ def _write_record(
             else:
                 _write(store, stored, stored.session, named, entries)
                 return
-        except SessionPurged:  # no conflict: to load it again would not help
+        except SessionPurged:  # not a conflict: loading it again would not help
             raise
         except (DuplicateMessage, MessageNotFound, SessionNotFound):
             raise ConversationConflict(record.conversation_id) from None
@@ -251,29 +250,19 @@ def _holder(store: Store, entry_id: str) -> Session:
     """The session in which an entry was first stored; if that was purged, a fork that has it."""
     name = _first_session(entry_id)
     if not name:
-        raise MessageNotFound(f"{entry_id[:64]!r} is no id of an entry.", message_id=entry_id)
+        raise MessageNotFound(f"{entry_id[:64]!r} is not the id of an entry.", message_id=entry_id)
     try:
         return store.session(name)
     except SessionPurged:
         for page in pages(store, {_INHERITS + name: "yes"}):
-            for found in (store.session(one.session_id) for one in page):
-                if _seq_of(found, entry_id) is not None:
-                    return found
+            for fork in (store.session(info.session_id) for info in page):
+                if _seq_of(fork, entry_id) is not None:
+                    return fork
         raise
 
 
 def _first_session(entry_id: str | None) -> str:
     return (entry_id or "").rpartition("#")[0]
-
-
-def _inherited(store: Store, base: str | None, session: Session) -> dict[str, str]:
-    """The sessions in which entries were first stored that a session gets with this one."""
-    first = _first_session(base)
-    if base is None or first in ("", session.id):
-        return {}
-    others = _holder(store, base).info().metadata or {}
-    names = [_INHERITS + first, *(key for key in others if key.startswith(_INHERITS))]
-    return dict.fromkeys(names, "yes")
 
 
 def _write(
@@ -286,8 +275,11 @@ def _write(
     info, base = session.info(), _base(record, entries)
     head = info.head_seq
     items: list[Item] = []
+    inherited = {base}
     if base != _tip(stored, session):
-        items += _back_to(store, session, base, head)
+        rewind, missing = _back_to(store, session, base, head)
+        items += [rewind, *map(serialized_message, missing)]
+        inherited |= {entry.id for entry in missing}
     moves = bool(items)
     items += map(serialized_message, entries)
     with serializing(record, "record"):
@@ -299,7 +291,9 @@ def _write(
     kept = {key: value for key, value in before.items() if key != "scope"}
     scope = {} if record.scope is None else {"scope": record.scope}
     facts = {"framework": NAME, "conversation": record.conversation_id, **scope}
-    metadata = {**kept, **facts, **_inherited(store, base, session)}
+    firsts = {_first_session(entry_id) for entry_id in inherited} - {"", session.id}
+    # A fork has the names of its origin already: it has copied the metadata.
+    metadata = {**kept, **facts, **{f"{_INHERITS}{first}": "yes" for first in sorted(firsts)}}
     if metadata != before:
         items.append(SetMetadata(metadata))
     session.write_batch(items, expected_seq=head if moves else None)
@@ -313,19 +307,18 @@ def _tip(stored: _Stored, session: Session) -> str | None:
     return newest[-1].message_id if newest else None
 
 
-def _back_to(store: Store, session: Session, base: str | None, head: int) -> list[Item]:
-    """A rewind to an entry; entries that the session does not have yet are copied behind it."""
+def _back_to(
+    store: Store, session: Session, base: str | None, head: int
+) -> tuple[Rewind, list[ConversationEntry]]:
+    """A rewind to an entry, and the entries up to it that the session does not have yet."""
     at, missing = 0 if base is None else _seq_of(session, base), list[ConversationEntry]()
     if base is not None and at is None:
         for entry in reversed(_read_path(base, None, store)):
             at = _seq_of(session, entry.id)
             if at is not None:
                 break
-            missing.append(entry)
-    return [
-        Rewind(at or 0, head_seq=head, trigger=NAME),
-        *map(serialized_message, reversed(missing)),
-    ]
+            missing.insert(0, entry)
+    return Rewind(at or 0, head_seq=head, trigger=NAME), missing
 
 
 def _seq_of(session: Session, entry_id: str) -> int | None:
@@ -346,25 +339,24 @@ def _delete_record(conversation_id: str, expected: str, store: Store) -> None:
 
 
 def _read_path(entry_id: str, limit: int | None, store: Store) -> list[ConversationEntry]:
-    """The entries up to this one, or the last of them, whatever the session's view shows."""
+    """The entries up to this one, or the last of them, whether the view shows them or not."""
     session = _holder(store, entry_id)
     at = session.find_message(entry_id)
     span = at if limit is None else 2 * limit + 20
     while True:
         start = max(at - span, 0)
-        found: dict[str, tuple[str | None, Any]] = {}
-        for one in session.audit(after=start):
-            if one.seq > at:
+        entries: dict[str, tuple[str | None, Any]] = {}
+        for row in session.audit(after=start):
+            if row.seq > at:
                 break
-            name, _, behind = (one.entry.client_id or "").partition("|")
-            if name and name == one.entry.message_id:
-                found[name] = (behind or None, one.content)
+            name, _, parent = (row.entry.client_id or "").partition("|")
+            if name and name == row.entry.message_id:
+                entries[name] = (parent or None, row.content)
         path: list[tuple[str, str | None, Any]] = []
         above: str | None = entry_id
-        while above in found and (limit is None or len(path) < limit):
-            parent, content = found[above]
-            path.append((above, parent, content))
-            above = parent
+        while above in entries and (limit is None or len(path) < limit):
+            path.append((above, *entries[above]))
+            above = entries[above][0]
         if start == 0 or above is None or len(path) == limit:
             break
         span *= 4
@@ -381,7 +373,8 @@ def _effective(
     stored = _stored(store, conversation_id)
     if stored.session is None or stored.record is None or stored.record.head_id is None:
         return messages
-    view = [one for row in stored.session.view().messages if (one := shown_row(row)) is not None]
+    rows = map(shown_row, stored.session.view().messages)
+    view = [message for message in rows if message is not None]
     (head,) = _read_path(stored.record.head_id, 1, store)
     known = [head.message, *view[-1:]]
     places = [at for at, message in enumerate(messages) if message in known]

@@ -1,12 +1,9 @@
-"""pydantic-ai's messages as messages of ours, and rows of a view as its messages."""
+"""pydantic-ai's messages as messages of a session, and rows of a view as its messages."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from math import isfinite
-from typing import Any
 
-from roocontext.adapters.serializing import framework, serializing
-from roocontext.errors import InvalidMessage
+from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.formats.imported import storable
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.readings import reader, text_of
@@ -29,10 +26,10 @@ FORMAT = "pydantic-ai"
 
 
 def serialized_message(entry: ConversationEntry) -> NewMessage:
-    """An entry as a message: its content is what pydantic-ai serializes."""
+    """An entry as a message, whose content is the output of pydantic-ai's serializer."""
     message = entry.message
     with serializing(message, "message"):
-        _check_finite(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
+        check_json(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
         content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
     reply = message if isinstance(message, ModelResponse) else None
     when = message.timestamp
@@ -42,36 +39,27 @@ def serialized_message(entry: ConversationEntry) -> NewMessage:
         FORMAT,
         ts=None if when is None else int(when.timestamp() * 1000),
         message_id=entry.id,
-        client_id=f"{entry.id}|{entry.parent_id or ''}",  # a redaction leaves it, and so the chain
+        # With the parent, because a redaction leaves the client id.
+        client_id=f"{entry.id}|{entry.parent_id or ''}",
         model=None if reply is None else storable(reply.model_name or None),
         usage=None if reply is None else _usage(reply.usage),
     )
 
 
-def _check_finite(value: Any, path: str) -> None:
-    """Refuse NaN and infinity, which pydantic-ai would serialize as null."""
-    if isinstance(value, float) and not isfinite(value):
-        raise InvalidMessage(f"{path} is {value}, which JSON cannot hold.", path=path)
-    if isinstance(value, dict | list | tuple):
-        inside = value.values() if isinstance(value, dict) else value
-        for number, item in enumerate(inside):  # a key may be content, and no error shows that
-            _check_finite(item, f"{path}.<{number}>")
-
-
 def _usage(usage: RequestUsage) -> dict[str, int] | None:
-    """A reply's usage in the words that our sums know."""
+    """A reply's usage with the names that the store's sums know."""
     cached, written = usage.cache_read_tokens, usage.cache_write_tokens
-    given = {
+    counted = {
         "input_tokens": max(usage.input_tokens - cached - written, 0),
         "output_tokens": usage.output_tokens,
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": written,
     }
-    return given if any(given.values()) else None
+    return counted if any(counted.values()) else None
 
 
 def system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """The system prompt of the first message, if a summary hides that one."""
+    """The system prompt of the first message, if a summary hides that message."""
     if not isinstance(first, ModelRequest) or first in view[:1]:
         return []
     parts = [part for part in first.parts if isinstance(part, SystemPromptPart)]
@@ -79,7 +67,7 @@ def system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[Mod
 
 
 def shown_row(row: Message) -> ModelMessage | None:
-    """A row of the view as pydantic-ai has it; None if it has no text to show."""
+    """A row of the view as a message of pydantic-ai; None if it has no text."""
     if row.format == FORMAT and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]
     role, blocks = reader(row.format).blocks(row.role, row.content)

@@ -1,7 +1,7 @@
 """Take back the newest messages of a view, and nothing else.
 
-A rewind to before the messages would also take back the plans that were committed behind them: what
-they hide would be seen again. So they are written again, in the same transaction.
+A rewind to before the messages also takes back the plans that were committed after them, and shows
+again what these hide. So the plans are written again, in the same transaction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,27 +33,27 @@ def take_back(
 ) -> None:
     """Rewind to before the `count` newest messages of the view, and write `instead` in their place.
 
-    A summary or marker is taken back by itself only, with its companions, so what it hides is seen
-    again. Raises VersionConflict if the view is no longer the newest.
+    A summary or marker is only taken back if it is one of these messages, with its companions; what
+    it hides is shown again. Raises VersionConflict if the view is no longer the newest.
     """
     newest = view.messages[-count]
     seq = newest.seq if newest.kind is Kind.MESSAGE else _first_row(session, newest)
     bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
-    behind: list[AuditEntry] = []
+    after: list[AuditEntry] = []
     if view.head_seq > newest.seq:
-        behind = [one for one in session.audit(after=newest.seq) if _stands(one)]
-    items = [*bare, *_again(session, behind, newest.seq, view.seq + len(bare))]
+        after = [entry for entry in session.audit(after=newest.seq) if _stands(entry)]
+    items = [*bare, *_again(session, after, newest.seq, view.seq + len(bare))]
     try:
         session.write_batch(items, expected_seq=view.head_seq)
-    except InvalidPlan:  # such as a pin that was set since: what was hidden is seen again
+    except InvalidPlan:  # for example for a pin that was set since: the rows are shown again
         session.write_batch(bare, expected_seq=view.head_seq)
-    for one in behind:
-        if one.kind is Kind.UNCOVERING and one.entry.details["uncovers"][0] < seq:
-            session.uncover(one.entry.details["uncovers"][0], trigger=trigger)
+    for entry in after:
+        if entry.kind is Kind.UNCOVERING and entry.entry.details["uncovers"][0] < seq:
+            session.uncover(entry.entry.details["uncovers"][0], trigger=trigger)
 
 
 def _first_row(session: Session, row: Message) -> int:
-    """The first of the rows that a plan has inserted, of which this is the last."""
+    """The first row of a plan, given its last one."""
     first = row.seq
     with suppress(MessageNotFound):
         while session.message(first - 1).compaction_id == row.compaction_id:
@@ -61,17 +61,15 @@ def _first_row(session: Session, row: Message) -> int:
     return first
 
 
-def _stands(one: AuditEntry) -> bool:
-    return one.rewound_by is None and one.uncovered_by is None
+def _stands(entry: AuditEntry) -> bool:
+    return entry.rewound_by is None and entry.uncovered_by is None
 
 
-def _again(
-    session: Session, behind: Iterable[AuditEntry], newest: int, last: int
-) -> Iterator[Plan]:
-    """The plans, for the seqs that their entries will have when the last entry is `last`."""
+def _again(session: Session, after: Iterable[AuditEntry], newest: int, last: int) -> Iterator[Plan]:
+    """The plans, with the seqs that their entries will have after the entry `last`."""
     moved: dict[int, int] = {}
-    planned = (one for one in behind if one.kind in _PLANNED)
-    for _, run in groupby(planned, key=lambda one: one.entry.compaction_id or one.seq):
+    planned = (entry for entry in after if entry.kind in _PLANNED)
+    for _, run in groupby(planned, key=lambda entry: entry.entry.compaction_id or entry.seq):
         rows = list(run)
         plan = _plan(session, rows, newest, moved, head_seq=last)
         if not (plan.hides or plan.clears):
@@ -114,24 +112,24 @@ def _plan(
 def _moved(
     session: Session, hides: Sequence[Range], newest: int, moved: Mapping[int, int]
 ) -> tuple[Range, ...]:
-    """The ranges, with the rows behind the newest message where they are now."""
-    # Ranges that were committed may begin with notes; those of a plan begin with a message.
+    """The ranges, in which the rows after the newest message have their new seqs."""
+    # Committed ranges may begin with notes; the ranges of a plan begin with a message.
     before = [
         (first, min(hi, newest - 1))
         for lo, hi in hides
         if lo < newest and (first := _first_message(session, lo, hi))
     ]
-    after = (new for seq, new in moved.items() if any(lo <= seq <= hi for lo, hi in hides))
-    return (*before, *ranges_of(sorted(after)))
+    again = (new for seq, new in moved.items() if any(lo <= seq <= hi for lo, hi in hides))
+    return (*before, *ranges_of(sorted(again)))
 
 
 def _first_message(session: Session, lo: int, hi: int) -> int | None:
-    rows = takewhile(lambda one: one.seq <= hi, session.audit(after=lo - 1))
-    return next((one.seq for one in rows if one.role is not None and _stands(one)), None)
+    rows = takewhile(lambda row: row.seq <= hi, session.audit(after=lo - 1))
+    return next((row.seq for row in rows if row.role is not None and _stands(row)), None)
 
 
-def _row(one: AuditEntry) -> NewMessage:
-    entry = one.entry
+def _row(row: AuditEntry) -> NewMessage:
+    entry = row.entry
     return NewMessage(
         str(entry.role),
         entry.content,

@@ -7,95 +7,91 @@ The sessions of a framework, which are found by their metadata.
 One clear error if a framework is missing, or is a version without what an adapter needs.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
 from importlib.metadata import PackageNotFoundError, version
+from math import isfinite
 from typing import Any
 
 from roocontext.errors import FrameworkMissing, InvalidMessage
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _LEVELS = 240
-"""From here on the depth is the reason: the frameworks add some levels of their own."""
+"""Deeper than this, the depth is the reason: the frameworks add some levels of their own."""
 
 
 @contextmanager
 def serializing(value: object, path: str) -> Iterator[None]:
-    """Let a framework serialize a value in here. If that is nested too deep: InvalidMessage."""
+    """Let a framework serialize a value in here; InvalidMessage if it is nested too deep."""
     try:
         yield
     except InvalidMessage:
         raise
     except (TypeError, ValueError, RecursionError) as error:
-        where = _deep_place(value, path)
-        if where is None:
+        if not _is_deep(value):
             raise
         raise InvalidMessage(
-            f"{where}: is nested deeper than {_LEVELS} levels, which the framework cannot write.",
-            path=where,
+            f"{path}: is nested deeper than {_LEVELS} levels, which the framework cannot write.",
+            path=path,
         ) from error
 
 
-def _deep_place(value: object, path: str) -> str | None:
-    seen: dict[int, int] = {}
-    steps: list[str] = []
-    todo = [iter([(path, value)])]
-    while todo:
-        for step, item in todo[-1]:
-            depth = len(todo)
-            if depth > _LEVELS:
-                # Only the beginning of a path is shown, as the store does it.
-                return "".join([*steps, step])[:200]
-            # What is shared by many is only looked into again where it is deeper.
-            if _holds_others(item) and seen.get(id(item), 0) < depth:
-                seen[id(item)] = depth
-                steps.append(step)
-                todo.append(_children(item))
-                break
-        else:
-            todo.pop()
-            del steps[-1:]
-    return None
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_LEVELS):
+        # A value that many share is looked into once a level.
+        held = {id(child): child for holder in level for child in _children(holder)}
+        level = [*held.values()]
+    return bool(level)
 
 
-def _holds_others(value: object) -> bool:
-    """Whether the frameworks look into a value: they refuse objects that they do not know."""
-    is_known = is_dataclass(value) or hasattr(value, "__pydantic_fields__")
-    is_object = is_known and not isinstance(value, type) and hasattr(value, "__dict__")
-    return isinstance(value, dict | list | tuple) or is_object
-
-
-def _children(value: object) -> Iterator[tuple[str, object]]:
-    """What a value holds. A key may be content, so only its number is shown."""
+def _children(value: object) -> Iterable[object]:
+    """The values that the frameworks find in a value: they refuse objects that they do not know."""
     if isinstance(value, dict):
-        yield from ((f".<{number}>", child) for number, child in enumerate(value.values()))
-    elif isinstance(value, list | tuple):
-        yield from ((f"[{number}]", child) for number, child in enumerate(value))
-    else:
-        yield from ((f".{name}", child) for name, child in vars(value).items())
+        return value.values()
+    if isinstance(value, list | tuple):
+        return value
+    is_known = is_dataclass(value) or hasattr(type(value), "__pydantic_fields__")
+    return vars(value).values() if is_known and hasattr(value, "__dict__") else ()
+
+
+def check_json(value: object, path: str) -> None:
+    """Refuse what serializers would change silently: NaN, infinity, half characters in keys."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidMessage(f"{path} is {value}, which JSON cannot hold.", path=path)
+    if isinstance(value, Mapping):
+        if any(isinstance(key, str) and _SURROGATE.search(key) for key in value):
+            raise InvalidMessage(f"{path} has a key with a lone surrogate.", path=path)
+        value = [*value.values()]
+    if isinstance(value, list | tuple):
+        for number, item in enumerate(value):  # a key may be content, so only its number is shown
+            check_json(item, f"{path}.<{number}>")
 
 
 def pages(
     store: Store, where: Mapping[str, str], *, size: int = 1000, parent: str | None = None
 ) -> Iterator[list[SessionInfo]]:
-    """All sessions whose metadata has these values, the one updated last first, page by page.
+    """All sessions whose metadata has these values, the newest update first, page by page.
 
     A fork of such a session has its metadata too: compare the ids if that matters.
     """
-    last: SessionInfo | None = None
-    asked: dict[str, Any] = {"parent": parent, "where": where, "recorded": True}
-    while page := store.sessions(limit=size, before=last, **asked):
+    asked: dict[str, Any] = {"limit": size, "parent": parent, "where": where, "recorded": True}
+    page = store.sessions(**asked)
+    yield page
+    while page.next is not None:
+        page = store.sessions(after=page.next, **asked)
         yield page
-        last = page[-1]
 
 
 @contextmanager
 def framework(package: str, *, works: str, extra: str) -> Iterator[None]:
-    """Import a framework in here: what cannot be imported becomes FrameworkMissing.
+    """Import a framework in here. What cannot be imported raises FrameworkMissing.
 
-    `works` are the versions that the adapter works with, `extra` is what installs them.
+    `works` are the versions that the adapter works with, and `extra` installs them.
     """
     try:
         yield

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from roocontext.store.engine.clock_and_ids import Clock, Ids
 
 _INTERRUPTED: Final = 130
-"""The exit code after Ctrl-C, which may come before anything that has a table of them is loaded."""
+"""The exit code after Ctrl-C, which may come before the module with the exit codes is loaded."""
 
 _OBJECTS = 50_000
-"""After how many new objects garbage is looked for: loading modules makes many, and no garbage."""
+"""How many new objects start a garbage collection: loading modules makes many, and no garbage."""
 
 
 def main(
@@ -37,7 +37,7 @@ def main(
         with suppress(OSError):  # stderr may be closed
             line = b"roocontext: Interrupted.\n"
             os.write(2, b"\n" + line if os.isatty(2) else line)  # a terminal shows ^C before it
-        # Rows that wait for a reader are not wanted any more, and he may be gone too.
+        # Discard buffered output: nobody wants it any more, and its reader may be gone too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    gc.freeze()  # else the interpreter looks for garbage among all objects again before it ends
+    gc.freeze()  # otherwise the interpreter would collect garbage once more before it ends
     sys.exit(code)

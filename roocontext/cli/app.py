@@ -1,10 +1,4 @@
-"""Runs one command: collects the commands, and turns errors into exit codes.
-
-The library's warnings: at most one line on stderr, after the answer.
-
-They are kept until then. A line in the middle of a command would drown its answer, and where the
-reader of stderr has gone, it would end the command before it has done anything.
-"""
+"""Collects the commands, runs one of them, and turns an error into a line and an exit code."""
 
 import logging
 import os
@@ -46,33 +40,36 @@ if TYPE_CHECKING:
     from roocontext.store.engine.clock_and_ids import Clock, Ids
 
 
-class Warnings(logging.Handler):
-    """Keeps the library's warnings."""
+class _Collector(logging.Handler):
+    """Collects log records as lines."""
 
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a warning."""
         self.lines.append(safe(" ".join(record.getMessage().split())))
 
 
 @contextmanager
 def keep_warnings() -> Iterator[None]:
-    """Keep the library's warnings until the end; write the first one, and how many others came."""
-    log, kept = logging.getLogger("roocontext"), Warnings()
+    """Write the first warning of the library when the command ends, and how many others came.
+
+    A warning in the middle of an answer would break it up. If the reader of stderr went away,
+    writing a warning would end the command before it has done anything.
+    """
+    log, collector = logging.getLogger("roocontext"), _Collector()
     before = log.handlers, log.propagate
-    log.handlers = [kept]
-    log.propagate = False  # else they would come a second time, in another form
+    log.handlers = [collector]
+    log.propagate = False  # otherwise they would be written a second time, in another form
     try:
         yield
     finally:
         log.handlers, log.propagate = before  # of a program that calls a command
-    if kept.lines:  # but not after an interrupt, which has one line of its own
-        others = len(kept.lines) - 1
-        more = f" ({quantity(others, 'more warning')})" if others else ""
-        write_error(f"roocontext: warning: {kept.lines[0]}{more}\n")
+    # Only here: an interrupted command writes a line of its own.
+    if lines := collector.lines:
+        more = f" ({quantity(len(lines) - 1, 'more warning')})" if lines[1:] else ""
+        write_error(f"roocontext: warning: {lines[0]}{more}\n")
 
 
 HELP = (
@@ -83,7 +80,7 @@ HELP = (
 _FAMILIES = (listing, read, search, sums, append, change, transfers, erase, maintain, mcp, demo)
 _EVERYWHERE = ("db", "as_json", "utc", "debug")
 _LEAST = 20
-"""Help is laid out for at least this many columns."""
+"""The least number of columns for which help is laid out."""
 
 
 def _version(*, wanted: bool) -> None:
@@ -102,7 +99,7 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    """Each option has a callback that keeps its value."""
+    """The options before the command. Each has a callback that stores its value."""
 
 
 @cache
@@ -119,25 +116,20 @@ def commands() -> Any:
         app.add_typer(family.app)
     app.callback()(_root)
     group: Any = get_command(app)
-    everywhere = [one for one in group.params if one.name in _EVERYWHERE]
-    for one in every_command(group):
-        has_own = one.name == demo.demo.__name__  # it makes a database of its own
-        one.params += everywhere[1:] if has_own else everywhere
+    everywhere = [param for param in group.params if param.name in _EVERYWHERE]
+    for command in every_command(group):
+        has_own_database = command.name == demo.demo.__name__
+        command.params += everywhere[1:] if has_own_database else everywhere
     return group
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Refuse arguments that are not UTF-8, which Python passes on as lone surrogates."""
-    for number, argument in enumerate(arguments, 1):
-        if not _is_text(argument):
-            raise Refusal(f"Argument {number} of `{PROGRAM}` is not UTF-8.", Code.USAGE)
-    for name in (find_database.VARIABLE, options.MODEL):
-        if not _is_text(os.environ.get(name, "")):
+    """Refuse input that is not UTF-8. Python decodes it to lone surrogates."""
+    inputs = {f"Argument {n} of `{PROGRAM}`": text for n, text in enumerate(arguments, 1)}
+    inputs |= {name: os.environ.get(name, "") for name in (find_database.VARIABLE, options.MODEL)}
+    for name, text in inputs.items():
+        if any("\ud800" <= character <= "\udfff" for character in text):
             raise Refusal(f"{name} is not UTF-8.", Code.USAGE)
-
-
-def _is_text(argument: str) -> bool:
-    return not any("\ud800" <= one <= "\udfff" for one in argument)
 
 
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:
@@ -162,7 +154,7 @@ def _run(arguments: list[str], invocation: Invocation) -> int:
     if arguments[:1] == ["help"]:  # `help show` means `show --help`
         arguments = [*arguments[1:], "--help"]
     width = max(_LEAST, get_terminal_size().columns)
-    # Not `main` of typer, which takes an interrupt and a closed pipe for an exit code of its own.
+    # typer's own `main` would turn an interrupt and a closed pipe into exit codes of its own.
     with (
         group.make_context(PROGRAM, arguments, obj=invocation, terminal_width=width) as context,
         invocation.bars.bar("Working"),

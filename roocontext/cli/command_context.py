@@ -1,23 +1,22 @@
-"""What every command has: the database, `--json`, and a way to show its answer.
+"""The context of a command: the database, `--json`, and a way to show the answer.
 
 A command is a function whose first argument is a `CommandContext`; typer reads the others as its
-arguments and options. It makes an answer, which is the document that `--json` prints, and passes
-it to `show` with the function that draws it. A command that returns False ends with exit code 1.
+arguments and options. The command makes an answer, which is the document that `--json` prints, and
+passes it to `show` with the function that draws it. A command that returns False ends with exit
+code 1.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 from roocontext import reports
-from roocontext.cli import find_database, points, terminal
-from roocontext.cli.completion import NEW
+from roocontext.cli import find_database, terminal
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.progress import Bars
 from roocontext.cli.screens.screen import Screen
@@ -40,10 +39,10 @@ _UNKNOWN = (
 
 @dataclass
 class Invocation:
-    """One run of the program: where its times and ids come from, and what every command takes.
+    """One run of the program: its clock and ids, and the options that every command has.
 
-    It is the `obj` of the contexts. The options that may be given before the command or after it
-    are set in it as they are read, so the one after the command wins.
+    It is the `obj` of typer's contexts. Options may be given before the command or after it; each
+    is stored here when it is read, so the one after the command wins.
     """
 
     clock: "Clock"
@@ -53,7 +52,7 @@ class Invocation:
     debug: bool = False
     bars: Bars = field(default_factory=Bars)
     has_written: bool = False
-    """Whether something was changed, so that a failure to print is not a failure to write."""
+    """True if something was changed. If the answer cannot be printed then, the error says so."""
 
 
 class CommandContext(typer.Context):
@@ -68,13 +67,8 @@ class CommandContext(typer.Context):
         return find_database.chosen(self.obj.db)
 
     @property
-    def place(self) -> str:
-        """The database without its password."""
-        return find_database.without_password(self.url)
-
-    @property
     def as_json(self) -> bool:
-        """Whether documents are printed instead of screens."""
+        """True if documents are printed instead of screens."""
         return self.obj.as_json
 
     @property
@@ -86,7 +80,7 @@ class CommandContext(typer.Context):
     def store(
         self, *, write: bool = False, create: bool = False, dry_run: bool = False
     ) -> Iterator["Store"]:
-        """The store, for reading or for writing."""
+        """Open the store, for reading or for writing."""
         clock, ids = self.obj.clock, self.obj.ids
         with find_database.open_store(
             self.url, clock=clock, ids=ids, write=write, create=create
@@ -102,38 +96,14 @@ class CommandContext(typer.Context):
 
     @contextmanager
     def session(self, name: str, *, write: bool = False) -> Iterator["Session"]:
-        """The session with this name."""
+        """Open the store, and find the session with this name."""
         with self.store(write=write) as store:
             yield store.session(reports.naming.session_named(store, name))
 
-    @contextmanager
-    def session_or_new(
-        self, name: str, *, session_id: str | None, title: str | None
-    ) -> Iterator["Session"]:
-        """The session with this name, for writing; `new` creates one."""
-        if name != NEW:
-            with self.session(name, write=True) as chat:
-                yield chat
-            return
-        with self.store(write=True, create=find_database.is_first_use(self.url)) as store:
-            yield store.create(session_id, title=title)
-
     def short_id(self, chat: "Session") -> str:
-        """The id of a session of the open store, as short as it names no other."""
+        """The shortest beginning of a session's id that names no other session of the store."""
         assert self._store is not None
         return reports.naming.short_id(self._store, chat.id)
-
-    def moment(self, name: str, text: str | None) -> datetime | None:
-        """The time that an option names, if it is given."""
-        return None if text is None else points.parse_moment(name, text, self.now)
-
-    def entry(self, chat: "Session", name: str, text: str) -> int:
-        """The number of the entry that an argument names."""
-        return points.entry_number(chat, name, text, self.now)
-
-    def point(self, chat: "Session", name: str, text: str | None) -> int | datetime | None:
-        """The point of a session that an argument names, if it is given."""
-        return None if text is None else points.point(chat, name, text, self.now)
 
     def progress(self, label: str) -> "AbstractContextManager[Progress]":
         """A progress bar."""
@@ -142,15 +112,15 @@ class CommandContext(typer.Context):
     def show(
         self,
         answer: AnswerT,
-        draw: Callable[[Screen, AnswerT], None],
+        draw: Callable[[Screen, AnswerT], object],
         *,
         pager: bool = False,
         at_end: bool = False,
         has_followers: bool = False,
     ) -> None:
-        """Print the answer, as a document or drawn; a pager opens at the start, or at the end.
+        """Print the answer, as a document or drawn. A pager opens at the start, or at the end.
 
-        A document that others may follow is one line.
+        If other documents may follow, the document is one line.
         """
         with self._printing():
             if self.as_json:
@@ -167,31 +137,35 @@ class CommandContext(typer.Context):
         pager: bool,
         at_end: bool = False,
     ) -> None:
-        """Print an answer row by row as it comes: a document on each line, or drawn."""
+        """Print each row of an answer as soon as it is read: a document on a line, or drawn."""
+        if not self.as_json:
+            self.show(rows, draw, pager=pager, at_end=at_end)
+            return
         with self._printing():
-            if self.as_json:
-                for row in rows:
-                    terminal.write_json(row)
-                return
-            with terminal.paged(wanted=pager, at_end=at_end) as screen:
-                draw(screen, rows)
+            for row in rows:
+                terminal.write_json(row)
 
-    def confirm(self, question: str) -> None:
-        """Continue only if the person at the terminal answers yes."""
+    def confirm(
+        self, plan: AnswerT, draw: Callable[[Screen, AnswerT], object], question: str
+    ) -> None:
+        """Show a plan, and continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
-            raise Refusal("Not a terminal, cannot ask: use --yes or --dry-run.", Code.USAGE)
+            line = "Cannot ask for confirmation: standard input is not a terminal."
+            raise Refusal(f"{line} Use --yes or --dry-run.", Code.USAGE)
+        # typer's `confirm` asks again after any other answer, and writes a space to stdout.
         with self.obj.bars.hidden():
+            draw(Screen(sys.stderr), plan)
             sys.stderr.write(f"{question} [y/N]: ")
             sys.stderr.flush()
             answer = sys.stdin.readline()
-            if not answer:  # the end of input is no consent, and no new line
+            if not answer:  # the end of input is not a yes, and does not end the line
                 sys.stderr.write("\n")
         if answer.strip().lower() not in ("y", "yes"):
             raise Refusal("Nothing was changed.", Code.NO)
 
     @contextmanager
     def _printing(self) -> Iterator[None]:
-        """Distinguish a command that failed from one that only could not print its answer."""
+        """If only the printing fails after a change, report that the change was made."""
         try:
             with self.obj.bars.hidden():
                 yield
@@ -213,7 +187,7 @@ class Command(TyperCommand):
 class Described:
     """A command as the reference describes it: its name and the document that `--json` prints.
 
-    With the argument `narrowed` names, it prints `narrow_document` instead.
+    With the argument `narrowed`, it prints `narrow_document` instead.
     """
 
     name: str
@@ -236,13 +210,13 @@ def command(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function a command of the app.
 
-    `document` names what `--json` prints, and is empty if it prints none. `narrowed` is an argument
-    with which `--json` prints another document, and that document.
+    `document` names what `--json` prints, and is empty if it prints nothing. `narrowed` is an
+    argument with which `--json` prints another document, and the name of that document.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         about = (function.__doc__ or "").partition("\n\n")[0]
-        name = function.__name__.removesuffix("_")  # `import` is a word of Python's own
+        name = function.__name__.removesuffix("_")  # `import` is a keyword of Python
         app.command(name, cls=Command, rich_help_panel=panel, short_help=about)(function)
         if document:
             described.append(Described(name, document, stream, *narrowed))

@@ -1,7 +1,4 @@
-"""The commands as a group: listed under headings, and found by names that people try first.
-
-What `roocontext` prints without a command: the few that people need, and where the rest is.
-"""
+"""The group of all commands: the front page, the list of commands, and other names for them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,7 +25,7 @@ _REST = (
 
 
 def draw_front_page(screen: Screen) -> None:
-    """The commands of every day, on less than 24 lines."""
+    """Print the most used commands, on fewer than 24 lines."""
     screen.line(
         ("roocontext", "title"),
         " keeps the sessions of coding agents. The log keeps everything; the model sees a view.",
@@ -56,17 +53,17 @@ _HINTS = {
 
 
 class CommandGroup(TyperGroup):
-    """All commands. What is typed is also looked up among the aliases."""
+    """All commands, also under their aliases."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Show the front page if nothing is asked for."""
+        """Show the front page if there are no arguments."""
         if not args and not ctx.resilient_parsing:
             draw_front_page(Screen())
             ctx.exit()
         return super().parse_args(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Find a command; refuse another name with a hint, or with the names that are similar."""
+        """Find a command. Refuse an unknown name with a hint, or with similar names."""
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
             if name in _HINTS:
@@ -81,21 +78,25 @@ class CommandGroup(TyperGroup):
         """Write the commands under their headings."""
         longest = max(map(len, self.commands))
         room = formatter.width - 6 - longest
-        for heading, found in under_headings(self.commands).items():
-            rows = [(f"{name:<{longest}}", one.get_short_help_str(room)) for name, one in found]
+        for heading, commands in under_headings(self.commands).items():
             with formatter.section(heading):
-                formatter.write_dl(rows)
+                formatter.write_dl(
+                    [
+                        (f"{name:<{longest}}", about.get_short_help_str(room))
+                        for name, about in commands
+                    ]
+                )
 
 
 def under_headings(commands: Mapping[str, Any]) -> dict[str, list[tuple[str, Any]]]:
     """The commands and their names by heading."""
-    found: dict[str, list[tuple[str, Any]]] = {heading: [] for heading in HEADINGS}
-    for name, one in commands.items():
-        found.setdefault(one.rich_help_panel, []).append((name, one))
-    return found
+    groups: dict[str, list[tuple[str, Any]]] = {heading: [] for heading in HEADINGS}
+    for name, command in commands.items():
+        groups[command.rich_help_panel].append((name, command))
+    return groups
 
 
 def every_command(group: Any) -> Iterator[Any]:
-    """Each command, those of groups in the group included."""
-    for one in group.commands.values():
-        yield from every_command(one) if hasattr(one, "commands") else [one]
+    """Each command, including those of the groups in the group."""
+    for command in group.commands.values():
+        yield from every_command(command) if hasattr(command, "commands") else [command]

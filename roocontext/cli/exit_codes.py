@@ -1,7 +1,7 @@
-"""Exit codes, and the one line on stderr that says what went wrong.
+"""Exit codes, and the line on stderr that reports an error.
 
-A line never contains content: errors carry numbers and ids only. Where an error advises a call of
-the library, the line names a command instead.
+The line never contains content: errors carry numbers and ids only. Where an error of the library
+advises a call, the line names a command instead.
 """
 
 import os
@@ -21,7 +21,7 @@ from roocontext.cli.screens.safe_text import safe
 
 
 class Code(IntEnum):
-    """What an exit code means."""
+    """The exit codes."""
 
     DONE = 0
     NO = 1
@@ -40,7 +40,7 @@ _CODES: Mapping[errors.Category, Code] = {
     errors.Category.REFUSED: Code.REFUSED,
     errors.Category.CONFLICT: Code.REFUSED,
     errors.Category.DATABASE: Code.DATABASE,
-    # A command that writes reports this itself. For one that reads, nothing is uncertain.
+    # A command that writes reports this itself. If it only reads, nothing is uncertain.
     errors.Category.UNCERTAIN: Code.DATABASE,
 }
 
@@ -71,7 +71,7 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
 
 
 class Refusal(Exception):
-    """The command line itself refuses; the text is the line that is printed."""
+    """The command line itself refuses. The text is the line that is printed."""
 
     def __init__(self, line: str, code: Code) -> None:
         super().__init__(line)
@@ -79,7 +79,7 @@ class Refusal(Exception):
 
 
 def end(error: BaseException, *, debug: bool) -> int:
-    """Print what went wrong, if anything, and return the exit code."""
+    """Print the error, if it is one, and return the exit code."""
     if isinstance(error, Exit):
         return error.exit_code
     if isinstance(error, BrokenPipeError):  # the reader of our stdout went away
@@ -92,12 +92,12 @@ def end(error: BaseException, *, debug: bool) -> int:
 
 
 def write_error(text: str) -> None:
-    """Write to stderr. If its reader went away, there is still the exit code."""
+    """Write to stderr. If its reader went away, the exit code still tells."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
-        # Python would try once more when the process ends, and change the exit code.
+        # Python would try again when the process ends, and change the exit code.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
@@ -135,7 +135,7 @@ def _line(error: BaseException) -> str:
 
 
 def advice_of(error: errors.RooContextError) -> str:
-    """Say what to do: the advice of this case, or the command that usually helps."""
+    """The advice that this error gives, or else the command that usually helps."""
     if "advice" in error.facts:
         return (
             f"{error.advice} {_WRONG}" if isinstance(error, errors.StoreNotFound) else error.advice
@@ -144,17 +144,17 @@ def advice_of(error: errors.RooContextError) -> str:
 
 
 _DANGEROUS: Final = frozenset({"redact", "purge", "--yes", "--force"})
-"""What erases content, and what answers a question in advance: offered for a slip only."""
+"""Commands that erase, and options that answer a question: not offered unless nearly typed."""
 _SLIP: Final = 0.85
-"""How similar a dangerous name has to be: one letter too many or too few is."""
+"""How similar a dangerous name has to be: one letter too many or too few is similar enough."""
 
 
 def similar(name: str, known: Collection[str]) -> list[str]:
-    """The known names that a mistyped one may mean, the most similar first."""
+    """The known names that a mistyped name may mean, the most similar first."""
     return [
-        one
-        for one in get_close_matches(name, known)
-        if one not in _DANGEROUS or SequenceMatcher(None, name, one).ratio() >= _SLIP
+        match
+        for match in get_close_matches(name, known)
+        if match not in _DANGEROUS or SequenceMatcher(None, name, match).ratio() >= _SLIP
     ]
 
 
@@ -166,5 +166,5 @@ def _mistake(error: TyperException) -> str:
         )
     if possible := getattr(error, "possibilities", None):
         error.possibilities = similar(error.option_name, possible)  # type: ignore[attr-defined]  # it has both
-    message = error.format_message()
+    message = error.format_message().replace("Value error, ", "")  # pydantic's own words
     return message if message.endswith((".", "?")) else f"{message}."

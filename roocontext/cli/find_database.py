@@ -1,8 +1,8 @@
-"""Which database a command works on.
+"""Finds and opens the database that a command works on.
 
-It is named by `--db` or by ROOCONTEXT_DB, or is a file in the user's data folder. Only that file is
-created with the first session: another name may be a typing error, so `db upgrade` has to create a
-database there.
+`--db` or ROOCONTEXT_DB names it. Otherwise it is a file in the user's data folder. Only that file
+is created with the first session. Another name may be a typing error, so only `db upgrade` creates
+a database there.
 """
 
 import os
@@ -24,7 +24,7 @@ _SECRET = ("password", "sslpassword")
 
 
 def default_place() -> Path:
-    """The file that is used if none is named."""
+    """The file that is used if no database is named."""
     try:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     except RuntimeError:
@@ -34,12 +34,12 @@ def default_place() -> Path:
 
 
 def is_first_use(url: str) -> bool:
-    """Whether it is the default file, and there is none yet."""
+    """Check if this is the default file, and it does not exist yet."""
     return _is_default(url) and not os.path.lexists(url)
 
 
 def chosen(db: str | None) -> str:
-    """The database that --db names, or else the environment, or the default one."""
+    """The database that --db names, or else the environment, or else the default file."""
     return (os.environ.get(VARIABLE) or str(default_place())) if db is None else db
 
 
@@ -47,7 +47,7 @@ def without_password(url: str) -> str:
     """A path or URL without its password."""
     if "://" not in url:
         return url
-    from sqlalchemy import make_url  # noqa: PLC0415 - heavy, and only what opens a database needs it
+    from sqlalchemy import make_url  # noqa: PLC0415 - heavy
 
     parsed = make_url(url)
     secret = {name: "***" for name in _SECRET if name in parsed.query}
@@ -58,7 +58,7 @@ def without_password(url: str) -> str:
 def open_store(
     url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
 ) -> Iterator["Store"]:
-    """The store, for reading or for writing."""
+    """Open the store, for reading or for writing."""
     if not url:
         raise Refusal(
             "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB.",
@@ -68,7 +68,7 @@ def open_store(
         raise Refusal(
             "A database in memory would be lost when the command ends. Name a file.", Code.USAGE
         )
-    # Other folders are the user's: a missing one is more likely a typing error.
+    # If another folder is missing, its name is more likely a typing error.
     if create and _is_default(url):
         Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -84,7 +84,7 @@ def open_store(
 
 @contextmanager
 def looked_for(url: str) -> Iterator[None]:
-    """Report that the default file does not exist *yet*: a command can create it."""
+    """If the default file does not exist, say *yet*: a command can create it."""
     try:
         yield
     except StoreNotFound:
@@ -94,7 +94,7 @@ def looked_for(url: str) -> Iterator[None]:
 
 
 def _is_default(url: str) -> bool:
-    """Whether it is the default file; there is none without a home folder."""
+    """Check if this is the default file. Without a home folder there is none."""
     with suppress(Refusal):
         return url == str(default_place())
     return False

@@ -7,7 +7,7 @@ import typer
 
 from roocontext.cli import completion, find_database
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.points import use_utc
+from roocontext.cli.points import Point, entry_argument, use_utc
 
 if TYPE_CHECKING:
     from roocontext import ContextManager
@@ -16,24 +16,18 @@ PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
 
 PAUSE: Final = 0.5
-"""Seconds between two looks at what is followed or watched."""
+"""Seconds between two looks at something that is followed or watched."""
 
 WAYS = "its number, `last`, a message's id, or a time such as `09:30` or `2h ago`"
 """How an entry is named, for the help of a command."""
 
+# Options of every command, given before it or after it.
 
-# Of every command, given before it or after it.
 
-
-def _keep(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
-    """Keep an option in the invocation: the one after the command is read last, and wins."""
+def _store(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
+    """Store an option in the invocation. The one after the command is read last, and wins."""
     if value not in (None, False):
         setattr(ctx.obj, str(param.name), value)
-
-
-def _use_utc(*, wanted: bool) -> None:
-    if wanted:
-        use_utc()
 
 
 Database = Annotated[
@@ -42,24 +36,28 @@ Database = Annotated[
         "--db",
         metavar="URL",
         expose_value=False,
-        callback=_keep,
+        callback=_store,
         help=f"The database: a file or a URL. Default: {find_database.VARIABLE}, or"
         " ~/.local/share/roocontext/roocontext.db.",
     ),
 ]
 Json = Annotated[
-    bool, typer.Option("--json", expose_value=False, callback=_keep, help="Print JSON.")
+    bool, typer.Option("--json", expose_value=False, callback=_store, help="Print JSON.")
 ]
 Utc = Annotated[
     bool,
     typer.Option(
-        "--utc", expose_value=False, callback=_use_utc, help="Show and read times in UTC."
+        "--utc",
+        expose_value=False,
+        callback=use_utc,
+        is_eager=True,  # before any time is read
+        help="Show and read times in UTC.",
     ),
 ]
 Debug = Annotated[
     bool,
     typer.Option(
-        "--debug", expose_value=False, callback=_keep, help="Show the whole traceback of an error."
+        "--debug", expose_value=False, callback=_store, help="Show the whole traceback of an error."
     ),
 ]
 
@@ -83,6 +81,10 @@ SessionOrAll = Annotated[
         autocompletion=completion.complete_sessions,
     ),
 ]
+After = Annotated[
+    str | None,
+    typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
+]
 Where = Annotated[
     list[str] | None,
     typer.Option(
@@ -93,20 +95,21 @@ Where = Annotated[
 ]
 
 
-def conditions(given: list[str] | None) -> dict[str, str]:
+def conditions(pairs: list[str] | None) -> dict[str, str]:
     """The conditions of --where, by key."""
-    found: dict[str, str] = {}
-    for one in given or []:
-        key, equals, value = one.partition("=")
-        if not equals or key in found:
-            line = f"--where takes KEY=VALUE, each key once; this was {one!r}."
+    values: dict[str, str] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        if not equals or key in values:
+            line = f"--where takes KEY=VALUE, each key once; this was {pair!r}."
             raise Refusal(line, Code.USAGE)
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 # Changes and times.
 
+EntryName = Annotated[Point, entry_argument(f"The entry: {WAYS}.")]
 Expected = Annotated[
     int | None,
     typer.Option(
@@ -121,13 +124,14 @@ Recorded = Annotated[
     bool,
     typer.Option(
         "--recorded",
-        help="Go by when the store recorded things, not by when they happened. The two differ for"
-        " what was imported.",
+        help="Use the times when the store recorded things, not when they happened. They differ"
+        " for imported sessions.",
     ),
 ]
 
-# Models. One whose window is not known is refused: a guess would cut the session to nothing.
+# Models. An unknown window is refused: a guess would cut the session to nothing.
 
+_NO_MODEL = "The session names no model: name it with --model"
 _OR_LIMIT = "give the size of its context window with --limit"
 _MODEL_HELP = (
     "The model whose context window and token counter are used. Default:"
@@ -135,8 +139,8 @@ _MODEL_HELP = (
 )
 
 
-def check_given(model: str | None) -> str | None:
-    """Accept the model of --model for a command that only reads, or none."""
+def refuse_unknown(model: str | None) -> str | None:
+    """Refuse an unknown model for a command that only reads."""
     if model and not _is_known(model):
         raise Refusal(f"{_unknown(model)}.", Code.USAGE)
     return model
@@ -149,10 +153,8 @@ def check_window(manager: "ContextManager") -> None:
     settings = manager.settings
     if settings.window().source != DEFAULT or _is_known(settings.model):
         return
-    if not settings.model:
-        line = f"The session names no model: name it with --model, or {_OR_LIMIT}."
-        raise Refusal(line, Code.USAGE)
-    raise Refusal(f"{_unknown(settings.model)}, or {_OR_LIMIT}.", Code.USAGE)
+    what = _unknown(settings.model) if settings.model else _NO_MODEL
+    raise Refusal(f"{what}, or {_OR_LIMIT}.", Code.USAGE)
 
 
 def _is_known(model: str) -> bool:
@@ -164,8 +166,8 @@ def _is_known(model: str) -> bool:
 def _unknown(model: str) -> str:
     from roocontext.tokens.limits import models  # noqa: PLC0415 - reads a data file
 
-    near = get_close_matches(model.lower()[:64], models(), n=3, cutoff=0.4)
-    nearest = f" The nearest names are {', '.join(near)}." if near else ""
+    similar = get_close_matches(model.lower()[:64], models(), n=3, cutoff=0.4)
+    nearest = f" The nearest names are {', '.join(similar)}." if similar else ""
     return f"The model {model[:64]!r} is not known.{nearest} Name another with --model"
 
 
@@ -178,7 +180,7 @@ ModelName = Annotated[
         show_envvar=False,
         help=_MODEL_HELP,
         autocompletion=completion.complete_models,
-        callback=check_given,
+        callback=refuse_unknown,
     ),
 ]
 ModelOrLimit = Annotated[
@@ -188,7 +190,7 @@ ModelOrLimit = Annotated[
         metavar="MODEL",
         envvar=MODEL,
         show_envvar=False,
-        help=f"{_MODEL_HELP} One that is not known needs --limit.",
+        help=f"{_MODEL_HELP} An unknown model needs --limit.",
         autocompletion=completion.complete_models,
     ),
 ]

@@ -24,18 +24,27 @@ _LONG = 2_000
 """With this total or more, a bar is shown at once."""
 
 
+@dataclass
+class _Bar:
+    """A bar's label and numbers."""
+
+    label: str
+    done: int = 0
+    total: int = 0
+
+
 class Bars:
     """The bars of a command. They are nested, and only the innermost is shown."""
 
     def __init__(self) -> None:
         self._bars: list[_Bar] = []
-        self._lock = Lock()  # the timer shows a bar in a thread of its own
+        self._lock = Lock()  # the timer shows a bar in its own thread
         self._timer: Timer | None = None
-        self._shown: RichProgress | None = None
+        self._display: RichProgress | None = None
 
     @contextmanager
     def bar(self, label: str) -> Iterator["Progress"]:
-        """Show a bar for as long as the block runs; the function reports the progress."""
+        """Show a bar while the block runs. The block calls the function to report progress."""
         if not is_terminal(sys.stderr):
             yield lambda _done, _total: None
             return
@@ -61,13 +70,13 @@ class Bars:
     def _report(self, done: int, total: int) -> None:
         bar = self._bars[-1]
         bar.done, bar.total = done, total
-        if self._shown:
-            self._shown.update(self._shown.task_ids[0], completed=done, total=total or None)
+        if self._display:
+            self._display.update(self._display.task_ids[0], completed=done, total=total or None)
         elif total >= _LONG:
             self._show()
 
     def _wait(self) -> None:
-        """Show the innermost bar after a while."""
+        """Show the innermost bar after some time."""
         self._timer = Timer(PATIENCE, self._show)
         self._timer.daemon = True
         self._timer.start()
@@ -76,29 +85,18 @@ class Bars:
         if self._timer:
             self._timer.cancel()
         with self._lock:
-            shown, self._timer, self._shown = self._shown, None, None
-        if shown:
-            shown.stop()
+            display, self._timer, self._display = self._display, None, None
+        if display:
+            display.stop()
 
     def _show(self) -> None:
         """Show the innermost bar, unless it is shown or hidden already."""
         from rich.progress import Progress  # noqa: PLC0415 - rarely needed
 
         with self._lock:
-            if self._timer is None or self._shown is not None:
+            if self._timer is None or self._display is not None:
                 return
-            bar = self._bars[-1]
-            self._shown = Progress(
-                console=Console(stderr=True), transient=True, redirect_stdout=False
-            )
-            self._shown.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
-            self._shown.start()
-
-
-@dataclass
-class _Bar:
-    """What a bar shows."""
-
-    label: str
-    done: int = 0
-    total: int = 0
+            bar, console = self._bars[-1], Console(stderr=True)
+            self._display = Progress(console=console, transient=True, redirect_stdout=False)
+            self._display.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
+            self._display.start()

@@ -1,7 +1,7 @@
-"""The terminal: what is written where, with a pager or without.
+"""Standard output and the pager.
 
-Results go to stdout, everything else to stderr. A pager is for a terminal only, and a closed pipe
-ends the command quietly.
+Results go to stdout, everything else to stderr. Only a terminal gets a pager. If the reader of a
+pipe goes away, the command ends without an error.
 """
 
 import codecs
@@ -18,16 +18,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
+from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.screens.safe_text import safe, visible_json
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.values import as_json
 
 _ANY_TEXT = "backslashreplace"
-"""A screen holds what any model wrote; an encoding that lacks a character is no error."""
+"""A screen may show any character. If the encoding of the output lacks one, it is escaped."""
 
 
 def open_streams() -> None:
-    """Open the streams that are closed, and let standard output encode any text."""
+    """Open the standard streams that are closed, and let stdout encode any text."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - until the end
@@ -36,7 +37,7 @@ def open_streams() -> None:
 
 
 def flush_or_drop() -> None:
-    """Write what is left, or discard it: else Python tries again when the process ends."""
+    """Write the buffered output, or discard it. Python would try again when the process ends."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -44,13 +45,13 @@ def flush_or_drop() -> None:
 
 
 def write_json(value: Any, *, indent: int | None = None) -> None:
-    """Print a document. It is escaped to ASCII, so that lone surrogates survive."""
+    """Print a document. It is escaped to ASCII, so that lone surrogates are kept."""
     document = json.dumps(as_json(value), indent=indent)
     sys.stdout.write(f"{visible_json(document)}\n")
 
 
 def write_bytes(chunks: Iterable[bytes]) -> None:
-    """Print bytes as they are; on a terminal, what could act on it is escaped."""
+    """Print bytes unchanged. On a terminal, escape the characters that could act on it."""
     if is_terminal(sys.stdout):
         decoder = codecs.getincrementaldecoder("utf-8")(_ANY_TEXT)
         for chunk in chunks:
@@ -60,8 +61,18 @@ def write_bytes(chunks: Iterable[bytes]) -> None:
     sys.stdout.buffer.flush()
 
 
+def read_input(name: str, file: Path | None) -> str:
+    """Read a file, or standard input if there is none. `name` is its name in errors."""
+    try:
+        return (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
+    except UnicodeDecodeError as error:
+        raise Refusal(f"{name} is not UTF-8 at byte {error.start}.", Code.USAGE) from None
+    except OSError as error:
+        raise Refusal(f"{name} cannot be read: {error.strerror}.", Code.NOT_FOUND) from None
+
+
 def is_terminal(stream: IO[str]) -> bool:
-    """Whether the stream is a terminal."""
+    """Check if the stream is a terminal."""
     return stream.isatty()
 
 
@@ -69,7 +80,7 @@ def is_terminal(stream: IO[str]) -> bool:
 def paged(*, wanted: bool = True, at_end: bool = False) -> Iterator[Screen]:
     """A screen, in a pager if one is wanted and stdout is a terminal.
 
-    With `at_end`, `less` shows the end of it first.
+    With `at_end`, `less` starts at the end.
     """
     command = _pager(at_end=at_end) if wanted and is_terminal(sys.stdout) else None
     if command is None:
@@ -92,7 +103,7 @@ def paged(*, wanted: bool = True, at_end: bool = False) -> Iterator[Screen]:
 
 @contextmanager
 def _interrupts_ignored() -> Iterator[None]:
-    """Leave interrupts to the pager: the terminal is the pager's until it ends."""
+    """Leave interrupts to the pager, which owns the terminal until it ends."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -111,5 +122,5 @@ def _pager(*, at_end: bool) -> list[str] | None:
         return None
     if Path(command[0]).name != "less":
         return command
-    # Without -R, less shows colours as escapes, whatever LESS says.
+    # LESS may lack -R, and then less would show the escapes of colours as text.
     return [*command, "-R", *(["+G"] if at_end else [])]

@@ -1,4 +1,4 @@
-"""When to act: plan, ask for a summary, commit."""
+"""Managing a context: decide when to act, plan, ask for a summary, and commit."""
 
 from roocontext.context.hooks import Hooks
 from roocontext.context.manager import AsyncContextManager, ContextManager

@@ -1,10 +1,9 @@
-"""What a run does next: the policy's answer, or the fallback's where that answer is not enough.
+"""The next action of a run: the policy's answer, or the fallback's if that answer is not enough.
 
-A run of `manage` with a law-keeping policy ends within the limits or in a refusal, no matter what
-the policy answers, unless the answer is final. A compat policy does what its program does, and may
-end over the limits.
+Unless the policy's answer is final, a run of `manage` with a law-keeping policy ends within the
+limits or in a refusal. A compat policy imitates its program, and may end over the limits.
 
-Also the situation that a plan would leave behind, without committing it, and the state that stops a
+Also the situation that a plan would leave, without committing it, and the state that stops a
 session from compacting again and again without effect.
 """
 
@@ -16,7 +15,7 @@ from roocontext.errors import InvalidMessage, InvalidPlan
 from roocontext.log.check_plan import check_form, check_rows
 from roocontext.log.clearing import shown_in, with_cleared
 from roocontext.log.counting import Size
-from roocontext.log.entries import Kind, Message, NewMessage, natural_position
+from roocontext.log.entries import Kind, Message, natural_position
 from roocontext.log.plan import Action, Counts, Plan, place_rows
 from roocontext.log.spans import Span, within
 from roocontext.policies.builtin import FALLBACK
@@ -41,16 +40,16 @@ TOO_LITTLE: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class CompactionState:
-    """How the last compactions of a session went.
+    """The results of the last compactions of a session.
 
-    It is in the newest note of its kind, so it survives a crash, a rewind and another process.
+    The newest note of its kind holds it, so it survives a crash, a rewind and another process.
 
-    `failures` is how many condensations failed in a row. A run on request does not add to it, and a
-    condensation that was committed sets it to zero.
+    `failures` counts the condensations that failed in a row. A run on request does not add to it,
+    and a condensation that was committed sets it to zero.
 
-    `stalled` is the size that a compaction left behind when it removed less than a twentieth.
-    Nothing is tried again until the context has grown by a twentieth of the window beyond that
-    size, is over the window, a run is requested, or a summary, marker or clearing is uncovered.
+    `stalled` is the size after a compaction that removed less than a twentieth. Nothing is tried
+    again until the context has grown by a twentieth of the window beyond that size, is over the
+    window, a run is requested, or a summary, marker or clearing is uncovered.
     """
 
     failures: int = 0
@@ -66,20 +65,20 @@ class CompactionState:
         return cls(failures or 0, stalled)
 
     def failed(self, *, counts: bool) -> "CompactionState":
-        """After a condensation that came to nothing."""
+        """The state after a condensation that failed."""
         return replace(self, failures=self.failures + 1) if counts else self
 
     def committed(self, before: int, after: int, *, condensed: bool) -> "CompactionState":
-        """After a plan was committed."""
+        """The state after a plan was committed."""
         little = before - after < TOO_LITTLE * before
         return CompactionState(0 if condensed else self.failures, after if little else None)
 
     def uncovered(self) -> "CompactionState":
-        """After a summary, marker or clearing was uncovered: another run may help now."""
+        """The state after a summary, marker or clearing was uncovered: a run may help now."""
         return replace(self, stalled=None)
 
     def waits(self, totals: Totals) -> bool:
-        """Whether another run would most likely change as little as the last one."""
+        """True if another run would most likely change as little as the last one."""
         return (
             self.stalled is not None
             and not totals.is_over
@@ -87,20 +86,23 @@ class CompactionState:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What a note holds of it."""
+        """The state as a note holds it."""
         return {"failures": self.failures, "stalled": self.stalled}
 
 
 def _number(value: Any) -> int | None:
-    """Read a number. Anybody may write notes of this kind, with anything in them."""
+    """Read a number. An agent may write notes of this kind with any content."""
     return value if type(value) is int and value >= 0 else None
 
 
 def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:
-    """The situation that a plan leaves behind, the log having ended at `last_seq`."""
+    """The situation that a plan leaves if the log ended at `last_seq`."""
     if plan.action is Action.CLEAR:
         by_row = blocks_by_row(plan.clears)
-        rows = tuple(_cleared(situation, plan, by_row, row) for row in situation.rows)
+        rows = tuple(
+            _cleared(situation, plan, by_row[row.seq], row) if row.seq in by_row else row
+            for row in situation.rows
+        )
         return replace(situation, rows=rows, head_seq=last_seq + 1)
     name = f"plan-{last_seq + 1 + plan.lead}"
     new = list(_new_rows(situation, plan, name, last_seq))
@@ -111,12 +113,7 @@ def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situa
     )
 
 
-def _cleared(
-    situation: Situation, plan: Plan, by_row: Mapping[int, Sequence[int]], row: Row
-) -> Row:
-    blocks = by_row.get(row.seq)
-    if not blocks:
-        return row
+def _cleared(situation: Situation, plan: Plan, blocks: Sequence[int], row: Row) -> Row:
     shown = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
     message = with_cleared(row.message, shown)
     size = situation.measure(message.role, message.content, message.format)
@@ -143,21 +140,18 @@ def _place(rows: Sequence[Row], plan: Plan, last_seq: int) -> int:
 
 def _new_rows(situation: Situation, plan: Plan, name: str, last_seq: int) -> Iterator[Row]:
     for index, row in enumerate(plan.rows):
-        kind = plan.hider if index == plan.lead else Kind.COMPANION
-        message = _message(row, kind, name, last_seq + 1 + index, situation.now)
-        yield Row(message, situation.measure(row.role, row.content, row.format))
+        seq, kind = last_seq + 1 + index, plan.hider if index == plan.lead else Kind.COMPANION
+        content = (row.role, row.content, row.format)
+        # The plan's name links its rows, as the compaction id will.
+        message = Message(seq, kind, *content, row.ts, situation.now, row.message_id, name)
+        yield Row(message, situation.measure(*content))
 
 
-def _message(row: NewMessage, kind: Kind, name: str, seq: int, now: int) -> Message:
-    """A row of a plan; the plan's name binds it to the others, as the compaction id will."""
-    return Message(seq, kind, row.role, row.content, row.format, row.ts, now, row.message_id, name)
+PLAN_ERRORS: Final = (InvalidPlan, InvalidMessage)
+"""The errors of a plan that can never be committed."""
 
 
-UNUSABLE: Final = (InvalidPlan, InvalidMessage)
-"""What a plan raises that could never be committed."""
-
-
-class Prepared(NamedTuple):
+class MeasuredPlan(NamedTuple):
     """A plan with the counts of the manager's own counter, and the situation that it leaves."""
 
     ready: Ready
@@ -165,31 +159,31 @@ class Prepared(NamedTuple):
     after: Situation
 
 
-def prepared(situation: Situation, ready: Ready) -> Prepared:
-    """Measure a plan, which anyone's policy may have made, or raise one of UNUSABLE."""
+def measured_plan(situation: Situation, ready: Ready) -> MeasuredPlan:
+    """Measure a policy's plan with the manager's counter, or raise one of PLAN_ERRORS."""
     check_rows(ready.plan)
     check_form(ready.plan)
     left = situation_after(situation, ready.plan, last_seq=situation.head_seq)
     before = situation.size
     counts = Counts(situation.counter, before, left.size, situation.exact)
     plan = replace(ready.plan, counts=counts)
-    return Prepared(replace(ready, plan=plan), before, left)
+    return MeasuredPlan(replace(ready, plan=plan), before, left)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choices of one run. `aim` is what was asked for; that of a situation may be another."""
+    """The choices of one run. `aim` is the requested one; a situation may have another."""
 
     policy: Policy
     aim: Aim
 
     @property
     def must_fit(self) -> bool:
-        """Whether the run may not end over the limits."""
+        """True if the run may not end over the limits."""
         return self.aim is Aim.MANAGE and not self.policy.compat
 
     def decide(self, situation: Situation, *, recut: bool) -> Decision:
-        """The next thing to do; `recut` says that a recovery has cut once already."""
+        """The next action; `recut` is True if a recovery has cut once already."""
         if recut:
             return FALLBACK.decide(situation)
         if self.must_fit and situation.aim is Aim.TRUNCATE:
@@ -205,7 +199,7 @@ class Choice:
         return decision
 
     def refusal(self, situation: Situation) -> TooLarge | None:
-        """Why no plan would get the request within its limits; None if one might."""
+        """The refusal if no plan can bring the request within its limits; else None."""
         if self.aim is not Aim.MANAGE or not situation.totals.is_over:
             return None
         if self.policy.compat:
@@ -217,7 +211,7 @@ class Choice:
         return decision if isinstance(decision, TooLarge) else refusal
 
     def refusal_after(self, situation: Situation) -> TooLarge | None:
-        """Why no more cutting would help once a plan has left this behind; None if it would."""
+        """The refusal if no more cutting can help after a plan; else None."""
         if not (self.must_fit and situation.totals.is_over):
             return None
         decision = self._last_resort(situation)
@@ -235,16 +229,16 @@ class Choice:
         return FALLBACK.decide(wanted)
 
     def _instead(self, situation: Situation, nothing: Nothing) -> Decision:
-        """The fallback's answer to what the policy has no answer to."""
+        """The fallback's answer if the policy has none."""
         decision = FALLBACK.decide(situation)
         # A program may hide what the fallback would keep: its limits do not bind the program.
         is_refusal = isinstance(decision, TooLarge)
         return nothing if is_refusal and self.policy.compat else decision
 
     def _stuck(self, situation: Situation) -> TooLarge | None:
-        """The numbers of a newest turn over the limits, if the program would send more than them.
+        """The refusal if the newest turn is over the limits and the program could not send it.
 
-        A program counts by the provider's report if it has one; what fits by that is sent.
+        A program counts by the provider's report if it has one, and sends what fits by that.
         """
         reported = situation.reported
         if reported is not None and reported.total <= situation.window:
@@ -257,7 +251,7 @@ class Choice:
 
 
 def _may_fit(situation: Situation, decision: Decision | None) -> bool:
-    """Whether the request may be within its limits after this, however short a summary is."""
+    """True if the request may be within its limits after this, with a summary of any length."""
     match decision:
         case Ready():
             return _fits_after(situation, decision)
@@ -275,6 +269,6 @@ def _refusal(situation: Situation, rows: Iterable[Row]) -> TooLarge | None:
 
 def _fits_after(situation: Situation, ready: Ready) -> bool:
     try:
-        return not prepared(situation, ready).after.totals.is_over
-    except UNUSABLE:
+        return not measured_plan(situation, ready).after.totals.is_over
+    except PLAN_ERRORS:
         return False

@@ -1,4 +1,4 @@
-"""What calls were estimated at, beside what the provider reported for them."""
+"""The estimates of calls, compared with the provider's reports."""
 
 import logging
 from collections.abc import Iterable
@@ -16,13 +16,13 @@ _log: Final = logging.getLogger(__name__)
 def far_off(
     check: DueCheck, session_id: str, settings: Settings
 ) -> tuple[list[Drifted], frozenset[int]]:
-    """The new estimates that are further from the report than the ratio allows.
+    """The new estimates that differ from the report by more than the ratio.
 
-    Also which of them are worth a warning: the first of each cause, which is a model and a
-    direction. The first call never is: one report shows no pattern yet.
+    Also those of them that deserve a warning: the first of each cause, which is a model and a
+    direction. The first call never does: one report shows no pattern yet.
     """
     counter, causes = settings.counter.name, set()
-    found, news = [], set()
+    drifted, warned = [], set()
     for number, call in enumerate(check.calls):
         used = last_request(call.usage)
         estimated = check.estimates.get(call.seq, call.estimates.get(counter))
@@ -31,16 +31,18 @@ def far_off(
         if not Drift(1, estimated, used.input).exceeds(settings.drift_ratio):
             continue
         if call.seq in check.estimates:
-            found.append(Drifted(session_id, call.seq, call.model, counter, estimated, used.input))
+            drifted.append(
+                Drifted(session_id, call.seq, call.model, counter, estimated, used.input)
+            )
         cause = call.model, estimated < used.input
         if number and cause not in causes:
             causes.add(cause)
-            news.add(call.seq)
-    return found, frozenset(news & check.estimates.keys())
+            warned.add(call.seq)
+    return drifted, frozenset(warned & check.estimates.keys())
 
 
 def drift_of(calls: Iterable[Call], counter: str) -> dict[str, Drift]:
-    """How far a counter's estimates were from the reports, by model."""
+    """The differences between a counter's estimates and the reports, by model."""
     both = []
     for call in calls:
         used = last_request(call.usage)

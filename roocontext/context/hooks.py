@@ -1,8 +1,8 @@
 """Functions of the agent's program that are called while its context is managed.
 
-A hook is a function of one event. It can never break the agent: what it raises is logged by its
-type and recorded, and the run continues. Only a hook that was registered with `veto=True` can stop
-a compaction, by returning False.
+A hook is a function of one event. It can never break the agent: if it raises, the exception's type
+is logged and recorded, and the run continues. Only a hook that was registered with `veto=True` can
+stop a compaction, by returning False.
 """
 
 import logging
@@ -24,7 +24,7 @@ Hook: TypeAlias = Callable[[Any], Any]
 
 
 class Hooks:
-    """The hooks of one or more managers, by the type of the event they want.
+    """The hooks of one or more managers, by the type of their event.
 
     Without `allow_async` a coroutine function is refused when it is registered.
     """
@@ -37,24 +37,24 @@ class Hooks:
         """Call the hook with every event of this type. With `veto`, False from it stops the run."""
         if event not in Event.__args__:
             known = ", ".join(kind.__name__ for kind in Event.__args__)
-            raise InvalidOption(f"An event is one of {known}.", name="event")
+            raise InvalidOption(f"event must be one of {known}.", name="event")
         if veto and event is not BeforeCompact:
             raise InvalidOption("Only BeforeCompact can be vetoed.", name="veto")
         if not callable(hook):
-            raise InvalidOption("A hook is a function of one event.", name="hook")
+            raise InvalidOption("hook must be a function of one event.", name="hook")
         if not self._allow_async:
             _refuse_async(hook)
         self._hooks[event].append((hook, veto))
         return hook
 
     def refuse_async(self) -> None:
-        """Raise InvalidOption if a hook is a coroutine function. The hooks stay as they are."""
+        """Raise InvalidOption if a hook is a coroutine function."""
         for hooks in self._hooks.values():
             for hook, _ in hooks:
                 _refuse_async(hook)
 
-    def fire(self, event: Event) -> Steps["Heard"]:
-        """Call the hooks of an event one after the other, and return what they did."""
+    def fire(self, event: Event) -> Steps["HookResults"]:
+        """Call the hooks of an event one after the other, and return their results."""
         results: list[dict[str, str]] = []
         stopped = False
         # A copy: a hook may register another one.
@@ -69,12 +69,12 @@ class Hooks:
             if may_veto and answer is False:
                 stopped, result = True, "vetoed"
             results.append({"hook": _name(hook), "result": result})
-        return Heard(stopped, results)
+        return HookResults(stopped, results)
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """What the hooks of an event did: whether one of them stopped it, and each one's result."""
+class HookResults:
+    """The results of the hooks of an event; `stopped` is True if one of them vetoed it."""
 
     stopped: bool = False
     results: list[dict[str, str]] = field(default_factory=list)

@@ -1,9 +1,7 @@
-"""Keeps the context of sessions within what a model holds: for Session, and for AsyncSession.
+"""Keeps the context of sessions within a model's limits: for Session, and for AsyncSession.
 
 Both managers drive the same runs. A manager holds no session, no lock and no state of a session, so
 one serves any number of sessions, and another process continues where this one ended.
-
-What both managers have: the settings, and the runs that they drive.
 """
 
 import logging
@@ -24,13 +22,13 @@ from roocontext.context.settings import (
     GivenTools,
     Settings,
     SizedFrame,
-    check_options,
     counter_of,
     frame_of,
+    model_name,
     policy_of,
     positive,
-    refuse_async,
     summariser_of,
+    tool_names,
 )
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidOption, RecoveryExhausted
@@ -49,7 +47,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ManagerRuns:
-    """What both managers do, as runs: each has the name and the documentation of their methods."""
+    """The runs of both managers. Each run gives their method its name and documentation."""
 
     def __init__(self, settings: Settings, *, awaits: bool) -> None:
         self.settings = settings
@@ -57,29 +55,28 @@ class ManagerRuns:
         self._is_limit_known = True
 
     def _window(self) -> Limit:
-        """The limits of the model. One that is only assumed is warned of once."""
+        """The limits of the model. An assumed limit is logged once."""
         window = self.settings.window()
         if self.settings.model and window.source == DEFAULT and self._is_limit_known:
             self._is_limit_known = False
             _log.warning(
-                "The context of the model %r is not known: %d tokens are assumed. Give the manager"
-                " limit=, or set MODEL_MAX_CONTEXT_TOKENS.",
+                "The context of the model %r is not known: %d tokens are assumed. Pass limit= to"
+                " the manager, or set MODEL_MAX_CONTEXT_TOKENS.",
                 self.settings.model,
                 window.context,
             )
         return window
 
     def _port(self, chat: AnySession, system: Any, tools: GivenTools) -> LiveSession:
-        if not self._awaits:  # others may have registered hooks since
+        if not self._awaits:  # hooks may have been registered since the manager was created
             self.settings.hooks.refuse_async()
         return LiveSession(*self._parts(chat, system, tools))
 
     def _parts(
         self, chat: AnySession, system: Any, tools: GivenTools
     ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
-        settings = self.settings
-        frame = frame_of(settings.measure, system, tools)
-        return any_session(chat), settings, frame, self._window()
+        frame = frame_of(self.settings.measure, system, tools)
+        return any_session(chat), self.settings, frame, self._window()
 
     def _run(
         self,
@@ -94,16 +91,16 @@ class ManagerRuns:
     def will_manage(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
     ) -> Steps[bool]:
-        """Whether `manage` would look for something to do; costs the counting of new messages."""
+        """Return True if `manage` would look for something to do. Only new messages are counted."""
         return self._run(chat, Aim.MANAGE, system, tools, "auto").is_due()
 
     def manage(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
     ) -> Steps[Outcome]:
-        """Before each call of the model: clear, condense or truncate what must be, or do nothing.
+        """Clear, condense or truncate if that is necessary. Call it before each call of the model.
 
-        The system prompt and the tools are recorded when they change. Raises BudgetExceeded when
-        what may not be left out is more than the model holds.
+        The system prompt and the tools are recorded when they change. Raises BudgetExceeded if the
+        parts that must stay are more than the model holds.
         """
         return self._run(chat, Aim.MANAGE, system, tools, "auto").run()
 
@@ -133,13 +130,13 @@ class ManagerRuns:
         system: Any = None,
         tools: GivenTools = None,
     ) -> Steps[Outcome]:
-        """What the same call would do now, and the view it would leave; nothing is written.
+        """Show what the same call would do now, and the resulting view. Nothing is written.
 
         The aim is `manage`, `condense`, `truncate` or `prune`. The summariser is asked, because the
         view depends on its answer; no hook is called.
         """
         if aim not in AIMS:
-            raise InvalidOption(f"What is previewed is one of {', '.join(AIMS)}.", name="aim")
+            raise InvalidOption(f"aim must be one of {', '.join(AIMS)}.", name="aim")
         wanted = AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
         port = DryRun(*self._parts(chat, system, tools))
@@ -158,13 +155,13 @@ class ManagerRuns:
         system: Any = None,
         tools: GivenTools = None,
     ) -> Steps[Outcome]:
-        """After a provider refused the request as too long: cut it to three quarters or less.
+        """Cut a request that the provider refused as too long to three quarters or less.
 
-        Another error is raised again. After three cuts without a reply of the model, by whichever
+        Any other error is raised again. After three cuts without a reply of the model, by any
         manager or process, RecoveryExhausted is raised.
         """
         if not isinstance(error, BaseException):
-            raise InvalidOption("What is recovered from is the provider's error.", name="error")
+            raise InvalidOption("error must be the provider's exception.", name="error")
         # Recognised before anything is read: any other error must reach the caller as it was.
         refusal = too_long(error)
         if refusal is None:
@@ -175,7 +172,8 @@ class ManagerRuns:
         # Counted in the log, not here: a crash or another process must not begin anew.
         if before.done >= RECOVERIES:
             raise RecoveryExhausted(
-                f"It was cut {before.done} times, to {before.tokens:,} tokens, and refused again.",
+                f"The request was cut {before.done} times, to {before.tokens:,} tokens, and the"
+                " provider still refuses it.",
                 attempts=before.done,
                 needed=before.tokens,
                 limit=limit,
@@ -183,11 +181,10 @@ class ManagerRuns:
         cap = refusal.cap(before.tokens)
         run = Run(port, Aim.RECOVER, "recover", self._summarise, cap, notes=[before.note])
         outcome = yield from run.run()
-        # A veto and a conflict are answers, and the caller may try again. Nothing else is left to
-        # cut.
+        # After a veto or a conflict the caller may try again. Otherwise nothing is left to cut.
         if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
             raise RecoveryExhausted(
-                f"None of the {before.tokens:,} tokens may be left out. {outcome.reason}".strip(),
+                f"All {before.tokens:,} tokens of the request must stay. {outcome.reason}".strip(),
                 attempts=before.done + 1,
                 needed=before.tokens,
                 limit=limit,
@@ -202,20 +199,20 @@ class ManagerRuns:
         tools: GivenTools = None,
         dry_run: bool = False,
     ) -> Steps[Restored]:
-        """Uncover summaries, markers and clearings, newest first, into half of the window.
+        """Uncover summaries, markers and clearings, newest first, until half of the window is full.
 
-        For a model with a larger window. Each is a commit of its own; the first that does not fit
-        ends it. A dry run writes nothing. No hook is called.
+        Use it after a change to a model with a larger window. Each uncovering is a commit of its
+        own; the first that does not fit ends the run. A dry run writes nothing. No hook is called.
         """
         return restored(*self._parts(chat, system, tools), dry_run=dry_run)
 
     def drift(self, chat: AnySession) -> Steps[dict[str, Drift]]:
-        """How far this counter's estimates were from what the providers reported, by model."""
+        """How far this counter's estimates were from the providers' reports, by model."""
         calls = yield from ask(any_session(chat).calls)
         return drift_of(calls, self.settings.counter.name)
 
     def _summarise(self, request: SummaryRequest) -> Any:
-        """Ask the summariser; with the manager's own model, if the request names none."""
+        """Ask the summariser, by default for a summary by the manager's own model."""
         named = replace(request, model=request.model or self.settings.model or None)
         if self._awaits:
             return summarised(self.settings.summariser, named)
@@ -223,7 +220,7 @@ class ManagerRuns:
 
 
 class _Manager:
-    """What both managers are made of."""
+    """The base of both managers."""
 
     _awaits: ClassVar[bool]
 
@@ -245,52 +242,43 @@ class _Manager:
         clock: Clock = system_clock,
         environ: Mapping[str, str] | None = None,
     ) -> None:
-        """Limit, counter and summariser follow from the model where they are not given.
+        """By default, limit, counter and summariser follow from the model.
 
-        `limit` is the model's context, in tokens; if it is no positive number, a warning is logged
-        and the next source is asked. `output` is its longest answer; `limits` are the bytes and
-        images of a request. `client` is one of the Anthropic SDK, and writes the summaries;
-        without it and without a `summariser` they are extracted, offline. With `recall`, the model
-        is given the tools of `roocontext.recall`: then a summary names the entries that it hides,
-        and the tools that find them.
+        `limit` is the model's context, in tokens; if it is not a positive number, a warning is
+        logged and the next source is used. `output` is the model's longest answer; `limits` are the
+        bytes and images of a request. `client` is a client of the Anthropic SDK, which writes the
+        summaries; without it and without a `summariser` they are extracted, offline. Set `recall`
+        if the model has the tools of `roocontext.recall`: then a summary names the entries that it
+        hides, and the tools that find them.
         """
-        check_options(
-            model=model,
-            limits=limits,
-            hooks=hooks,
-            clock=clock,
-            protected_tools=protected_tools,
-            drift_ratio=drift_ratio,
-            recall=recall,
-        )
         chosen = policy_of(policy, environ)
         settings = Settings(
-            model=model,
+            model=model_name(model),
             policy=chosen,
             counter=counter_of(counter, model, chosen),
             summariser=summariser_of(summariser, client),
             limit=limit,
             output=positive("output", output),
             limits=limits,
-            protected_tools=frozenset(protected_tools),
-            hooks=hooks or Hooks(allow_async=self._awaits),
+            protected_tools=tool_names(protected_tools),
+            hooks=Hooks(allow_async=self._awaits) if hooks is None else hooks,
             drift_ratio=drift_ratio,
             recall=recall,
             clock=clock,
             environ=environ,
         )
         if not self._awaits:
-            refuse_async(settings)
+            settings.refuse_async()
         self._runs = ManagerRuns(settings, awaits=self._awaits)
 
     @property
     def settings(self) -> Settings:
-        """What it works with."""
+        """The settings of the manager."""
         return self._runs.settings
 
     @property
     def hooks(self) -> Hooks:
-        """Where hooks are registered: `context.hooks.on(AfterCompact, function)`."""
+        """The registered hooks. To add one: `context.hooks.on(AfterCompact, function)`."""
         return self.settings.hooks
 
 
@@ -301,13 +289,13 @@ Result = TypeVar("Result")
 def _at_once(
     run: Callable[Concatenate[ManagerRuns, AnySession, Params], Steps[Result]],
 ) -> Callable[Concatenate["ContextManager", Session, Params], Result]:
-    """A run as a method, with its own parameters, result and docstring."""
+    """Make a run a method, with its own parameters, result and docstring."""
 
     @wraps(run)
     def call(
         manager: "ContextManager", chat: Session, /, *args: Params.args, **options: Params.kwargs
     ) -> Result:
-        return drive(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - our own
+        return drive(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
 
     return call
 
@@ -317,7 +305,7 @@ def _awaited(
 ) -> Callable[
     Concatenate["AsyncContextManager", AsyncSession, Params], Coroutine[Any, Any, Result]
 ]:
-    """The same as a coroutine function."""
+    """Make a run a coroutine method."""
 
     @wraps(run)
     async def call(
@@ -327,13 +315,13 @@ def _awaited(
         *args: Params.args,
         **options: Params.kwargs,
     ) -> Result:
-        return await drive_async(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - our own
+        return await drive_async(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
 
     return call
 
 
 class ContextManager(_Manager):
-    """Keeps the context of sessions within what a model holds."""
+    """Keeps the context of sessions within a model's limits."""
 
     _awaits = False
 

@@ -1,23 +1,24 @@
-"""What a run of the manager did, with its numbers.
+"""The outcome of a run of the manager, with its numbers.
 
-What a run writes into the log beside its plans: numbers, names and ids, never content.
+Also the records that a run writes to the log with its plans: numbers, names and ids, never content.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
-from roocontext.context.hooks import Heard
+from roocontext.context.hooks import HookResults
 from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarge, TurnTooLarge
 from roocontext.log.counting import FAILED_SUMMARIES
 from roocontext.log.entries import Message
 from roocontext.log.events import Status, Step
 from roocontext.log.summary import FailedCalls, Summary, failed_calls
+from roocontext.log.values import as_json
 from roocontext.policies.situation import TooLarge
 
 
-class Ended(NamedTuple):
-    """How one attempt ended. `detail` is the policy's own name for it."""
+class AttemptResult(NamedTuple):
+    """The end of one attempt. `detail` is the policy's own name for it."""
 
     status: Status
     detail: str = ""
@@ -31,8 +32,8 @@ class Outcome:
 
     Tokens are those of the whole request, system prompt and tools included, before and after, by
     one counter. `hidden` counts messages and `cleared` tool outputs. `reason` says why nothing was
-    done or what failed. `excess` is by how much a limit is exceeded now: tokens, bytes or images.
-    `view` is what the model would see, in a preview only.
+    done, or which part failed. `excess` holds the exceeded limits and by how much they are
+    exceeded: tokens, bytes or images. In a preview, `view` is the view that the run would leave.
     """
 
     status: Status
@@ -55,22 +56,22 @@ class Outcome:
 
     @property
     def changed(self) -> bool:
-        """Whether the view changed, or in a preview would."""
+        """True if the view changed, or in a preview would."""
         return bool(self.steps)
 
     @property
     def fits(self) -> bool:
-        """Whether the request is within the model's context, and the bytes and images, now."""
+        """True if the request is now within the limits of tokens, bytes and images."""
         return not self.excess
 
     @property
     def hidden(self) -> int:
-        """How many messages left the view."""
+        """The number of messages that left the view."""
         return sum(step.committed.hidden for step in self.steps)
 
     @property
     def cleared(self) -> int:
-        """How many tool outputs were cleared."""
+        """The number of tool outputs that were cleared."""
         return sum(step.committed.cleared for step in self.steps)
 
     @property
@@ -81,30 +82,28 @@ class Outcome:
     @property
     def compaction_ids(self) -> tuple[str, ...]:
         """The condense or truncation id of each step that has one."""
-        found = (step.committed.compaction_id for step in self.steps)
-        return tuple(one for one in found if one is not None)
+        ids = (step.committed.compaction_id for step in self.steps)
+        return tuple(name for name in ids if name is not None)
 
     @property
     def summary_model(self) -> str | None:
-        """The model that wrote the newest summary; None if there is none or no model wrote it."""
+        """The model that wrote the newest summary, if there is one and a model wrote it."""
         summaries = [step.summary for step in self.steps if step.summary]
         return summaries[-1].model if summaries else None
 
     @property
     def bytes_before(self) -> int | None:
-        """The bytes of the request before, if anything was done."""
+        """The bytes of the request before the run, if anything was done."""
         return self.steps[0].before.bytes if self.steps else None
 
     @property
     def bytes_after(self) -> int | None:
-        """The bytes of the request after."""
+        """The bytes of the request after the run, if anything was done."""
         return self.steps[-1].after.bytes if self.steps else None
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it but the plans, as JSON can hold it."""
-        found = {name: getattr(self, name) for name in _SHOWN}
-        lists = {"seqs": list(self.seqs), "compaction_ids": list(self.compaction_ids)}
-        return {**found, "status": self.status.value, "excess": dict(self.excess), **lists}
+        """The outcome without its plans, as JSON can hold it."""
+        return {name: as_json(getattr(self, name)) for name in _SHOWN}
 
 
 _SHOWN: Final = (
@@ -115,15 +114,15 @@ _SHOWN: Final = (
 """The fields and properties of an outcome that are data."""
 
 
-def record_of(summary: Summary | None, heard: Heard) -> dict[str, Any]:
-    """What is recorded of the summariser and of the hooks, with the entry."""
-    record: dict[str, Any] = {"hooks": heard.results} if heard.results else {}
+def record_of(summary: Summary | None, hooks: HookResults) -> dict[str, Any]:
+    """The record of the summariser and of the hooks, for the entry."""
+    record: dict[str, Any] = {"hooks": hooks.results} if hooks.results else {}
     return record if summary is None else {**record, "summary": facts_of(summary)}
 
 
 def facts_of(summary: Summary) -> dict[str, Any]:
-    """What a summary was made by, and what it cost."""
-    failed = [asdict(one) for one in summary.failed]
+    """The summariser, the model and the cost of a summary."""
+    failed = [asdict(attempt) for attempt in summary.failed]
     return {
         "summariser": summary.summariser,
         "model": summary.model,
@@ -138,7 +137,7 @@ def facts_of(summary: Summary) -> dict[str, Any]:
 
 
 def paid_for(failed: Exception | Summary) -> tuple[FailedCalls, ...]:
-    """The calls that came to nothing: those before an error, or for a summary that was refused."""
+    """The calls that gave no summary: those before an error, or for a refused summary."""
     if isinstance(failed, Exception):
         return failed_calls(failed) if isinstance(failed, SummaryFailed) else ()
     own = FailedCalls(
@@ -154,13 +153,13 @@ def paid_for(failed: Exception | Summary) -> tuple[FailedCalls, ...]:
 
 
 def facts_of_failure(paid: Sequence[FailedCalls]) -> dict[str, Any]:
-    """The calls that gave no usable summary, as a note keeps them."""
-    made = [asdict(one) for one in paid if one.calls]
-    return {FAILED_SUMMARIES: made} if made else {}
+    """The calls that gave no usable summary, as a note holds them."""
+    attempts = [asdict(attempt) for attempt in paid if attempt.calls]
+    return {FAILED_SUMMARIES: attempts} if attempts else {}
 
 
 def reason_of(error: Exception) -> str:
-    """Who failed and how, by names alone: the text of an error may hold content."""
+    """The reason of a failure, in names only: the text of an error may hold content."""
     if not isinstance(error, SummaryFailed):
         return type(error).__name__
     cause = f" ({type(error.__cause__).__name__})" if error.__cause__ else ""
@@ -168,7 +167,7 @@ def reason_of(error: Exception) -> str:
 
 
 def refusal_of(large: TooLarge) -> BudgetExceeded:
-    """The error that says what is too large, with both numbers."""
+    """The error for a part that is too large, with both numbers."""
     kind = SystemPromptTooLarge if large.part == "system" else TurnTooLarge
     return kind(
         f"{large.needed:,} {large.unit} are needed, and {large.limit:,} are the limit.",

@@ -1,9 +1,8 @@
-"""Reads a provider's refusal of a request that is too long, and how much of it must go.
+"""Reads a provider's refusal of a request that is too long, and how much of it must be cut.
 
-How often a refused request was cut since the model last replied.
-
-Each cut leaves a note that names that reply, so that another manager or process counts on from
-there. Notes of other replies do not count: after a rewind the request is another one.
+Each cut leaves a note that names the model's last reply, so that the cuts since that reply are
+counted across managers and processes. Notes of other replies do not count: after a rewind the
+request is another one.
 """
 
 import re
@@ -13,18 +12,18 @@ from typing import Final, NamedTuple
 from roocontext.context.session_port import LiveSession
 from roocontext.context.steps import Steps, ask
 from roocontext.log.entries import Kind, Message
-from roocontext.log.readings import reader
+from roocontext.log.readings.blocks import side_of
 from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.writing.items import NewNote
 
 CUT: Final = 0.75
-"""What is left after a recovery, at most, of what was sent."""
+"""The largest part of a refused request that a recovery leaves."""
 
 MARGIN: Final = 0.95
-"""How near to the limit that the provider named a recovery may come."""
+"""The largest part of the provider's limit that a recovery fills."""
 
-# Texts of the providers; a wording that is missing here is still recognised by its phrase, and then
-# cut to three quarters without their numbers.
+# Texts of the providers. A text that is missing here is still recognised by its phrase; the request
+# is then cut to three quarters.
 _NUMBERS: Final = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
@@ -64,7 +63,7 @@ class PromptTooLong(NamedTuple):
     limit: int | None = None
 
     def cap(self, counted: int) -> int:
-        """What the request may have, in our count: three quarters, or less if that is too much."""
+        """The size to cut to, as the manager counts: three quarters, or less if necessary."""
         cap = int(counted * CUT)
         if self.sent and self.limit and self.sent > self.limit:
             cap = min(cap, int(counted * self.limit / self.sent * MARGIN))
@@ -72,20 +71,20 @@ class PromptTooLong(NamedTuple):
 
 
 def too_long(error: BaseException) -> PromptTooLong | None:
-    """Read a provider's refusal, or one that an error was raised from; else None."""
+    """Read a provider's refusal, also as the cause of another error; None for other errors."""
     return next(filter(None, map(_read, _chain(error, []))), None)
 
 
 def _chain(error: BaseException | None, met: list[BaseException]) -> Iterator[BaseException]:
-    """The error and what it was raised from, each once: a cause may be its own."""
-    if error is None or any(error is one for one in met):
+    """The error and its causes, each once: an error may be its own cause."""
+    if error is None or any(error is other for other in met):
         return
     met.append(error)
     yield error
     # Agents wrap the SDK's error in their own, and task groups in a group.
     inside = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    for one in (*inside, error.__cause__):
-        yield from _chain(one, met)
+    for cause in (*inside, error.__cause__):
+        yield from _chain(cause, met)
 
 
 def _read(error: BaseException) -> PromptTooLong | None:
@@ -94,8 +93,8 @@ def _read(error: BaseException) -> PromptTooLong | None:
     if _RATE.search(text):
         return None
     for pattern in _NUMBERS:
-        if found := pattern.search(text):
-            return PromptTooLong(int(found["sent"]), int(found["limit"]))
+        if numbers := pattern.search(text):
+            return PromptTooLong(int(numbers["sent"]), int(numbers["limit"]))
     is_entity = getattr(error, "status_code", None) == ENTITY_TOO_LARGE
     return PromptTooLong() if is_entity or _PHRASES.search(text) else None
 
@@ -104,11 +103,11 @@ NOTE: Final = "recovery"
 """The kind of the notes."""
 
 RECOVERIES: Final = 3
-"""How often a request is cut before the model has replied."""
+"""The most cuts of a request before the model has replied."""
 
 
 class Recoveries(NamedTuple):
-    """How many cuts followed the newest live reply, and what the request costs now.
+    """The number of cuts since the newest live reply, and the tokens of the request now.
 
     `reply` is the seq of that reply, 0 if there is none.
     """
@@ -119,7 +118,7 @@ class Recoveries(NamedTuple):
 
     @property
     def note(self) -> NewNote:
-        """The note of one more."""
+        """The note for one more cut."""
         return NewNote(NOTE, {"reply": self.reply, "attempt": self.done + 1})
 
 
@@ -135,5 +134,4 @@ def recoveries(port: LiveSession) -> Steps[Recoveries]:
 
 
 def _is_reply(message: Message) -> bool:
-    role, _ = reader(message.format).blocks(message.role, message.content)
-    return message.kind is Kind.MESSAGE and role == "assistant"
+    return message.kind is Kind.MESSAGE and side_of(message.role) == "assistant"

@@ -1,7 +1,8 @@
-"""Restoring: uncover what was condensed, truncated and cleared, as far as the window has room."""
+"""Restoring: uncover condensed, truncated and cleared content, as far as the window has room."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from roocontext.context.session_port import AnySession
@@ -16,7 +17,7 @@ from roocontext.tokens import Limit
 from roocontext.tokens.usage import IMAGES
 
 SHARE: Final = 2
-"""Half of the window is filled: the rest is for the work that the agent was restored for."""
+"""Half of the window is filled: the rest is for the agent's next work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,11 @@ class Restoration(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored(Value):
-    """What `restore` uncovered, newest first.
+    """The result of `restore`: the uncovered entries, newest first.
 
     Tokens are those of the whole request, system prompt and tools included; `room` is how many may
     be used. `stopped_at` is the entry that did not fit or that another writer changed, and
-    `tokens_needed` what the request would have with it uncovered.
+    `tokens_needed` the size of the request with it uncovered.
     """
 
     steps: tuple[Restoration, ...] = ()
@@ -56,19 +57,19 @@ class Restored(Value):
 
     @property
     def changed(self) -> bool:
-        """Whether anything was uncovered, or in a dry run would be."""
+        """True if anything was uncovered, or in a dry run would be."""
         return bool(self.steps)
 
     @property
     def seqs(self) -> tuple[int, ...]:
-        """What was uncovered."""
+        """The uncovered entries."""
         return tuple(step.seq for step in self.steps)
 
 
 def restored(
     chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit, *, dry_run: bool
 ) -> Steps[Restored]:
-    """Uncover the newest that fits, and again, until one does not fit or nothing is left."""
+    """Uncover entries, newest first, until one does not fit or none is left."""
     counter, overhead = settings.counter, frame.overhead
     before = (yield from ask(lambda: chat.tokens(counter))) + overhead.tokens
     done = Restored(
@@ -82,21 +83,21 @@ def restored(
         dry_run=dry_run,
     )
     while True:
-        given = done.seqs if dry_run else ()
-        newest = yield from _next(chat, settings, given)
+        newest = yield from _next(chat, settings, done.seqs if dry_run else ())
         if newest is None:
             return replace(done, reason="Nothing is left to uncover.")
         size = Size(*newest.costs).plus(overhead)
         stopped = replace(done, stopped_at=newest.seq, tokens_needed=size.tokens)
-        if size.tokens > done.room or _is_over(settings, size):
+        if size.tokens > done.room or settings.limits.exceeded_by(size):
             return replace(stopped, reason="The next one does not fit.")
         uncovering = None
         if not dry_run:
+            # Each with the version that its cost was computed for.
+            uncover = partial(chat.uncover, newest.seq, expected_seq=newest.head_seq)
             try:
-                # Each with the version that its cost was computed for.
-                uncovering = yield from _uncovered(chat, newest)
+                uncovering = (yield from ask(partial(uncover, trigger="restore"))).seq
             except (VersionConflict, UncoverRefused):
-                return replace(stopped, reason="The session was changed meanwhile.")
+                return replace(stopped, reason="Another writer changed the session.")
         step = Restoration(newest.seq, newest.kind, uncovering, size.tokens)
         done = replace(done, steps=(*done.steps, step), tokens_after=size.tokens)
 
@@ -104,16 +105,3 @@ def restored(
 def _next(chat: AnySession, settings: Settings, given: Sequence[int]) -> Steps[Restorable | None]:
     counters = (settings.counter, BYTES, IMAGES)
     return (yield from ask(lambda: chat.internals.restorable(counters, given=given)))
-
-
-def _uncovered(chat: AnySession, newest: Restorable) -> Steps[int]:
-    at = newest.head_seq
-    done = yield from ask(lambda: chat.uncover(newest.seq, expected_seq=at, trigger="restore"))
-    return done.seq
-
-
-def _is_over(settings: Settings, size: Size) -> bool:
-    """Whether the request would have more bytes or images than a request may have."""
-    limits = settings.limits
-    bytes_over = limits.bytes is not None and size.bytes > limits.bytes
-    return bytes_over or (limits.images is not None and size.images > limits.images)

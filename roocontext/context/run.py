@@ -1,7 +1,7 @@
 """One run over one session: check, decide, ask for a summary, commit, and report the outcome.
 
-Nothing is held while a model is asked: the plan names the version it was made on, and the store
-refuses it if more than appends came in between.
+Nothing is locked while a model is asked: the plan names the version it was made on, and the store
+refuses it if anything but appends came in between.
 """
 
 import logging
@@ -11,10 +11,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from roocontext.context import drift
-from roocontext.context.choice import UNUSABLE, Choice, CompactionState, Prepared, prepared
-from roocontext.context.hooks import Heard
+from roocontext.context.choice import (
+    PLAN_ERRORS,
+    Choice,
+    CompactionState,
+    MeasuredPlan,
+    measured_plan,
+)
+from roocontext.context.hooks import HookResults
 from roocontext.context.outcome import (
-    Ended,
+    AttemptResult,
     Outcome,
     facts_of,
     facts_of_failure,
@@ -57,7 +63,7 @@ ATTEMPTS: Final = 3
 
 
 class _Composed(NamedTuple):
-    """A plan, and the summary that it was made of."""
+    """A plan, and the summary from which it was made."""
 
     ready: Ready
     summary: Summary
@@ -65,9 +71,9 @@ class _Composed(NamedTuple):
 
 @dataclass
 class Run:
-    """One run. `summarise` asks the summariser as the manager can: directly, or in a thread.
+    """One run. `summarise` asks the summariser: directly, or for an async manager in a thread.
 
-    `cap` is the size that a recovery must get under, `notes` are written with the first plan.
+    A recovery must end below the size `cap`. `notes` are written with the first plan.
     """
 
     port: LiveSession
@@ -86,18 +92,18 @@ class Run:
 
     @property
     def settings(self) -> Settings:
-        """What the manager works with."""
+        """The settings of the manager."""
         return self.port.settings
 
     def is_due(self) -> Steps[bool]:
-        """Whether a run would look for something to do."""
+        """Return True if a run would look for something to do."""
         check = yield from self.port.check()
         self.state = check.state
         yield from self._keep()
         return self._due(check.totals)
 
     def run(self) -> Steps[Outcome]:
-        """The whole run: an Outcome, or a BudgetExceeded."""
+        """Do the whole run; return an Outcome or raise BudgetExceeded."""
         yield from self.port.fire(BeforeCheck(self.port.id, self.trigger))
         check = yield from self.port.check()
         self.state = check.state
@@ -112,31 +118,31 @@ class Run:
         if self.aim is Aim.MANAGE and not self._due(totals):
             yield from self._keep()
             reason = "The last run did not help." if self.state.waits(totals) else "Nothing is due."
-            return self._outcome(totals, totals.size, Ended(Status.NOOP, reason=reason))
+            return self._outcome(totals, totals.size, AttemptResult(Status.NOOP, reason=reason))
         return (yield from self._compact(totals))
 
     def _due(self, totals: Totals) -> bool:
-        """Whether to look for something: the policy says so, or the request is too large."""
+        """True if the policy finds something due, or the request is too large."""
         return totals.is_over or (self.settings.policy.due(totals) and not self.state.waits(totals))
 
     def _compact(self, totals: Totals) -> Steps[Outcome]:
         """Decide and act until nothing more is due, at most a few times."""
-        ended = Ended(Status.NOOP)
+        result = AttemptResult(Status.NOOP)
         situation = yield from self._situation(totals)
         if refusal := self._choice.refusal(situation):
             raise (yield from self._refused(refusal))
         for _ in range(ATTEMPTS):
-            ended = yield from self._attempt(situation)
-            if not ended.changed and ended.status is not Status.FAILED:
+            result = yield from self._attempt(situation)
+            if not result.changed and result.status is not Status.FAILED:
                 break
             situation = yield from self._situation(totals)
-            if not self._again(situation, ended):
+            if not self._again(situation, result):
                 break
-        is_done = ended.status not in (Status.VETOED, Status.CONFLICT)
+        is_done = result.status not in (Status.VETOED, Status.CONFLICT)
         if is_done and (refusal := self._choice.refusal_after(situation)):
             raise (yield from self._refused(refusal))
         yield from self._keep()
-        return self._outcome(totals, situation.size, ended)
+        return self._outcome(totals, situation.size, result)
 
     def _situation(self, totals: Totals) -> Steps[Situation]:
         now = replace(totals, failures=self.state.failures)
@@ -146,32 +152,32 @@ class Run:
             now, aim=self.aim, trigger=self.trigger, cap=self.cap
         )
         if self.failed or (self.steps and self._choice.must_fit and situation.totals.is_over):
-            return replace(situation, aim=Aim.TRUNCATE)  # what is left is to cut
+            return replace(situation, aim=Aim.TRUNCATE)  # only cutting is left
         return situation
 
     @property
     def _choice(self) -> Choice:
         return Choice(self.settings.policy, self.aim)
 
-    def _again(self, situation: Situation, ended: Ended) -> bool:
-        """Whether another attempt is wanted after one that changed something, or failed."""
+    def _again(self, situation: Situation, result: AttemptResult) -> bool:
+        """True if another attempt is needed after one that changed something, or failed."""
         if self.cap is not None:
-            failed = ended.status is Status.FAILED
-            return (ended.changed or failed) and situation.size.tokens > self.cap
+            failed = result.status is Status.FAILED
+            return (result.changed or failed) and situation.size.tokens > self.cap
         if self.failed:
-            return (ended.changed or self._choice.must_fit) and situation.totals.is_over
+            return (result.changed or self._choice.must_fit) and situation.totals.is_over
         return self._choice.must_fit and self.settings.policy.due(situation.totals)
 
-    def _attempt(self, situation: Situation) -> Steps[Ended]:
+    def _attempt(self, situation: Situation) -> Steps[AttemptResult]:
         recut = self.cap is not None and bool(self.steps)
         decision = self._choice.decide(situation, recut=recut)
         match decision:
             case Nothing():
-                return Ended(Status.NOOP, decision.status, decision.reason)
-            # A recovery may still be within the window, and nothing was refused that was cut.
+                return AttemptResult(Status.NOOP, decision.status, decision.reason)
+            # A recovery may end within the window, and a cut request was not refused yet.
             case TooLarge() if self.cap is not None or (self.steps and not self._choice.must_fit):
                 reason = f"{decision.needed:,} {decision.unit} have to stay."
-                return Ended(Status.NOOP, reason=reason)
+                return AttemptResult(Status.NOOP, reason=reason)
             case TooLarge():
                 raise (yield from self._refused(decision))
             case Ready():
@@ -179,32 +185,32 @@ class Run:
             case Ask():
                 return (yield from self._condense(situation, decision))
 
-    def _cut(self, situation: Situation, ready: Ready) -> Steps[Ended]:
+    def _cut(self, situation: Situation, ready: Ready) -> Steps[AttemptResult]:
         """Carry out a plan that needs no summary."""
         try:
-            plan = prepared(situation, ready)
+            plan = measured_plan(situation, ready)
             if refusal := self._choice.refusal_after(plan.after):
                 raise (yield from self._refused(refusal))
-            heard = yield from self._announce(situation, plan.ready.plan)
-            if heard.stopped:
-                return Ended(Status.VETOED, ready.status, "A hook vetoed it.")
-            return (yield from self._commit(plan, heard))
-        except UNUSABLE as error:
+            hooks = yield from self._fire_before(situation, plan.ready.plan)
+            if hooks.stopped:
+                return AttemptResult(Status.VETOED, ready.status, "A hook vetoed it.")
+            return (yield from self._commit(plan, hooks))
+        except PLAN_ERRORS as error:
             return (yield from self._fail(error.fact, ready.status, latch=True))
 
-    def _condense(self, situation: Situation, wanted: Ask) -> Steps[Ended]:
-        """Ask for a summary, and carry out what is made of it."""
-        heard = yield from self._announce(situation, None, wanted.hides)
-        if heard.stopped:
-            return Ended(Status.VETOED, reason="A hook vetoed it.")
+    def _condense(self, situation: Situation, wanted: Ask) -> Steps[AttemptResult]:
+        """Ask for a summary, and commit the plan that is made from it."""
+        hooks = yield from self._fire_before(situation, None, wanted.hides)
+        if hooks.stopped:
+            return AttemptResult(Status.VETOED, reason="A hook vetoed it.")
         answer = yield from self._answer(wanted)
         if isinstance(answer, _Composed):
             try:
-                plan = prepared(situation, answer.ready)
+                plan = measured_plan(situation, answer.ready)
                 if not self._choice.refusal_after(plan.after):
-                    return (yield from self._commit(plan, heard, answer.summary))
+                    return (yield from self._commit(plan, hooks, answer.summary))
                 reason = "It leaves no room for what must stay."
-            except UNUSABLE as error:
+            except PLAN_ERRORS as error:
                 reason = error.fact
             answer = yield from self._fail(reason, latch=True, paid=paid_for(answer.summary))
         if wanted.otherwise is None:
@@ -212,11 +218,11 @@ class Run:
         cut = yield from self._cut(situation, wanted.otherwise)
         return cut._replace(reason=answer.reason)
 
-    def _answer(self, wanted: Ask) -> Steps["_Composed | Ended"]:
-        """The summary and the plan that is made of it; or how it failed."""
+    def _answer(self, wanted: Ask) -> Steps["_Composed | AttemptResult"]:
+        """Ask for the summary and make a plan from it, or report the failure."""
         try:
             summary = yield from ask(lambda: self.summarise(wanted.request))
-            encode(facts_of(summary), "summary")  # what could not be recorded is no answer
+            encode(facts_of(summary), "summary")  # an answer that cannot be recorded is invalid
             self._count((*summary.failed, summary))
             composed = wanted.compose(summary)
         except GeneratorExit:
@@ -237,27 +243,27 @@ class Run:
         )
 
     def _commit(
-        self, prepared: Prepared, heard: Heard, summary: Summary | None = None
-    ) -> Steps[Ended]:
+        self, proposal: MeasuredPlan, hooks: HookResults, summary: Summary | None = None
+    ) -> Steps[AttemptResult]:
         """Commit against the version that was planned on; appends alone in between do no harm."""
-        ready, before, left = prepared
-        record = {**ready.plan.record, "status": ready.status, **record_of(summary, heard)}
+        ready, before, left = proposal
+        record = {**ready.plan.record, "status": ready.status, **record_of(summary, hooks)}
         plan = replace(ready.plan, record=record)
-        prepared = prepared._replace(ready=replace(ready, plan=plan))
+        proposal = proposal._replace(ready=replace(ready, plan=plan))
         condensed = plan.action is Action.CONDENSE
         state = self.state.committed(before.tokens, left.size.tokens, condensed=condensed)
         notes = [*([self._note("committed", state)] if state != self.state else []), *self.notes]
         try:
-            committed = yield from self.port.commit(prepared, notes)
+            committed = yield from self.port.commit(proposal, notes)
         except VersionConflict as error:
-            return Ended(Status.CONFLICT, ready.status, error.fact)
+            return AttemptResult(Status.CONFLICT, ready.status, error.fact)
         self.state, self.notes = state, ()
         step = Step(plan, committed, ready.status, before, left.size, summary)
         self.steps.append(step)
         yield from self._fire_drifted()
         policy, now = self.settings.policy.name, self.settings.clock()
         yield from self.port.fire(AfterCompact(self.port.id, self.trigger, policy, step, now))
-        return Ended(step.status, ready.status, changed=True)
+        return AttemptResult(step.status, ready.status, changed=True)
 
     def _fail(
         self,
@@ -266,7 +272,7 @@ class Run:
         *,
         latch: bool,
         paid: Sequence[FailedCalls] = (),
-    ) -> Steps[Ended]:
+    ) -> Steps[AttemptResult]:
         """Write one note of a failure; nothing else changes."""
         self.failed = True
         self.state = self.state.failed(counts=latch and self.trigger == "auto")
@@ -280,10 +286,10 @@ class Run:
         yield from self.port.fire(
             CompactionFailed(self.port.id, self.trigger, policy, reason, failures, now)
         )
-        return Ended(Status.FAILED, status, reason)
+        return AttemptResult(Status.FAILED, status, reason)
 
     def _count(self, paid: Sequence[FailedCalls | Summary]) -> None:
-        self.calls += sum(one.calls for one in paid)
+        self.calls += sum(attempt.calls for attempt in paid)
         cost = total_cost(paid)
         if cost is not None:
             self.cost = (self.cost or 0.0) + cost
@@ -292,15 +298,13 @@ class Run:
         return NewNote(COMPACTION, {"event": event, **facts, **state.facts()})
 
     def _keep(self) -> Steps[None]:
-        """Store what was counted, and then report the estimates that were far off."""
+        """Store the counts, and then report the estimates that were far off."""
         if (yield from self.port.keep()):
             yield from self._fire_drifted()
         self.drifted = ()
 
-    # What cannot be cut
-
     def _refused(self, large: TooLarge) -> Steps[BudgetExceeded]:
-        """The error to raise; one note of it is left in the log."""
+        """Make the error to raise, and leave one note of it in the log."""
         yield from self._keep()
         error = refusal_of(large)
         newest = yield from self.port.newest_note()
@@ -312,8 +316,6 @@ class Run:
         yield from self.port.fire(BudgetPassed(self.port.id, error))
         return error
 
-    # Hooks
-
     def _fire_drifted(self) -> Steps[None]:
         """Only once the estimates are stored: otherwise every check would report them again."""
         drifted, self.drifted = self.drifted, ()
@@ -322,10 +324,10 @@ class Run:
                 drift.warn(event)
             yield from self.port.fire(event)
 
-    def _announce(
+    def _fire_before(
         self, situation: Situation, plan: Plan | None, hides: tuple[int, ...] = ()
-    ) -> Steps[Heard]:
-        """Announce a plan, or a request for a summary."""
+    ) -> Steps[HookResults]:
+        """Call the hooks before a plan, or before a request for a summary."""
         if plan is not None:
             hides = tuple(row.seq for row in situation.visible if within(plan.hides, row.seq))
         event = BeforeCompact(
@@ -341,12 +343,12 @@ class Run:
         )
         return self.port.fire(event)
 
-    def _outcome(self, totals: Totals, size: Size, ended: Ended) -> Outcome:
+    def _outcome(self, totals: Totals, size: Size, result: AttemptResult) -> Outcome:
         last = self.steps[-1] if self.steps else None
         return Outcome(
-            status=last.status if last else ended.status,
-            detail=last.detail if last else ended.detail,
-            reason=ended.reason,
+            status=last.status if last else result.status,
+            detail=last.detail if last else result.detail,
+            reason=result.reason,
             policy=self.settings.policy.name,
             trigger=self.trigger,
             counter=self.settings.counter.name,

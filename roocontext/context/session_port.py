@@ -1,4 +1,4 @@
-"""Where a run reads the session and commits its plans: for real, or as a dry run."""
+"""The port through which a run reads a session and commits its plans: live, or as a dry run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,8 +6,8 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from roocontext.context import choice
-from roocontext.context.choice import CompactionState, Prepared
-from roocontext.context.hooks import Heard
+from roocontext.context.choice import CompactionState, MeasuredPlan
+from roocontext.context.hooks import HookResults
 from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
@@ -15,7 +15,6 @@ from roocontext.log import request as recorded
 from roocontext.log.counting import BYTES, COMPACTION, Size
 from roocontext.log.events import Event
 from roocontext.log.plan import Committed
-from roocontext.log.request import GivenFrame
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted
@@ -34,17 +33,17 @@ AnySession: TypeAlias = Session | AsyncSession
 
 
 def any_session(chat: object) -> AnySession:
-    """The session itself, or the error for anything else."""
+    """The session itself; anything else is refused."""
     if not isinstance(chat, Session | AsyncSession):
-        raise InvalidOption("What is managed is a session.", name="chat")
+        raise InvalidOption("chat must be a session.", name="chat")
     return chat
 
 
 class DueCheck(NamedTuple):
-    """What decides whether a run has anything to do.
+    """The data that decides whether a run has anything to do.
 
-    `estimates` are those that were made just now, of calls that had none. `is_new_frame` says that
-    the system prompt or the tools are not those that were recorded last.
+    `estimates` are new: their calls had none. `is_new_frame` is True if the system prompt or the
+    tools differ from the recorded ones.
     """
 
     totals: Totals
@@ -57,8 +56,8 @@ class DueCheck(NamedTuple):
 class LiveSession:
     """Reads a session, and commits to it.
 
-    What is counted on the way is kept with the next commit, or by `keep`: a transaction of its own
-    would cost as much as the plan's.
+    Counts that are made on the way are stored with the next commit, or by `keep`: a transaction of
+    their own would cost as much as the plan's.
     """
 
     is_dry_run = False
@@ -70,16 +69,15 @@ class LiveSession:
         self.settings = settings
         self.frame = frame
         self.window = window
-        self._given = GivenFrame.checked(frame.system, frame.tools)
         self._counted = Counted()
 
     @property
     def id(self) -> str:
-        """The session's."""
+        """The id of the session."""
         return self.chat.id
 
     def check(self) -> Steps[DueCheck]:
-        """The totals and the state; only messages that were never counted are read."""
+        """Read the totals and the state. Only messages that were never counted are read."""
         limits = self.settings.limits
         wanted = Wanted(
             counter=self.settings.counter,
@@ -91,7 +89,7 @@ class LiveSession:
             # A dry run keeps nothing, and so would make the same estimates each time.
             estimates=None if self.is_dry_run else self._has_no_estimate,
             notes=[COMPACTION],
-            frame=None if self.is_dry_run else self._given,
+            frame=None if self.is_dry_run else self.frame,
         )
         snapshot = yield from self.read(wanted)
         estimates = {
@@ -106,7 +104,7 @@ class LiveSession:
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
     ) -> Steps[Situation]:
-        """All that the policy may know."""
+        """The input of the policy."""
         settings, frame = self.settings, self.frame
         rows = SnapshotRows.LIVE if settings.policy.compat else SnapshotRows.VISIBLE
         snapshot = yield from self.read(Wanted(counter=settings.counter, rows=rows))
@@ -142,7 +140,7 @@ class LiveSession:
         return (yield from ask(lambda: self.chat.newest_note(COMPACTION)))
 
     def state(self, newest: Note | None) -> Steps[CompactionState]:
-        """How the last compactions went, given the newest note about them."""
+        """The results of the last compactions, given the newest note about them."""
         state = CompactionState.of(newest)
         if newest is not None and state.stalled is not None:
             seq = newest.seq
@@ -150,10 +148,10 @@ class LiveSession:
                 return state.uncovered()
         return state
 
-    def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
-        """Carry a plan out, together with the notes and with what was counted."""
-        plan = prepared.ready.plan
-        new = (row.size.tokens for row in prepared.after.rows if row.seq > plan.head_seq)
+    def commit(self, measured: MeasuredPlan, notes: Sequence[NewNote]) -> Steps[Committed]:
+        """Commit a plan, together with the notes and with the counts."""
+        plan = measured.ready.plan
+        new = (row.size.tokens for row in measured.after.rows if row.seq > plan.head_seq)
         counted = self._counted.with_inserted(self.settings.counter, new)
         commit = partial(self.chat.commit, plan, notes=notes, counted=counted)
         done = yield from ask(commit)
@@ -161,39 +159,39 @@ class LiveSession:
         return done
 
     def note(self, note: NewNote) -> Steps[None]:
-        """Log what no model sees."""
+        """Write a note, which no model sees."""
         yield from ask(lambda: self.chat.note(note.note, note.content))
 
-    def fire(self, event: Event) -> Steps[Heard]:
+    def fire(self, event: Event) -> Steps[HookResults]:
         """Call the hooks of an event."""
         return self.settings.hooks.fire(event)
 
     def keep_frame(self) -> Steps[None]:
         """Record the system prompt and the tools."""
-        given = self._given
+        frame = self.frame
         yield from ask(
-            lambda: self.chat.internals.keep_frame(system=given.system, tools=given.tools)
+            lambda: self.chat.internals.keep_frame(system=frame.system, tools=frame.tools)
         )
 
     def keep(self) -> Steps[bool]:
-        """Keep what was counted and did not travel in a commit; whether any of it is new."""
+        """Store the counts that no commit has stored; return True if any of them is new."""
         counted, self._counted = self._counted, Counted()
         if not counted.counts:
             return False
         return (yield from ask(lambda: self.chat.internals.keep_counts(counted)))
 
     def read(self, wanted: Wanted) -> Steps[Snapshot]:
-        """A snapshot. What was counted for an earlier one is known to it."""
+        """Read a snapshot; it gets the counts of earlier ones."""
         wanted = replace(wanted, known=self._counted)
         snapshot = yield from ask(lambda: self.chat.internals.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
         return snapshot
 
     def _overhead(self, sent: recorded.Frame | None) -> int:
-        """The tokens of what was sent around the messages; what is given now where that is lost."""
-        given = self._given
-        if sent is None or (sent.system, sent.tools) == (given.system, given.tools or ()):
-            return self.frame.overhead.tokens
+        """The tokens of the frame that was sent, or of the current one if none is recorded."""
+        frame = self.frame
+        if sent is None or (sent.system, sent.tools) == (frame.system, frame.tools or ()):
+            return frame.overhead.tokens
         return frame_of(self.settings.measure, sent.system, sent.tools).overhead.tokens
 
     def _has_no_estimate(self, call: Call) -> bool:
@@ -234,36 +232,36 @@ class DryRun(LiveSession):
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
     ) -> Steps[Situation]:
-        """What is read, or what the last plan left behind."""
+        """The situation that was read, or that the last plan left."""
         if self.situated is None:
             self.situated = yield from super().situation(totals, aim=aim, trigger=trigger, cap=cap)
             self._last_seq = self.situated.seen or 0
         now, failures = totals.reported, totals.failures
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
 
-    def commit(self, prepared: Prepared, notes: Sequence[NewNote]) -> Steps[Committed]:
-        """What carrying it out would do; the store checks the first plan as it would a real one."""
+    def commit(self, measured: MeasuredPlan, notes: Sequence[NewNote]) -> Steps[Committed]:
+        """Foresee the result; the store checks the first plan as it checks a real one."""
         assert self.situated is not None
-        plan, before = prepared.ready.plan, self.situated
+        plan, before = measured.ready.plan, self.situated
         if self._untouched:
             yield from ask(lambda: self.chat.commit(plan, dry_run=True))
         self.situated = choice.situation_after(before, plan, last_seq=self._last_seq)
         hidden = {row.seq for row in before.visible} - {row.seq for row in self.situated.visible}
         done = Committed.foreseen(plan, self.id, self._last_seq, len(hidden))
         self._untouched = False
-        # What a next plan inserts comes behind the notes.
+        # The rows of the next plan come after the notes.
         self._last_seq = done.head_seq + len(notes)
         return done
 
     def note(self, note: NewNote) -> Steps[None]:  # noqa: ARG002 - nothing is written
-        """Leave room for it: what a next plan inserts comes behind it."""
+        """Leave a place for the note: the rows of the next plan come after it."""
         self._last_seq += 1
         yield from ()
 
-    def fire(self, event: Event) -> Steps[Heard]:  # noqa: ARG002 - no hook is called
+    def fire(self, event: Event) -> Steps[HookResults]:  # noqa: ARG002 - no hook is called
         """Call none."""
         yield from ()
-        return Heard()
+        return HookResults()
 
 
 def _row(counted: CountedMessage) -> Row:
@@ -274,7 +272,7 @@ def _row(counted: CountedMessage) -> Row:
 
 
 def _reported(snapshot: Snapshot) -> ReportedTokens | None:
-    """What the provider reported for the newest call, if nothing but appends followed."""
+    """The provider's report for the newest call, if nothing but appends followed."""
     if snapshot.since is None:
         return None
     used = last_request(snapshot.calls[-1].usage)

@@ -1,8 +1,8 @@
-"""What a run asks for, and the two ways to give it.
+"""The steps of a run, and the two ways to carry them out.
 
-A run is written once, as a generator (0015). It yields a step for everything that may have to be
-awaited: a call of the session, of the summariser or of a hook. `drive` makes the call and gives its
-result back; `drive_async` awaits it first.
+A run is written once, as a generator (0015). It yields a step for each call that may have to be
+awaited: of the session, of the summariser or of a hook. `drive` makes the call and sends its result
+back; `drive_async` awaits the result first.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -27,44 +27,44 @@ Steps: TypeAlias = Generator[RunStep[Any], object, T]
 
 
 def ask(call: Callable[[], T | Awaitable[T]]) -> Steps[T]:
-    """RunStep a call; its result. Only here is a result given its type."""
+    """Yield a step for a call, and return its result. Only here does a result get its type."""
     return cast("T", (yield RunStep(call)))
 
 
 def drive(steps: Steps[T]) -> T:
-    """Run it where nothing can be awaited."""
-    go: Callable[[Any], RunStep[Any]] = steps.send
-    given: object = None
+    """Carry out the steps where nothing can be awaited."""
+    resume: Callable[[Any], RunStep[Any]] = steps.send
+    result: object = None
     while True:
         try:
-            request = go(given)
+            step = resume(result)
         except StopIteration as stop:
             return cast("T", stop.value)
         try:
-            given, go = _at_once(request.call()), steps.send
+            result, resume = _at_once(step.call()), steps.send
         except BaseException as error:  # noqa: BLE001 - the run decides, interrupts included
-            given, go = error, steps.throw
+            result, resume = error, steps.throw
 
 
 async def drive_async(steps: Steps[T]) -> T:
-    """Run it, and await what must be, in the task of the caller."""
-    go: Callable[[Any], RunStep[Any]] = steps.send
-    given: object = None
+    """Carry out the steps and await their results, in the task of the caller."""
+    resume: Callable[[Any], RunStep[Any]] = steps.send
+    result: object = None
     while True:
         try:
-            request = go(given)
+            step = resume(result)
         except StopIteration as stop:
             return cast("T", stop.value)
         try:
-            result, go = request.call(), steps.send
-            given = await result if isawaitable(result) else result
+            answer, resume = step.call(), steps.send
+            result = await answer if isawaitable(answer) else answer
         except BaseException as error:  # noqa: BLE001 - the run decides, cancellations included
-            given, go = error, steps.throw
+            result, resume = error, steps.throw
 
 
 def _at_once(result: object) -> object:
-    """A result that needs no loop; InvalidOption for what has to be awaited."""
+    """Return a result that needs no event loop; refuse a coroutine."""
     if iscoroutine(result):
         result.close()
-        raise InvalidOption("What must be awaited needs AsyncContextManager.", name="hooks")
+        raise InvalidOption("An asynchronous call needs AsyncContextManager.", name="hooks")
     return result

@@ -1,16 +1,18 @@
-"""What happened in a session of a foreign tool, in the words that every importer shares.
+"""The events of a session of another tool: the words that every importer shares.
 
-A reader of a format yields these in the order of its source. `id` is the source's own id of the
-record. Ids are how later events refer to earlier ones. What hides, clears or goes back, and has no
-`ts`, gets that of the event before it.
+An importer yields them in the order of its source. `id` is the source's own id of the record:
+later events refer to earlier ones by it. An event without a `ts` gets that of the event before it,
+unless it adds a message.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roocontext.log.entries import NewMessage
+
+LONGEST_TITLE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A part of a source that could not be taken as it should be.
+    """A part of a source that could not be imported.
 
     If it `cuts`, everything after it is missing too: a program may be writing the source anew.
     """
@@ -111,7 +113,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One session of a foreign tool: where it is, what it is called, and what happened in it.
+    """One session of another tool: its path, its name and its events.
 
     `events` begins anew with each call. It adds to `problems` while it runs.
     """
@@ -122,3 +124,31 @@ class Source:
     events: Callable[[], Iterator[Event]]
     problems: list[Problem] = field(default_factory=list)
     parent: str | None = None
+
+
+def source_of(
+    tool: str,
+    name: str,
+    path: Path,
+    events: Callable[[], Iterator[Event]],
+    problems: list[Problem],
+    /,
+    *,
+    parent: str | None = None,
+    **facts: Any,
+) -> Source:
+    """A session of a tool; the tool's name begins the ids of its sessions."""
+    return Source(
+        f"{tool}:{name}",
+        path,
+        {"tool": tool, "path": str(path), **facts},
+        events,
+        problems,
+        f"{tool}:{parent}" if parent else None,
+    )
+
+
+def titled(text: Any, line: int | None = None) -> Iterator[TitleSet]:
+    """Set a title if the text is one. A long one is cut."""
+    if isinstance(text, str) and text.strip():
+        yield TitleSet(text.strip()[:LONGEST_TITLE], line)

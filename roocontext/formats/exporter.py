@@ -1,4 +1,4 @@
-"""What an exporter is: a session, or a family of sessions, as files of another program."""
+"""The type of an exporter, which writes a session or a family of sessions as other files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class Exporter:
 
     `file` makes a single file, `folder` several files; a format may have both. The sessions are
     one, or a family with the parent first, unless it `is_for_one`. `left_out` lists the types of
-    what a message holds and the files do not.
+    the blocks of a message that the files cannot hold.
     """
 
     name: str
@@ -39,58 +39,52 @@ class Exporter:
 
 def family_of(store: Store, session: Session) -> Iterator[Session]:
     """The session, its sub-agents' sessions and theirs, parents first."""
-    # A stack of its own: a family may be deeper than Python's. No session comes twice, even if
-    # somebody has changed a parent in the database.
-    waiting, seen = [session.id], {session.id}
+    # Not by recursion: a family may be deeper than Python's stack. No session comes twice, even if
+    # a parent was changed in the database.
+    waiting, seen = [session], {session.id}
     while waiting:
-        one = session if waiting[-1] == session.id else store.session(waiting[-1])
-        waiting.pop()
-        yield one
-        new = [info.session_id for info in one.children() if info.session_id not in seen]
+        member = waiting.pop()
+        yield member
+        new = [info.session_id for info in member.children() if info.session_id not in seen]
         seen.update(new)
-        waiting += reversed(new)
+        waiting += map(store.session, reversed(new))
 
 
 def write_new(files: Iterable[NewFile]) -> tuple[list[Path], int]:
-    """Write the files, which only their owner can read; return their paths and how many bytes.
+    """Write files that only their owner can read; return their paths and their bytes.
 
-    Raises FileExistsError if there is one already. After any failure nothing is left, neither files
-    nor folders.
+    Raises FileExistsError if a file exists already. After any failure nothing is left, neither
+    files nor folders.
     """
     size = 0
     waiting: list[tuple[Path, Path]] = []
-    ours: list[Path] = []
+    written: list[Path] = []
     folders: list[Path] = []
     try:
         for target, chunks in files:
-            folders += _make_folders(target.parent)
+            above = (target.parent, *target.parent.parents)
+            folders += [folder for folder in above if not folder.exists()][::-1]
+            target.parent.mkdir(parents=True, exist_ok=True)
             _check_new(target)
             # Hidden, and in the same folder, because a rename must not cross file systems.
             temporary = target.with_name(f".{target.name[:100]}.{token_hex(4)}")
             handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            ours.append(temporary)
+            written.append(temporary)
             waiting.append((temporary, target))
             with os.fdopen(handle, "wb") as file:
                 size += sum(map(file.write, chunks))
         for temporary, target in waiting:
             _check_new(target)
             temporary.rename(target)
-            ours.append(target)
+            written.append(target)
     except BaseException:
-        for one in ours:
-            one.unlink(missing_ok=True)
-        for made in reversed(folders):
+        for path in written:
+            path.unlink(missing_ok=True)
+        for folder in reversed(folders):
             with suppress(OSError):
-                made.rmdir()
+                folder.rmdir()
         raise
     return [target for _, target in waiting], size
-
-
-def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return the new ones, outermost first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing[::-1]
 
 
 def _check_new(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Sessions as other programs take them: their own files, a provider's request, text to read."""
+"""Exports of sessions: files of other programs, the request for a provider, text to read."""
 
 import json
 import os
@@ -20,7 +20,7 @@ _STEP: Final = 100
 
 
 class LeftOut(NamedTuple):
-    """What a message holds and the format does not: the type of the block, item or part."""
+    """A part of a message that the format cannot hold: the type of the block, item or part."""
 
     session_id: str
     seq: int
@@ -28,7 +28,7 @@ class LeftOut(NamedTuple):
 
 
 class Export(NamedTuple):
-    """The files that an export has written, their bytes, and what they do not hold."""
+    """The files that an export has written, their bytes, and the parts that were left out."""
 
     files: tuple[Path, ...]
     bytes: int
@@ -38,7 +38,7 @@ class Export(NamedTuple):
 def _one_by_one(
     name: str, export_session: Callable[[Session], Iterator[bytes]], *, is_for_one: bool = False
 ) -> Exporter:
-    """A format in which one session follows the other."""
+    """A format in which the sessions follow each other in one file."""
     return Exporter(
         name,
         lambda sessions: chain.from_iterable(map(export_session, sessions)),
@@ -54,8 +54,8 @@ def _request(form: str, session: Session) -> Iterator[bytes]:
 
 
 EXPORTERS: Final = {
-    one.name: one
-    for one in (
+    exporter.name: exporter
+    for exporter in (
         _one_by_one("jsonl", jsonl.export_session),
         _one_by_one("markdown", markdown.export_session),
         claude_code.EXPORTER,
@@ -66,7 +66,7 @@ EXPORTERS: Final = {
         ),
     )
 }
-"""The formats by name. Another `Exporter` may be given to all functions here in place of one."""
+"""The formats by name. All functions here also take an `Exporter` in place of a name."""
 
 
 def export(
@@ -105,30 +105,30 @@ def exported_files(
         raise InvalidOption(line, name="family")
     sessions = list(family_of(store, session)) if family else [session]
     is_folder = output is not None and _names_folder(output, exporter)
-    if is_folder and exporter.folder is None:
+    if is_folder and exporter.folder is not None:
+        files = exporter.folder(sessions, Path(output or ""))
+    elif is_folder:
         line = f"An export to {exporter.name!r} is one file: name a file, not a folder."
         raise InvalidOption(line, name="output")
-    if is_folder and exporter.folder is not None:
-        found = exporter.folder(sessions, Path(output or ""))
     elif exporter.file is not None and not (exporter.folder is not None and family):
-        found = iter([NewFile(Path(output or ""), exporter.file(sessions))])
+        files = iter([NewFile(Path(output or ""), exporter.file(sessions))])
     else:
         line = f"An export to {exporter.name!r} is several files: it needs a folder."
         raise InvalidOption(line, name="output")
-    return _reported(found, sessions, progress) if progress else found
+    return _reported(files, sessions, progress) if progress else files
 
 
 def left_out(
     store: Store, session: Session, to: str | Exporter, *, family: bool = False
 ) -> Iterator[LeftOut]:
-    """What this format cannot hold of the messages that an export writes."""
+    """List the parts of the messages of an export that its format cannot hold."""
     types_left_out = exporter_named(to).left_out
     if types_left_out is None:
         return
-    for one in family_of(store, session) if family else [session]:
-        for row in one.internals.live():
+    for member in family_of(store, session) if family else [session]:
+        for row in member.internals.live():
             for kind in types_left_out(row.message):
-                yield LeftOut(one.id, row.message.seq, kind)
+                yield LeftOut(member.id, row.message.seq, kind)
 
 
 def exporter_named(to: str | Exporter) -> Exporter:
@@ -142,7 +142,7 @@ def exporter_named(to: str | Exporter) -> Exporter:
 
 
 def _names_folder(output: str | Path, exporter: Exporter) -> bool:
-    """Whether the export is written into a folder: one that exists, or that is named as one."""
+    """True if the output is a folder: one that exists, or that its name says."""
     if Path(output).is_dir() or os.fspath(output).endswith(("/", os.sep)):
         return True
     is_file = exporter.file is not None and Path(output).suffix == ".jsonl"
@@ -150,10 +150,10 @@ def _names_folder(output: str | Path, exporter: Exporter) -> bool:
 
 
 def _reported(
-    found: Iterator[NewFile], sessions: list[Session], progress: Progress
+    files: Iterator[NewFile], sessions: list[Session], progress: Progress
 ) -> Iterator[NewFile]:
     """The same files, whose chunks report the progress: about one chunk for each entry."""
-    total = sum(one.info().last_seq for one in sessions)
+    total = sum(session.info().last_seq for session in sessions)
     done = count()
 
     def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -162,5 +162,5 @@ def _reported(
             if (number := next(done)) % _STEP == 0:
                 progress(min(number, total), total)
 
-    for file in found:
+    for file in files:
         yield NewFile(file.path, counted(file.chunks))

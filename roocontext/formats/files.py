@@ -1,18 +1,17 @@
-"""The files of other programs, and the records in them, whatever state they are in.
+"""The files of other programs and the records in them, damaged ones too.
 
 Only regular files are read: a pipe or a device would wait for a writer. Programs and editors on
-Windows write UTF-8 with a byte order mark, and UTF-16: both are read as UTF-8. Such a file is in
-memory as a whole.
+Windows write UTF-8 with a byte order mark, and UTF-16: both are read as UTF-8. Such a file is held
+in memory as a whole.
 """
 
 import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from errno import EINVAL
-from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -20,13 +19,16 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 
 from roocontext.formats.events import Problem
+from roocontext.log.readings.blocks import as_dict
 
 NO_FILE: Final = "it is not a regular file"
+UNREADABLE: Final = "it cannot be read"
+EMPTY_FILE: Final = "the file is empty"
 SQLITE: Final = b"SQLite format 3\0"
-"""How a database begins."""
+"""The first bytes of a database."""
 _MARKS: Final = {b"\xef\xbb\xbf": "utf-8", b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _OPENINGS: Final = b"{[ \t\r\n"
-"""How JSON begins. Without a mark, the NUL next to it says which UTF-16 it is."""
+"""The first characters of JSON. Without a mark, the NUL next to one says which UTF-16 it is."""
 
 
 def opened(path: Path, buffering: int = -1) -> BinaryIO:
@@ -34,16 +36,18 @@ def opened(path: Path, buffering: int = -1) -> BinaryIO:
     file = open(path, "rb", buffering, opener=_open_regular)  # noqa: SIM115 - the caller closes it
     try:
         mark, encoding = _encoding(file.read(3))
-        file.seek(0)
+        file.seek(mark)
         if encoding is None:
             return file
-        found = os.fstat(file.fileno())
-        key = (path, found.st_mtime_ns, found.st_size, mark, encoding)
+        data = file.read()
     except BaseException:
         file.close()
         raise
     file.close()
-    return BytesIO(_as_utf8(*key))
+    if encoding != "utf-8":
+        whole = data[: len(data) & ~1]  # a program may be writing the last character
+        data = whole.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
+    return BytesIO(data)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -53,7 +57,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def _open_regular(path: str, flags: int) -> int:
-    # Without O_NONBLOCK the open itself waits until somebody writes to a pipe.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
     mode = os.fstat(handle).st_mode
     if not stat.S_ISREG(mode):
@@ -63,23 +67,13 @@ def _open_regular(path: str, flags: int) -> int:
 
 
 def _encoding(begin: bytes) -> tuple[int, str | None]:
-    """How long the byte order mark is, and the encoding unless it is plain UTF-8."""
+    """The length of the byte order mark, and the encoding unless it is plain UTF-8."""
     for mark, encoding in _MARKS.items():
         if begin.startswith(mark):
             return len(mark), encoding
     if len(begin) > 1 and begin[0] in _OPENINGS and not begin[1]:
         return 0, "utf-16-le"
     return 0, "utf-16-be" if len(begin) > 1 and not begin[0] and begin[1] in _OPENINGS else None
-
-
-# A program that is read line by line is opened several times.
-@lru_cache(maxsize=2)
-def _as_utf8(path: Path, _changed: int, _size: int, mark: int, encoding: str) -> bytes:
-    data = path.read_bytes()[mark:]
-    if encoding == "utf-8":
-        return data
-    whole = data[: len(data) & ~1]  # a program may be writing the last character
-    return whole.decode(encoding, "surrogatepass").encode("utf-8", "surrogatepass")
 
 
 _decode = msgspec.json.Decoder().decode
@@ -96,12 +90,8 @@ class SourceLine(NamedTuple):
     end: int
 
 
-class _RepeatedError(Exception):
-    """An object has a name twice."""
-
-
 def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLine]:
-    """The records of a file in order. What is not JSON is reported with its line's number.
+    """The records of a file in order. Lines that are not JSON are reported.
 
     Without `problems`, nothing is reported.
     """
@@ -112,12 +102,12 @@ def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLin
                 record = loads(text)
             except ValueError as error:
                 end = 0
-                for one, begin, end in _objects(text):
-                    yield SourceLine(number, one, start + begin, start + end)
-                if text[end:].strip() and problems is not None:
+                for record, begin, end in _objects(text):
+                    yield SourceLine(number, record, start + begin, start + end)
+                if text[end:].strip():
                     is_cut = not text.endswith(b"\n")
                     what = "the line is cut off" if is_cut else str(error)
-                    problems.append(Problem(path, number, what, is_cut))
+                    report(problems, Problem(path, number, what, is_cut))
             else:
                 report_repeated(text, path, number, problems)
                 yield SourceLine(number, record, start, start + len(text))
@@ -125,7 +115,7 @@ def read_lines(path: Path, problems: list[Problem] | None) -> Iterator[SourceLin
 
 
 def _objects(text: bytes) -> Iterator[tuple[dict[str, Any], int, int]]:
-    """The objects on a line, and where they begin and end, up to what is none.
+    """The objects at the beginning of a line, and where each begins and ends.
 
     A program that was stopped between a record and its newline leaves two records on one line.
     """
@@ -143,6 +133,12 @@ def _objects(text: bytes) -> Iterator[tuple[dict[str, Any], int, int]]:
         return
 
 
+def report(problems: list[Problem] | None, problem: Problem) -> None:
+    """Report a problem once, although a file may be read twice; without a list, do not."""
+    if problems is not None and problem not in problems:
+        problems.append(problem)
+
+
 def report_repeated(
     text: bytes, path: Path, line: int | None, problems: list[Problem] | None
 ) -> None:
@@ -151,19 +147,19 @@ def report_repeated(
         return
     try:
         _UNIQUE.decode(text.decode("utf-8", "surrogatepass"))
-    except _RepeatedError:
-        problem = Problem(path, line, "an object has the same name twice: the last value was taken")
-        problems += [] if problem in problems else [problem]  # a file may be read twice
+    except KeyError:
+        what = "an object has the same name twice: the last value was taken"
+        report(problems, Problem(path, line, what))
     except (ValueError, RecursionError):
-        pass  # it is not JSON, or the store says what is wrong with it
+        pass  # it is not JSON, or the store refuses it later
 
 
-def _once(pairs: list[tuple[str, Any]]) -> None:
+def _refuse_repeated(pairs: list[tuple[str, Any]]) -> None:
     if len(dict(pairs)) < len(pairs):
-        raise _RepeatedError
+        raise KeyError
 
 
-_UNIQUE = json.JSONDecoder(object_pairs_hook=_once)
+_UNIQUE = json.JSONDecoder(object_pairs_hook=_refuse_repeated)
 
 
 def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[Any, int | None]]:
@@ -177,8 +173,7 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
         found = loads(text)
     except ValueError as error:
         if not _begins_with_a_record(text):
-            if problems is not None:
-                problems.append(Problem(path, None, str(error), cuts=True))
+            report(problems, Problem(path, None, str(error), cuts=True))
             return
         for line in read_lines(path, problems):
             yield line.record, line.number
@@ -188,43 +183,43 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
 
 
 def contents_of(folder: Path, problems: list[Problem]) -> list[Path]:
-    """What is in a folder, if there is one. Not by a pattern: that skips what is closed."""
+    """The contents of a folder, if it exists. Not by a pattern, which skips closed folders."""
     try:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
-        return []
+        pass
     except OSError as error:
-        problem = Problem(folder, None, error.strerror or "it cannot be read", cuts=True)
-        problems += [] if problem in problems else [problem]
-        return []
+        report(problems, Problem(folder, None, error.strerror or UNREADABLE, cuts=True))
+    return []
 
 
 def read_document(path: Path, problems: list[Problem], *, cuts: bool = False) -> Any:
-    """The value of a JSON document; None if there is no file, or a damaged one: that is reported.
+    """The value of a JSON document; None if there is no file, or an unreadable one: it is reported.
 
-    With `cuts`, what it holds must not be taken for all that there is.
+    With `cuts`, the session must not be taken for shorter than it was.
     """
-    if not path.is_file():
-        return None
-    text = read_bytes(path)
     try:
-        found = loads(text)
+        text = read_bytes(path)
+        value = loads(text)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        report(problems, Problem(path, None, error.strerror or UNREADABLE, cuts))
+        return None
     except ValueError as error:
-        problem = Problem(path, None, str(error) if text.strip() else "the file is empty", cuts)
-        problems += [] if problem in problems else [problem]
+        report(problems, Problem(path, None, str(error) if text.strip() else EMPTY_FILE, cuts))
         return None
     report_repeated(text, path, None, problems)
-    return found
+    return value
 
 
 def read_object(path: Path, problems: list[Problem], *, cuts: bool = False) -> dict[str, Any]:
     """The object that a JSON document holds; an empty one if it holds none."""
-    found = read_document(path, problems, cuts=cuts)
-    return found if isinstance(found, dict) else {}
+    return as_dict(read_document(path, problems, cuts=cuts))
 
 
 def _begins_with_a_record(text: bytes) -> bool:
-    """Whether these are lines, in a file that is named like a document."""
+    """True if a file that is named like a document holds lines."""
     try:
         return isinstance(loads(text.split(b"\n", 1)[0]), dict)
     except ValueError:
@@ -238,7 +233,7 @@ def read_at(file: BinaryIO, start: int, end: int) -> Any:
 
 
 def loads(text: bytes) -> Any:
-    """A JSON value; ValueError if it is none."""
+    """A JSON value; ValueError if the text is not JSON."""
     try:
         return _decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -262,18 +257,24 @@ def non_empty(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def list_at(record: Mapping[str, Any], field: str) -> list[Any]:
+    """A field that is a list; an empty one if it is none."""
+    value = record.get(field)
+    return value if isinstance(value, list) else []
+
+
 def name(value: Any) -> str | None:
     """An id that can distinguish records: all that read REDACTED are the same."""
     return value if isinstance(value, str) and value and not is_removed(value) else None
 
 
 def is_removed(value: Any) -> bool:
-    """Whether an id was replaced before the record was published."""
+    """True if an id was replaced before the record was published."""
     return isinstance(value, str) and "REDACTED" in value and _LETTERS.sub("", value) == "REDACTED"
 
 
 def iso_ms(value: Any) -> int | None:
-    """An ISO-8601 time in milliseconds since the epoch; None if it is none."""
+    """An ISO-8601 time in milliseconds since the epoch; None if the value is not a time."""
     try:
         return int(datetime.fromisoformat(value).timestamp() * 1000)
     except (TypeError, ValueError, OverflowError):
@@ -281,5 +282,5 @@ def iso_ms(value: Any) -> int | None:
 
 
 def whole_ms(value: Any) -> int | None:
-    """Milliseconds since the epoch; None if it is no such number."""
+    """Milliseconds since the epoch; None if the value is not such a number."""
     return value if type(value) is int and abs(value) < 1 << 62 else None

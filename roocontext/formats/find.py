@@ -1,21 +1,22 @@
-"""Which sessions lie at a path, and who reads them."""
+"""The files with sessions at a path, and the importer of each."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from glob import glob
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
 from roocontext.formats.events import Problem
-from roocontext.formats.files import NO_FILE, SQLITE, loads, opened, read_bytes
+from roocontext.formats.files import NO_FILE, SQLITE, UNREADABLE, loads, opened, read_bytes
 from roocontext.formats.importer import IMPORTERS, Importer, importers
+from roocontext.log.readings.blocks import as_dict
 
 _PACKED: Final = (b"\x28\xb5\x2f\xfd", b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ", b"BZh")
-"""How compressed files and archives begin."""
+"""The first bytes of compressed files and archives."""
 EMPTY: Final = "it is empty"
 FOREIGN: Final = "it is another program's database"
 LIST: Final = "it only lists prompts or sessions"
@@ -34,8 +35,7 @@ def places(tool: str) -> list[Path]:
     if tool not in tools():
         known = ", ".join(tools())
         raise InvalidOption(f"{tool!r} is not a known tool. The tools are {known}.", name="from")
-    named = IMPORTERS[tool].places
-    return list(dict.fromkeys(one for place in named for one in _existing(place)))
+    return list(dict.fromkeys(chain.from_iterable(map(_existing, IMPORTERS[tool].places))))
 
 
 def _existing(place: str) -> Iterator[Path]:
@@ -45,15 +45,15 @@ def _existing(place: str) -> Iterator[Path]:
     if not base.is_absolute():
         return
     if "*" in inside:
-        # Not Path.glob: it ends at the first link into a folder that is closed.
-        found = glob(inside, root_dir=base, include_hidden=True)  # noqa: PTH207 - see above
-        yield from sorted(base / one for one in found)
+        # Not Path.glob: it ends at the first link into a closed folder.
+        names = glob(inside, root_dir=base, include_hidden=True)  # noqa: PTH207 - see above
+        yield from sorted(base / name for name in names)
     elif not _is_missing(base / inside):
         yield base / inside
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether there is nothing; what cannot be looked at is reported when it is read."""
+    """True if nothing exists there. A path in a closed folder is reported when it is read."""
     try:
         return not path.exists()
     except OSError:
@@ -62,7 +62,7 @@ def _is_missing(path: Path) -> bool:
 
 def possible_sources(path: Path, problems: list[Problem]) -> Iterator[Path]:
     """The files and task folders at a path that may hold sessions, in the order of their names."""
-    # A link may lead back to a folder above, or to one that comes again.
+    # A link may lead back to a folder above, or to one that was read already.
     seen: set[tuple[int, int]] = set()
     with suppress(OSError, RuntimeError):  # RuntimeError: Python's own for links that form a loop
         for above in path.resolve().parents:
@@ -81,19 +81,19 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
         if (folder := _identity(path)) in seen:
             return
         seen.add(folder)
-        if any(one.is_folder(path) for one in importers()):
+        if any(tool.is_folder(path) for tool in importers()):
             yield path
             return
         inside = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
-        problems.append(Problem(path, None, error.strerror or "it cannot be read"))
+        problems.append(Problem(path, None, error.strerror or UNREADABLE))
         return
     for entry in inside:
         try:
             is_folder = entry.is_dir()
             is_candidate = not is_folder and entry.is_file() and _is_candidate(Path(entry))
-        except OSError as error:  # such as a link to itself, or into a folder that is closed
-            problems.append(Problem(Path(entry), None, error.strerror or "it cannot be read"))
+        except OSError as error:  # such as a link to itself, or into a closed folder
+            problems.append(Problem(Path(entry), None, error.strerror or UNREADABLE))
             continue
         if is_folder:
             yield from _inside(Path(entry), problems, seen)
@@ -102,25 +102,25 @@ def _inside(path: Path, problems: list[Problem], seen: set[tuple[int, int]]) -> 
 
 
 def _why_not(path: Path) -> str:
-    """Why a path is no file: `is_file` and `exists` do not tell a link to itself from nothing."""
+    """The reason why a path is no file. `exists` takes a link to itself for a missing file."""
     try:
         path.stat()
     except FileNotFoundError:
         return "there is no such file"
     except OSError as error:
-        return error.strerror or "it cannot be read"
+        return error.strerror or UNREADABLE
     return NO_FILE
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    stat = path.stat()
+    return stat.st_dev, stat.st_ino
 
 
 def size_in_kib(path: Path) -> int:
-    """How large a file or a task folder is, in KiB, for the progress."""
+    """The size of a file or a task folder in KiB, for the progress."""
     try:
-        files = [one for one in path.iterdir() if one.is_file()] if path.is_dir() else [path]
+        files = filter(Path.is_file, path.iterdir()) if path.is_dir() else [path]
         return 1 + (sum(file.stat().st_size for file in files) >> 10)
     except OSError:
         return 1
@@ -128,45 +128,33 @@ def size_in_kib(path: Path) -> int:
 
 def changed_paths(paths: Sequence[Path], seen: dict[Path, int]) -> list[Path]:
     """The files and folders at these paths that are not as they were seen last."""
-    found: list[Path] = []
-    for path in paths:
-        found += possible_sources(path, [])
-    now = {path: _stamp(path) for path in found}
-    news = [path for path, stamp in now.items() if seen.get(path) != stamp]
+    sources = chain.from_iterable(possible_sources(path, []) for path in paths)
+    now = {path: _stamp(path) for path in sources}
+    changed = [path for path, stamp in now.items() if seen.get(path) != stamp]
     seen.update(now)
-    return news
+    return changed
 
 
 def _stamp(path: Path) -> int:
     """A number that changes with a file, with a file in a folder, or with a database's log."""
-    inside = path.rglob("*") if path.is_dir() else iter((path, Path(f"{path}-wal")))
-    return hash(tuple(sorted(filter(None, map(_moment, inside)))))
-
-
-def _moment(path: Path) -> tuple[str, int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return str(path), found.st_mtime_ns, found.st_size
+    inside = path.rglob("*") if path.is_dir() else (path, Path(f"{path}-wal"))
+    stats: list[tuple[str, int, int]] = []
+    for file in inside:
+        with suppress(OSError):
+            now = file.stat()
+            stats.append((str(file), now.st_mtime_ns, now.st_size))
+    return hash(tuple(sorted(stats)))
 
 
 def _is_candidate(path: Path) -> bool:
-    """Whether a file in a folder is looked into; a folder of a tool holds many others."""
-    return (
-        path.suffix == ".jsonl"
-        or _is_packed_name(path)
-        or any(one.is_candidate(path) for one in importers())
-    )
-
-
-def _is_packed_name(path: Path) -> bool:
-    """Whether it is named like a transcript that the tool, such as Codex CLI, has compressed."""
-    return path.name.endswith((".jsonl.zst", ".jsonl.gz")) and not path.with_suffix("").exists()
+    """True if a file in a folder may hold a session. A tool's folder holds many other files."""
+    if path.name.endswith((".jsonl.zst", ".jsonl.gz")):  # tools compress transcripts
+        return not path.with_suffix("").exists()
+    return path.suffix == ".jsonl" or any(tool.is_candidate(path) for tool in importers())
 
 
 def why_unknown(path: Path) -> str:
-    """Why a file holds no session of a known format."""
+    """The reason why a file holds no session of a known format."""
     with opened(path) as file:
         first = file.readline(_HEAD)
     if first.startswith(_PACKED):
@@ -175,14 +163,13 @@ def why_unknown(path: Path) -> str:
         return EMPTY
     if first.startswith(SQLITE):
         return FOREIGN
-    record = _record(first)
-    lists = (fields for one in importers() for fields in one.lists)
-    is_list = isinstance(record, dict) and any(fields <= record.keys() for fields in lists)
+    names = as_dict(_record(first)).keys()
+    is_list = any(fields <= names for tool in importers() for fields in tool.lists)
     return LIST if is_list else "its format is not known"
 
 
 def holds_logs(path: Path) -> bool:
-    """Whether a file is in the format of our own."""
+    """True if a file is in roocontext's own format."""
     if path.is_dir():
         return False
     with opened(path) as file:
@@ -190,37 +177,36 @@ def holds_logs(path: Path) -> bool:
 
 
 def importer_of(path: Path) -> Importer | None:
-    """Who reads a file or folder; None if nobody does."""
+    """The importer of a file or folder; None if its format is not known."""
     is_folder = path.is_dir()
-    claim = _first(lambda one: one.is_folder(path) if is_folder else one.is_file(path))
+    claim = _first(lambda tool: tool.is_folder(path) if is_folder else tool.is_file(path))
     if claim is not None or is_folder:
         return claim
     if path.suffix == ".json":
         record = _record(read_bytes(path))
-        return _first(lambda one: one.looks_like_document(record))
+        return _first(lambda tool: tool.looks_like_document(record))
     with opened(path) as file:
-        found = (_reader_of_line(text) for text in _first_lines(file))
-        return next(filter(None, found), None)
+        return next(filter(None, map(_importer_of_line, _first_lines(file))), None)
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The first lines, each of them as far as it is looked at."""
+    """The first lines, each up to the length that is looked at."""
     return islice(iter(lambda: file.readline(_HEAD), b""), _LINES)
 
 
-def _reader_of_line(text: bytes) -> Importer | None:
+def _importer_of_line(text: bytes) -> Importer | None:
     record = _record(text)
     if record is None:  # a long line was read in part, and its first fields are enough
-        return _first(lambda one: bool(one.marks) and all(mark in text for mark in one.marks))
-    return _first(lambda one: one.looks_like(record))
+        return _first(lambda tool: bool(tool.marks) and all(mark in text for mark in tool.marks))
+    return _first(lambda tool: tool.looks_like(record))
 
 
 def _first(claims: Callable[[Importer], bool]) -> Importer | None:
-    return next((one for one in importers() if claims(one)), None)
+    return next(filter(claims, importers()), None)
 
 
 def _record(text: bytes) -> Any:
-    """The JSON value of a text; None if it is none."""
+    """The JSON value of a text; None if the text is not JSON."""
     try:
         return loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What an earlier import has left in a session: a tree of events, and where its tip is.
+"""The tree of events that earlier imports have left in a session, and its tip.
 
 The client id of an imported entry names the event: its digest, its number among equal ones, the
 source's id, and the generation, which grows when the import goes to another branch. So the log
@@ -20,10 +20,10 @@ from roocontext.store.reading.audit import AuditEntry
 
 _OURS = "import"
 _SWITCH = "switch"
-COMPANION = "with"
-"""How the key of a message begins that came with another one."""
+BEFORE, AFTER = "before", "after"
+"""The beginnings of the keys of rows that came with an event, before or after its own row."""
 AGAIN = "again"
-"""How the key of a message begins that a compaction kept, and that was written again after it."""
+"""The beginning of the key of a kept message that was written again after a compaction."""
 _LONGEST = 300
 _encode = msgspec.json.Encoder().encode
 
@@ -48,54 +48,37 @@ class Imported:
         self.notes: set[str] = set()
         self.generation = 0
         self.foreign: int | None = None
-        """The first entry that somebody else has added after the newest imported one."""
+        """The first entry after the newest imported one that no import wrote."""
         self._events = {0: self.root}
         """By their entries, which may be several."""
-        self._plan: str | None = None
-        self._waiting: str | None = None
 
     @classmethod
     def read(cls, audit: Iterable[AuditEntry]) -> "Imported":
         """The tree that the entries of a session make."""
-        found = cls()
+        imported = cls()
         for shown in audit:
             generation, key = _parsed(shown.entry.client_id)
             if shown.kind is Kind.NOTE:
-                if key:
-                    found.notes.add(key)
-            elif key is None:
-                found._take_other(shown.entry)
-            else:
-                found._take_own(shown.entry, generation, key)
-        return found
+                imported.notes |= {key} if key else set()
+            elif key is not None:
+                imported._take(shown.entry, generation, key)
+            elif imported.foreign is None:
+                imported.foreign = shown.seq
+        return imported
 
-    def _take_own(self, entry: Entry, generation: int, key: str) -> None:
-        if self._waiting is not None and self._waiting == entry.compaction_id:
-            self.foreign = self._waiting = None  # it was a companion before its summary
+    def _take(self, entry: Entry, generation: int, key: str) -> None:
         if key.startswith(_SWITCH):
             self.generation = generation
             self.tip = self._events.get(entry.details["to"], self.root)
-        elif key.startswith(COMPANION):
-            self._extend(entry)
-        elif key.startswith(AGAIN):
-            self._extend(entry)
-            self.tip.again.append((entry.message_id, entry.seq))
-        else:
+        elif key.startswith((AFTER, AGAIN)):  # the event ends after this row
+            self.tip.end = entry.seq
+            self._events[entry.seq] = self.tip
+            if key.startswith(AGAIN):
+                self.tip.again.append((entry.message_id, entry.seq))
+        elif not key.startswith(BEFORE):
             event = self._events[entry.seq] = ImportedEvent(entry.seq)
             self.tip.following[key] = event
             self.tip = event
-            self._plan = entry.compaction_id
-
-    def _take_other(self, entry: Entry) -> None:
-        if entry.kind is Kind.COMPANION and entry.compaction_id == self._plan:
-            self._extend(entry)
-        elif self.foreign is None:
-            self.foreign, self._waiting = entry.seq, entry.compaction_id
-
-    def _extend(self, entry: Entry) -> None:
-        """A row that came with the newest event: after it is where the event ends."""
-        self.tip.end = entry.seq
-        self._events[entry.seq] = self.tip
 
     def client_id(self, key: str) -> str:
         """The client id of an event in the current generation."""

@@ -1,7 +1,7 @@
-"""What an importer is: how the sessions of one tool are found, recognised and read.
+"""The type of an importer: how the sessions of one tool are found, recognised and read.
 
 Importers are plugins of the entry-point group `roocontext.importers`, those of this package too.
-Each is a module with an `Importer`, whose `sources` tell what happened in a session (`events`).
+Each is a module with an `Importer`, whose `sources` yield the events of a session (`events`).
 """
 
 from collections.abc import Callable, Iterator
@@ -21,16 +21,15 @@ def _never(_: Any) -> bool:
 class Importer:
     """How the sessions of one tool are found, recognised and read.
 
-    A path is asked about in this order: `is_folder` says that a folder is a source as a whole,
-    `is_file` that a file is one, whatever it holds. Of the files in a folder only those are
-    looked into that end in `.jsonl` or that `is_candidate`. Of a file that
-    nobody claims, `looks_like` is asked about its first records, and `looks_like_document` about
-    the value of a JSON document. A record may be too long to be read for that: then `marks`, names
-    of its first fields, decide.
+    The checks of a path, in this order: `is_folder` claims a folder as one source, and `is_file` a
+    file whatever it holds. In a folder, only files are considered that end in `.jsonl` or that
+    `is_candidate` accepts. If no importer claims a file, `looks_like` checks its first records, or
+    `looks_like_document` the value of a JSON document. For a record that is too long to be read
+    here, `marks` decides: the names of its first fields.
 
-    `places` are where the tool keeps its sessions. They may begin with `~` or a variable, and have
-    patterns. `also` are other tools whose sessions are read too. `lists` are the fields of records
-    in files that hold no session, only what the tool lists for itself.
+    `places` are the tool's folders; they may begin with `~` or a variable, and have patterns.
+    `also` are other tools whose sessions are read too. `lists` are the fields of records in files
+    in which the tool lists prompts or sessions: they hold no session.
     """
 
     tool: str

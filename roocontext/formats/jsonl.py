@@ -1,4 +1,4 @@
-"""Our own JSONL: a session, or a family of them, with every hash. docs/formats/roocontext-jsonl.md.
+"""roocontext JSONL: sessions with every hash. docs/formats/roocontext-jsonl.md.
 
 A session is a header line and one line for each entry. JSON that the store keeps as text is in
 a line as it is, byte for byte, because the hashes cover it.
@@ -74,7 +74,7 @@ class LogLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fi
 
 @dataclass(frozen=True, slots=True)
 class SessionRestored:
-    """What became of one session of a file. Without a problem, all of it was restored.
+    """The outcome for one session of a file. Without a problem, all of it was restored.
 
     `redacted` are the messages whose content was erased, here and in other sessions, because
     another copy of them is redacted: pairs of session id and seq.
@@ -131,7 +131,7 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
 
 
 def is_ours(first: bytes) -> bool:
-    """Whether a file that begins like this is in this format."""
+    """True if a file with this first line is in this format."""
     return first.startswith(_BEGINS)
 
 
@@ -198,7 +198,7 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Sessi
 
 
 def _next_place(file: BinaryIO, start: _Place) -> _Place:
-    """Where the next section begins."""
+    """The place at which the next section begins."""
     file.seek(start.offset)
     offset, line = start.offset + len(file.readline()), start.line + 1
     for text in _entry_lines(file):
@@ -224,7 +224,7 @@ def _restored(store: Store, section: _Section, *, dry_run: bool) -> SessionResto
             dry_run=dry_run,
         )
     except StoreUnavailable:
-        raise  # it is not the file that is wrong
+        raise  # the fault is not in the file
     except _NoEntryError:
         return SessionRestored(header.session_id, 0, 0, _damaged(section))
     except RooContextError as error:
@@ -239,7 +239,7 @@ def _damaged(section: _Section) -> UnreadableSource | None:
 
 
 def _refused(section: _Section, error: RooContextError) -> UnreadableSource:
-    """Why nothing of a section was restored: the refusal, and damage that may have caused it."""
+    """The refusal of a section, and the damage that may have caused it."""
     line, why, advice = section.place.line, error.fact, _NOTHING
     if isinstance(error, HistoryCorrupt):  # which says itself that nothing was written
         line, advice = line + (error.seq or 0), "Restore this session from a whole file."

@@ -1,4 +1,4 @@
-"""What a source has hidden or cleared, as plans for the session that it is played into."""
+"""Plans for the messages that a source has hidden or cleared."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

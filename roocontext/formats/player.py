@@ -1,14 +1,15 @@
 """The one importer: plays the events of a source into a session.
 
-It follows the events along the tree of what was imported before, as far as they agree. What comes
-after is written; if the session was elsewhere, a rewind goes there first. So a source that was not
-changed writes nothing, one that has grown is continued, and a branch that was imported before is
+It follows the events along the tree of those that were imported before, as far as they agree, and
+writes the others; if the session has left that branch, a rewind goes back to it first. So an
+unchanged source writes nothing, a longer one is continued, and a branch that was imported before is
 returned to.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 from typing import Final, Literal, TypeAlias
 
 from msgspec.structs import replace as with_fields
@@ -31,7 +32,15 @@ from roocontext.formats.events import (
     TitleSet,
     WentBack,
 )
-from roocontext.formats.imported import AGAIN, COMPANION, Imported, ImportedEvent, Keys, storable
+from roocontext.formats.imported import (
+    AFTER,
+    AGAIN,
+    BEFORE,
+    Imported,
+    ImportedEvent,
+    Keys,
+    storable,
+)
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
 from roocontext.formats.writing import (
@@ -39,15 +48,14 @@ from roocontext.formats.writing import (
     SKIPPED,
     SessionImport,
     copy_of,
-    exists,
     fitting_item,
+    note_id,
     note_of,
-    skipping,
+    refused_message,
 )
 from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
-from roocontext.log.readings import reader
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
@@ -58,10 +66,7 @@ BATCH_BYTES: Final = 4 << 20
 _SMALL: Final = 100
 _OFTEN: Final = 256
 _PAGE: Final = 100
-
-
-class WouldWriteError(Exception):
-    """An import that may only look has found something new."""
+"""Entries that are read at once: a page of large ones takes much memory."""
 
 
 def play(
@@ -69,16 +74,14 @@ def play(
     source: Source,
     *,
     on_conflict: OnConflict = "refuse",
-    only_look: bool = False,
     read: Callable[[int], None] | None = None,
 ) -> SessionImport:
-    """Import a source, or continue its import. With `only_look`, WouldWriteError ends it.
+    """Import a source, or continue its import.
 
     `read` is called from time to time with the bytes of the events so far.
     """
     name, parent = storable(source.session_id), storable(source.parent)
-    source = replace(source, session_id=name or "-", parent=parent)
-    player = _Player(store, source, on_conflict, only_look=only_look)
+    player = _Player(store, replace(source, session_id=name or "-", parent=parent), on_conflict)
     try:
         for event in source.events():
             player.take(event)
@@ -87,23 +90,39 @@ def play(
     except RooContextError:
         raise
     except Exception:
-        player.flush()  # what comes before a record of an unknown shape
+        player.flush()  # the events before a record of an unknown shape
         raise
     return player.finish()
+
+
+def forks_of(store: Store, session_id: str) -> list[Session]:
+    """The session with this id, and the forks of it that imports have made; none if it is new."""
+    sessions: list[Session] = []
+    for number in count(2):
+        try:
+            sessions.append(store.session(session_id))
+        except SessionNotFound as error:
+            if type(error) is not SessionNotFound:
+                raise  # such as a purged one: its id is taken for ever
+            break
+        base = sessions[0].id
+        session_id = f"{base}~{number}"
+    return sessions
 
 
 class _Player:
     """Takes one event after the other. Messages and notes wait until a batch is full."""
 
-    def __init__(
-        self, store: Store, source: Source, on_conflict: OnConflict, *, only_look: bool
-    ) -> None:
+    def __init__(self, store: Store, source: Source, on_conflict: OnConflict) -> None:
         self._store, self._source, self._on_conflict = store, source, on_conflict
-        self._only_look = only_look
-        self._session, self._known = self._opened(source.session_id)
-        self._is_new = self._session is None
-        self._session_id = self._session.id if self._session else source.session_id
-        self.events = self.size = self._messages = self._notes = self._controls = self._again = 0
+        sessions = forks_of(store, source.session_id)
+        self._session = sessions[-1] if sessions else None
+        self._session_id = sessions[-1].id if sessions else source.session_id
+        pages = sessions[-1].internals.audit_pages(_PAGE) if sessions else ()
+        self._known = Imported.read(chain.from_iterable(pages))
+        self._earlier = len(sessions)
+        self.events = self.size = 0
+        self._counts = Counter[str]()
         self._rewound = False
         self._forked_from: str | None = None
         self._problems: list[Problem] = []
@@ -119,37 +138,37 @@ class _Player:
         self._waiting_size = 0
         metadata = {name: one for name, one in source.metadata.items() if one is not None}
         key, size = Keys().key(Noted(None, "metadata", metadata))
-        self._take_note(None, f"metadata#{key}", size, lambda name: SetMetadata(metadata, name))
+        name = f"metadata#{key}"
+        self._take_note(None, name, SetMetadata(metadata, note_id(name)), size)
 
     def take(self, event: Event) -> None:
         """Take the next event of the source."""
         self.events += 1
         self._before = self._time
         try:
-            event = self._timed(self._checked(event))
+            event = self._dated(self._checked(event))
             key, size = self._keys.key(event)
-            self.size += size
         except InvalidMessage as error:
-            # Not even the reason for a refusal can be found without walking the record.
+            # A record that cannot even be walked, because it is nested too deeply.
             self._report(event, error.fact)
             return
+        self.size += size
         if f"{SKIPPED}#{key}" in self._known.notes:
             self._stay(event)
-            return
-        if isinstance(event, Noted | TitleSet):
-            self._take_note(event, key, size, lambda client_id: note_of(event, client_id))
-            return
-        if self._following and (known := self._cursor.following.get(key)):
+        elif isinstance(event, Noted | TitleSet):
+            self._take_note(event, key, note_of(event, note_id(key)), size)
+        elif self._following and (known := self._cursor.following.get(key)):
             self._follow(event, known)
-            return
-        if self._following:
-            self._following = False
-            self._go_to_cursor()
+        else:
+            if self._following:
+                self._following = False
+                self._go_to_cursor()
+            self._write(event, key, size)
+
+    def _write(self, event: Added | Hid | Cleared | WentBack, key: str, size: int) -> None:
         match event:
-            case Added():
-                self._wait(
-                    event, key, self._answering(event, self._message(event.message, key)), size
-                )
+            case Added(message=message):
+                self._wait(event, key, self._answering(event, self._message(message, key)), size)
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -158,24 +177,21 @@ class _Player:
                 self._go_back(event, key)
 
     def finish(self) -> SessionImport:
-        """Write what waits; return what was done."""
+        """Write the waiting items, and return the result of the import."""
         self._before = self._time
-        if self._following and not any(problem.cuts for problem in self._source.problems):
-            # The source may end earlier than it did: then the session goes back to there.
-            self._go_to_cursor(only_if_moved=True)
+        is_cut = any(problem.cuts for problem in self._source.problems)
+        if self._following and not is_cut and self._cursor is not self._known.tip:
+            self._go_to_cursor()  # the source ends earlier than it did
         if self.events == 0:
-            self._waiting.clear()  # no session for a source that holds nothing
+            self._waiting.clear()  # an empty source makes no session
         self.flush()
         problems = [*self._problems, *self._source.problems]
         return SessionImport(
             self._session_id,
             str(self._source.metadata.get("tool", "")),
             self._source.path,
-            self._messages,
-            self._notes,
-            self._controls,
-            self._again,
-            created=self._is_new and self.events > 0,
+            **self._counts,
+            created=not self._earlier and self.events > 0,
             rewound=self._rewound,
             forked_from=self._forked_from,
             failed=not self.events and bool(problems),  # nothing of it could be read
@@ -183,7 +199,7 @@ class _Player:
         )
 
     def _report(self, event: Event | None, what: str) -> None:
-        """Report what is wrong with an event of the source."""
+        """Report a problem with an event of the source."""
         line = None if event is None else event.line
         self._problems.append(Problem(self._source.path, line, what.rstrip(".")))
 
@@ -198,63 +214,38 @@ class _Player:
         except InvalidMessage:
             items = [fitting_item(self._report, *one) for one in waiting]
             written = self._open().write_batch(items)
-        messages = sum(isinstance(item, NewMessage) for item in items)
-        self._messages += messages
-        self._notes += len(items) - messages
         for (event, _, _), item, one in zip(waiting, items, written, strict=True):
-            if event is not None and isinstance(item, NewMessage):
+            is_message = isinstance(item, NewMessage)
+            self._counts["messages" if is_message else "notes"] += 1
+            if event is not None and is_message:
                 self._remember(event, one.seq)
             elif isinstance(event, Added):
                 self._stay(event)
 
     def _wait(self, event: Event | None, key: str, item: Item, size: int) -> None:
         """Write an item with the next batch."""
-        if self._only_look:
-            raise WouldWriteError
         self._waiting.append((event, key, item))
         self._waiting_size += size
         if len(self._waiting) >= BATCH or self._waiting_size >= BATCH_BYTES:
             self.flush()
 
-    def _take_note(
-        self, event: Event | None, key: str, size: int, made: Callable[[str], Item]
-    ) -> None:
+    def _take_note(self, event: Event | None, key: str, note: Item, size: int) -> None:
         if key not in self._known.notes:
-            self._wait(event, key, made(f"import#0#{key}"), size)
+            self._wait(event, key, note, size)
 
     def _open(self) -> Session:
         """The session; it is created when the first entry is written."""
-        if self._only_look:
-            raise WouldWriteError
         if self._session is None:
             parent = self._source.parent
-            if parent is not None and not exists(self._store, parent):
+            if parent is not None and not forks_of(self._store, parent):
                 parent = None
             self._session = self._store.open_session(self._source.session_id, parent=parent)
         return self._session
 
-    def _opened(self, session_id: str) -> tuple[Session | None, Imported]:
-        """The newest fork that an import has made of the session, or itself."""
-        number, found = 1, None
-        name = session_id
-        while True:
-            try:
-                found = self._store.session(name)
-            except SessionNotFound as error:
-                if type(error) is not SessionNotFound:
-                    raise
-                break
-            number += 1
-            name = f"{session_id}~{number}"
-        if found is None:
-            return None, Imported()
-        # In small pages: a page of large entries takes much memory.
-        return found, Imported.read(chain.from_iterable(found.internals.audit_pages(_PAGE)))
-
-    # Where the session is, and where the source goes.
+    # The place in the session, and that in the source.
 
     def _follow(self, event: Event, known: ImportedEvent) -> None:
-        """Go on after an event that was imported before."""
+        """Move on to an event that was imported before."""
         self._cursor = known
         self._remember(event, known.end - len(known.again))
         self._at = known.end
@@ -262,20 +253,17 @@ class _Player:
             if name is not None:
                 self._seqs[name] = seq
 
-    def _go_to_cursor(self, *, only_if_moved: bool = False) -> None:
+    def _go_to_cursor(self) -> None:
         """Make the session what it was right after the last event that the source still has."""
-        moved = self._cursor is not self._known.tip
-        if only_if_moved and not moved:
-            return
         if self._known.foreign is not None:
             self._leave()
-        elif moved:
+        elif self._cursor is not self._known.tip:
             self.flush()
             self._rewound = True
             self._rewind(self._cursor.end, self._known.switch(self._cursor), self._before)
 
     def _leave(self) -> None:
-        """Somebody has added entries: refuse, or continue in a fork that has none of them."""
+        """Refuse entries that the user has added, or continue in a fork that has none of them."""
         session = self._open()
         if self._on_conflict == "refuse":
             raise SourceDiverged(
@@ -285,10 +273,7 @@ class _Player:
                 seq=self._known.foreign,
             )
         self._forked_from = session.id
-        base, _, number = session.id.rpartition("~")
-        if base != self._source.session_id:
-            base, number = session.id, "1"
-        self._session_id = f"{base}~{int(number) + 1}"
+        self._session_id = f"{self._source.session_id}~{self._earlier + 1}"
         self._known.foreign = None
         self._session = session.fork(self._cursor.end, session_id=self._session_id, ts=self._before)
         self._known.generation += 1
@@ -306,7 +291,7 @@ class _Player:
         session = self._open()
         item = Rewind(to, trigger="import", client_id=client_id, ts=ts)
         (written,) = session.write_batch([item], expected_seq=session.head_seq())
-        self._controls += 1
+        self._counts["controls"] += 1
         return written.seq
 
     def _remember(self, event: Event, seq: int) -> None:
@@ -320,7 +305,7 @@ class _Player:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
 
     def _stay(self, event: Event) -> None:
-        """Let an event that wrote nothing be where the session is: others may go back to it."""
+        """Give an event that wrote nothing the current place: later events may go back to it."""
         name = getattr(event, "id", None)
         if name is not None and not isinstance(event, Noted):
             self.flush()
@@ -331,52 +316,49 @@ class _Player:
         if is_problem:
             self._report(event, what)
         self._stay(event)
-        note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=skipping(key))
-        self._take_note(None, f"{SKIPPED}#{key}", _SMALL, lambda _: note)
+        name = f"{SKIPPED}#{key}"
+        note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=note_id(name))
+        self._take_note(None, name, note, _SMALL)
 
-    # What is written of an event.
+    # The items of an event.
 
-    def _timed(self, event: Event) -> Event:
-        """The event: what hides, clears or goes back with the time of its record, or of the last.
+    def _dated(self, event: Event) -> Event:
+        """The event, with the time of the record before it for rows without a time.
 
         So a moment finds the same place in the session as in the source.
         """
         match event:
-            case Added(message=message):
-                self._now(message.ts)
+            case Added(message=NewMessage(ts=int(ts))):
+                self._time = ts
             case Hid(rows=rows):
-                for row in rows:
-                    self._now(row.ts)
+                times = [row.ts for row in rows if row.ts is not None]
+                self._time = times[-1] if times else self._time
                 dated = (with_fields(row, ts=self._time) if row.ts is None else row for row in rows)
                 return replace(event, rows=tuple(dated))
-            case Noted() | Cleared() | WentBack():
-                self._now(event.ts)
+            case Noted(ts=int(ts)) | Cleared(ts=int(ts)) | WentBack(ts=int(ts)):
+                self._time = ts
         return event
-
-    def _now(self, ts: int | None) -> None:
-        self._time = self._time if ts is None else ts
 
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
         if not isinstance(event, Hid):
             return event
-        try:
-            for row in event.rows:
-                reader(row.format).check(row.role, row.content)
-        except InvalidMessage as error:
-            self._report(event, error.fact)
-            record = [{"content": row.content, "extra": row.extra} for row in event.rows]
-            return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
-        return event
+        refusals = filter(None, map(refused_message, event.rows))
+        if (why := next(refusals, None)) is None:
+            return event
+        self._report(event, why)
+        record = [{"content": row.content, "extra": row.extra} for row in event.rows]
+        return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
 
-    def _message(self, message: NewMessage, key: str | None) -> NewMessage:
+    def _message(self, message: NewMessage, key: str) -> NewMessage:
         """A message as the store takes it."""
-        message_id = storable(message.message_id)
-        client_id = None if key is None else self._known.client_id(key)
         model = storable(message.model or None)
-        if model is not None and len(model) > MAX_MODEL:
-            model = None
-        return with_fields(message, message_id=message_id, model=model, client_id=client_id)
+        return with_fields(
+            message,
+            message_id=storable(message.message_id),
+            model=model if model is None or len(model) <= MAX_MODEL else None,
+            client_id=self._known.client_id(key),
+        )
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""
@@ -388,27 +370,28 @@ class _Player:
         return message if seq is None else with_fields(message, answers=(seq, number))
 
     def _hide(self, event: Hid, key: str, size: int) -> None:
-        rows = [self._message(row, None) for row in event.rows]
-        rows[event.lead] = self._message(event.rows[event.lead], key)
+        lead = event.lead
+        names = [f"{BEFORE if n < lead else AFTER}#{n}#{key}" for n in range(len(event.rows))]
+        names[lead] = key
+        rows = [self._message(row, name) for row, name in zip(event.rows, names, strict=True)]
         self.flush()
         session = self._open()
         head = session.head_seq()
-        made = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
-        if made is None:
+        planned = hiding(session, event, tuple(rows), seqs=self._seqs, head=head, by="import")
+        if planned is None:
             # A file may begin with a summary of what another file holds.
-            rows[event.lead] = with_typed_text(rows[event.lead], "")
-            for index, row in enumerate(rows):
-                name = key if index == event.lead else f"{COMPANION}#{index}#{key}"
-                self._wait(Added(row.message_id, row), name, self._message(row, name), size)
+            rows[lead] = with_typed_text(rows[lead], "")
+            for row, name in zip(rows, names, strict=True):
+                self._wait(Added(row.message_id, row), name, row, size)
             return
-        if made.lost:
-            what = f"an earlier compaction hides {made.lost} of the messages that it keeps"
+        if planned.lost:
+            what = f"an earlier compaction hides {planned.lost} of the messages that it keeps"
             self._report(event, what)
         copies = [
             copy_of(message, self._known.client_id(f"{AGAIN}#{index}#{key}"))
-            for index, message in enumerate(made.again)
+            for index, message in enumerate(planned.again)
         ]
-        self._commit(event, key, made.plan, copies, head)
+        self._commit(event, key, planned.plan, copies, head)
 
     def _clear(self, event: Cleared, key: str) -> None:
         self.flush()
@@ -435,9 +418,7 @@ class _Player:
         except (InvalidPlan, InvalidMessage) as error:
             self._skip(event, key, error.fact)
             return
-        self._controls += len(written.seqs)
-        self._messages += len(again)
-        self._again += len(again)
+        self._counts += Counter(controls=len(written.seqs), messages=len(again), again=len(again))
         self._remember(event, written.seqs[-1])
         for copy, one in zip(copies, again, strict=True):
             self._at = one.seq

@@ -1,15 +1,15 @@
-"""What a person typed of the messages that a tool sends in the user's name.
+"""The words that a person typed, apart from a tool's own texts in the user's messages.
 
 Tools put texts of their own into these messages: the folder, instructions, open files, reminders,
 output of commands. Each importer describes those of its tool as `Insertions`. A message that a
-person has not typed as it is says so in its `extra` (`log/prompt.py`), so that no title shows the
+person has not typed as it is says so in its `extra` (`typed_in`), so that no title shows the
 tool's texts. The content stays as it is.
 """
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 from msgspec.structs import replace as with_fields
 
@@ -21,7 +21,7 @@ from roocontext.log.summary import typed_in
 
 @dataclass(frozen=True)
 class Insertions:
-    """How the texts of a tool look.
+    """How to recognise the texts of a tool.
 
     A text that begins with one of the `openings` is the tool's, and so is an element with one of
     these `tags`. If a text has elements that are `wrappers`, a person typed what is in them, and
@@ -36,26 +36,19 @@ class Insertions:
     ending: str = ""
 
     def typed(self, text: str) -> str:
-        """What a person typed of a text."""
+        """The words of a text that a person typed."""
         if self.heading and self.heading in text:
             text = text.partition(self.heading)[2]
-        elif inside := [found[2] for found in self._wrapped.finditer(text)]:
+        elif inside := [match[2] for match in _elements(self.wrappers).finditer(text)]:
             text = "\n".join(inside)
         elif text.lstrip().startswith(self.openings):
             return ""
         if self.ending:
             text = text.partition(self.ending)[0]
-        return self._own.sub("", text)
-
-    @cached_property
-    def _wrapped(self) -> re.Pattern[str]:
-        return _elements(self.wrappers)
-
-    @cached_property
-    def _own(self) -> re.Pattern[str]:
-        return _elements(self.tags)
+        return _elements(self.tags).sub("", text)
 
 
+@cache
 def _elements(tags: tuple[str, ...]) -> re.Pattern[str]:
     """Elements with these tags. One that is not closed reaches to the end of the text."""
     names = "|".join(tags) or "(?!)"
@@ -74,9 +67,9 @@ def typed(message: NewMessage, typed_of: Callable[[str], str]) -> NewMessage:
     try:
         reader(message.format).check(message.role, message.content)
     except InvalidMessage:
-        return message  # the store will say what is wrong with it
+        return message  # the store refuses it, and names the reason
     _, blocks = reader(message.format).blocks(message.role, message.content)
-    texts = [one.text or "" for one in pieces(blocks) if one.kind is Holds.TEXT]
+    texts = [piece.text or "" for piece in pieces(blocks) if piece.kind is Holds.TEXT]
     words = [typed_of(text) for text in texts]
     if words == texts or results(blocks):
         return message

@@ -1,4 +1,4 @@
-"""What an import writes and counts: the items of its events, as the store takes them."""
+"""The items that an import writes, and its result."""
 
 import json
 from collections.abc import Callable
@@ -8,20 +8,19 @@ from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.errors import InvalidMessage, SessionNotFound
+from roocontext.errors import InvalidMessage
 from roocontext.formats.events import Event, Noted, Problem, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.readings import reader
 from roocontext.log.summary import TYPED, typed_in
-from roocontext.store.store import Store
 from roocontext.store.writing.items import Item, NewNote, SetTitle
 
 
 @dataclass(frozen=True, slots=True)
 class SessionImport:
-    """A session that was found, and what became of it. A `failed` one was left as it was.
+    """The outcome for one session. A `failed` session was left as it was.
 
     The numbers count new entries. `again` of the messages were hidden and written again, because
     the source sends what a compaction kept in an order that only this gives. `redacted` messages,
@@ -44,12 +43,12 @@ class SessionImport:
 
     @property
     def new(self) -> int:
-        """How many entries were written, or would be."""
+        """The number of entries that were written, or would be."""
         return self.messages + self.notes + self.controls
 
     @property
     def status(self) -> str:
-        """What became of it: failed, created, forked, rewound, continued or unchanged."""
+        """The outcome: failed, created, forked, rewound, continued or unchanged."""
         if self.failed:
             return "failed"
         if self.created:
@@ -68,46 +67,43 @@ SKIPPED: Final = "skipped"
 def fitting_item(
     report: Callable[[Event | None, str], None], event: Event | None, key: str, item: Item
 ) -> Item:
-    """The item, or what the store takes of it: its text, and a message without its record."""
-    if isinstance(item, NewNote):
-        try:
-            encode(item.content)
-        except InvalidMessage as error:
-            report(event, f"it is kept as text: {error.fact}")
-            content = {"kind": item.content["kind"], **_kept(item.content["record"])}
-            return NewNote(NOTE, content, ts=item.ts, client_id=item.client_id)
-        return item
-    if not isinstance(item, NewMessage):
-        return item
-    try:
-        encode(item.content)
-        reader(item.format).check(item.role, item.content)
-    except InvalidMessage as error:
-        report(event, error.fact)
-        record = {"content": item.content, "extra": item.extra}
-        content = {"kind": "refused", **_kept(record)}
-        return NewNote(NOTE, content, ts=item.ts, client_id=skipping(key))
-    try:
-        encode(item.extra)
-    except InvalidMessage as error:
-        report(event, f"only its content was taken: {error.fact}")
-        kept = {name: one for name, one in (item.extra or {}).items() if name == TYPED}
-        return with_fields(item, extra={**_kept(item.extra), **kept})
+    """The item, or as much of it as the store takes: its text, or a message without its record."""
+    match item:
+        case NewNote(content=content) if why := _refused(content):
+            report(event, f"it is kept as text: {why}")
+            kept = {"kind": content["kind"], **_kept(content["record"])}
+            return NewNote(NOTE, kept, ts=item.ts, client_id=item.client_id)
+        case NewMessage(content=content, extra=extra) if why := refused_message(item):
+            report(event, why)
+            kept = {"kind": "refused", **_kept({"content": content, "extra": extra})}
+            return NewNote(NOTE, kept, ts=item.ts, client_id=note_id(f"{SKIPPED}#{key}"))
+        case NewMessage(extra=extra) if why := _refused(extra):
+            report(event, f"only its content was taken: {why}")
+            words = {name: one for name, one in (extra or {}).items() if name == TYPED}
+            return with_fields(item, extra={**_kept(extra), **words})
     return item
 
 
-def skipping(key: str) -> str:
-    """The client id of the note that keeps the next import from taking an event again."""
-    return f"import#0#{SKIPPED}#{key}"
-
-
-def exists(store: Store, session_id: str) -> bool:
-    """Whether there is a session with this id."""
+def refused_message(message: NewMessage) -> str | None:
+    """The reason for which the store would refuse a message; None if it would not."""
     try:
-        store.session(session_id)
-    except SessionNotFound:
-        return False
-    return True
+        reader(message.format).check(message.role, message.content)
+    except InvalidMessage as error:
+        return error.fact
+    return _refused(message.content)
+
+
+def _refused(value: Any) -> str | None:
+    try:
+        encode(value)
+    except InvalidMessage as error:
+        return error.fact
+    return None
+
+
+def note_id(key: str) -> str:
+    """The client id of a note, which no branch of the import changes."""
+    return f"import#0#{key}"
 
 
 def copy_of(message: Message, client_id: str) -> NewMessage:
@@ -133,12 +129,8 @@ def note_of(event: Noted | TitleSet, client_id: str) -> Item:
 
 
 def _kept(record: Any) -> dict[str, Any]:
-    """What a note keeps of a record that the store refuses: its JSON, if need be as a text."""
-    try:
-        encode(record)
-    except InvalidMessage:
-        pass
-    else:
+    """The record as it is, or its JSON if the store refuses the record."""
+    if _refused(record) is None:
         return {"record": record}
     try:
         return {"text": json.dumps(record)}

@@ -1,4 +1,4 @@
-"""The hash chain: what makes a changed, missing, moved or inserted entry show.
+"""The hash chain, by which a changed, missing, moved or inserted entry is found.
 
     content_digest = sha256(salt + content), or sha256(salt + content + newline + extra)
     entry digest   = sha256(canonical form of the immutable fields and content_digest)
@@ -31,26 +31,26 @@ class Sealed(NamedTuple):
 
     # The order is part of the hash: a new field goes to the end, with another name of the form.
     kind: str
-    format: str | None
-    role: str | None
-    ts: int | None
-    recorded_at: int
-    message_id: str | None
-    client_id: str | None
-    model: str | None
-    usage: str | None
-    compaction_id: str | None
-    note: str | None
-    target: int | None
-    asked_at: int | None
-    answers_seq: int | None
-    answers_block: int | None
-    details: str | None
-    size: int
+    format: str | None = None
+    role: str | None = None
+    ts: int | None = None
+    recorded_at: int = 0
+    message_id: str | None = None
+    client_id: str | None = None
+    model: str | None = None
+    usage: str | None = None
+    compaction_id: str | None = None
+    note: str | None = None
+    target: int | None = None
+    asked_at: int | None = None
+    answers_seq: int | None = None
+    answers_block: int | None = None
+    details: str | None = None
+    size: int = 0
 
 
 def content_digest(salt: bytes, content: str, extra: str | None = None) -> bytes:
-    """The digest of stored content, and of the agent's own data beside it."""
+    """The digest of stored content and of the agent's own data."""
     covered = content if extra is None else f"{content}\n{extra}"
     return sha256(salt + covered.encode()).digest()
 
@@ -68,5 +68,5 @@ def link(previous: bytes, digest: bytes) -> bytes:
 
 
 def skeleton_digest(seq: int, skeleton: str) -> str:
-    """The digest in a redaction's note: it proves that the skeleton was not exchanged."""
+    """The digest in a redaction's note, which proves that the skeleton was not replaced."""
     return sha256(f"{seq}:{skeleton}".encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""What a plan must be to be committed.
+"""The checks of a plan before it is committed.
 
-What the checks need to know of the session is given to them; they decide, and know no database.
+A caller gives them the facts of the session: the checks read no database.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -10,19 +10,21 @@ from msgspec import structs
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.counting import Size
-from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain
-from roocontext.log.entries import Kept, NewMessage
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain, whole
+from roocontext.log.entries import Kept, NewMessage, are_distinct, are_kept_of
 from roocontext.log.plan import Action, Plan, as_pairs
-from roocontext.log.readings import reader, text_of
+from roocontext.log.readings import read_message, reader, text_of
 from roocontext.log.spans import Span
 
 
 def checked(plan: Plan) -> Plan:
-    """The plan with its rows as plain data and its client id set, or InvalidPlan."""
+    """Check a plan; return it with its rows as plain data and its client id set."""
     check_rows(plan)
     rows = [structs.replace(row, content=plain(row.content)) for row in plan.rows]
     plan = replace(plan, rows=tuple(rows))
-    check_shape(plan)
+    check_form(plan)
+    if not plan.compat:
+        _check_smaller(plan)
     if plan.action is Action.CLEAR:
         return plan
     lead = rows[plan.lead]
@@ -36,36 +38,36 @@ def checked(plan: Plan) -> Plan:
 def check_rows(plan: Plan) -> None:
     """Refuse rows that are not messages."""
     if not isinstance(plan.rows, tuple | list):
-        raise InvalidPlan("rows are a tuple of messages.")
+        raise InvalidPlan("rows must be a tuple of messages.")
     if not all(isinstance(row, NewMessage) for row in plan.rows):
-        raise InvalidPlan("rows are messages: NewMessage.")
-
-
-def check_shape(plan: Plan) -> None:
-    """Refuse a plan that contradicts itself, or makes the context no smaller by its own counts."""
-    check_form(plan)
-    if not plan.compat:
-        _check_smaller(plan)
+        raise InvalidPlan("rows must be messages: NewMessage.")
 
 
 def check_form(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session and the counts."""
-    pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears), *_kept(plan))
+    if not all(isinstance(kept, Kept) for kept in plan.keeps):
+        raise InvalidPlan("keeps must hold an entry, a block, a head and a tail each: Kept.")
+    pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears), *plan.keeps)
     numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
-    if not (isinstance(plan.policy, str) and isinstance(plan.trigger, str)):
-        raise InvalidPlan("policy and trigger are strings.")
-    if not isinstance(plan.record, Mapping):
-        raise InvalidPlan("record is a mapping.")
-    if plan.ts is not None and not _is_time(plan.ts):
-        raise InvalidPlan("ts is an integer of 64 bits.")
-    counts = plan.counts
-    if counts is not None and not (
-        isinstance(counts.before, Size) and isinstance(counts.after, Size)
+    counts, ts = plan.counts, plan.ts
+    is_time = type(ts) is int and MIN_INTEGER <= ts <= MAX_INTEGER
+    are_sizes = (
+        counts is not None and isinstance(counts.before, Size) and isinstance(counts.after, Size)
+    )
+    for is_right, fact in (
+        (isinstance(plan.policy, str), "policy must be a string."),
+        (isinstance(plan.trigger, str), "trigger must be a string."),
+        (isinstance(plan.record, Mapping), "record must be a mapping."),
+        (ts is None or is_time, "ts must be an integer of 64 bits."),
+        (counts is None or are_sizes, "counts must hold two sizes: Size(tokens) before and after."),
     ):
-        raise InvalidPlan("counts hold two sizes: Size(tokens) before and after.")
-    _check_ids(plan)
+        if not is_right:
+            raise InvalidPlan(fact)
+    for name, value in (("client_id", plan.client_id), ("compaction_id", plan.compaction_id)):
+        if value is not None:
+            check_id(name, value)
     if plan.action is Action.CLEAR:
         _check_clears(plan)
     else:
@@ -74,36 +76,22 @@ def check_form(plan: Plan) -> None:
 
 
 def _check_clears(plan: Plan) -> None:
+    if plan.compaction_id is not None:
+        raise InvalidPlan("A clearing has no compaction id.")
     if not plan.clears or plan.hides or plan.rows:
         raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
-    if len(set(as_pairs(plan.clears))) != len(plan.clears):
+    if not are_distinct(as_pairs(plan.clears)):
         raise InvalidPlan("A clearing names the same block twice.")
-    parts = [kept[:2] for kept in plan.keeps]
-    if len(set(parts)) < len(parts) or not set(parts) <= set(as_pairs(plan.clears)):
+    if not are_kept_of(plan.keeps, as_pairs(plan.clears)):
         raise InvalidPlan("A clearing keeps parts of a block that it does not clear, or twice.")
-    if not _is_text(plan.placeholder):
+    placeholder = plan.placeholder
+    # An engine may refuse a text with NUL or a lone surrogate.
+    if (
+        not isinstance(placeholder, str)
+        or "\0" in placeholder
+        or whole(placeholder) is not placeholder
+    ):
         raise InvalidPlan("The placeholder is not a text, or contains NUL or a lone surrogate.")
-
-
-def _kept(plan: Plan) -> Sequence[Kept]:
-    if not all(isinstance(kept, Kept) for kept in plan.keeps):
-        raise InvalidPlan("What a clearing keeps are an entry, a block, a head and a tail: Kept.")
-    if plan.keeps and plan.action is not Action.CLEAR:
-        raise InvalidPlan(f"A plan to {plan.action} keeps no parts of blocks.")
-    return plan.keeps
-
-
-def _is_time(value: object) -> bool:
-    return type(value) is int and MIN_INTEGER <= value <= MAX_INTEGER
-
-
-def _check_ids(plan: Plan) -> None:
-    if plan.client_id is not None:
-        check_id("client_id", plan.client_id)
-    if plan.compaction_id is not None:
-        check_id("compaction_id", plan.compaction_id)
-        if plan.action is Action.CLEAR:
-            raise InvalidPlan("A clearing has no compaction id.")
 
 
 def check_hides(
@@ -135,42 +123,29 @@ def check_hides(
             raise InvalidPlan(f"Entry {held[0]} is pinned, or bound to a pin.", pinned=held)
 
 
-def _is_text(value: object) -> bool:
-    """Whether every engine can store it in a text column."""
-    if not isinstance(value, str) or "\0" in value:
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _check_ranges(plan: Plan) -> None:
+    if plan.keeps:
+        raise InvalidPlan(f"A plan to {plan.action} keeps no parts of blocks.")
     if not plan.hides:
-        raise InvalidPlan(f"A plan to {plan.action} hides at least one message.")
+        raise InvalidPlan(f"A plan to {plan.action} must hide at least one message.")
     last = 0
     for lo, hi in plan.hides:
         if not last < lo <= hi:
             raise InvalidPlan(f"The range {lo}-{hi} is not ascending, or overlaps another.")
         last = hi
     if last > plan.head_seq:
-        raise InvalidPlan(f"It hides entry {last}, planned on version {plan.head_seq}.")
+        raise InvalidPlan(f"It hides entry {last}, but was planned on version {plan.head_seq}.")
 
 
 def _check_new_rows(plan: Plan) -> None:
     if not plan.rows or plan.clears:
-        raise InvalidPlan(f"A plan to {plan.action} inserts at least one row and clears none.")
+        raise InvalidPlan(f"A plan to {plan.action} must insert at least one row and clear none.")
     if type(plan.lead) is not int or not 0 <= plan.lead < len(plan.rows):
         raise InvalidPlan("`lead` leaves no row to be the summary or marker.")
-    _check_not_blank(plan.rows[plan.lead])
-
-
-def _check_not_blank(row: NewMessage) -> None:
+    row = plan.rows[plan.lead]
     encode(row.content)
     reader(row.format).check(row.role, row.content)
-    _, blocks = reader(row.format).blocks(row.role, row.content)
-    if not text_of(blocks).strip():
+    if not text_of(read_message(row)[1]).strip():
         raise InvalidPlan("The summary or marker has no text.")
 
 

@@ -1,8 +1,8 @@
-"""What a view shows in the place of a cleared tool output.
+"""The text that a view shows instead of a cleared tool output.
 
 A clearing stores a fixed phrase and, for an output that is cleared in part, how many characters of
 its head and its tail stay. These are numbers and never content: the text is made from the row
-whenever it is read. So a redaction of the row empties it too.
+whenever it is read. So a redaction of the row empties the text too.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,7 +16,7 @@ from roocontext.log.readings import Block, Holds, pieces, reader, results, text_
 
 
 class ShownOutput(NamedTuple):
-    """What a cleared block shows: the phrase alone, or between a head and a tail of the output."""
+    """The phrase that a cleared block shows, alone or between a head and a tail of the output."""
 
     placeholder: str
     head: int | None = None
@@ -24,7 +24,7 @@ class ShownOutput(NamedTuple):
 
     @property
     def is_part(self) -> bool:
-        """Whether the block is cleared in part."""
+        """True if the block is cleared in part."""
         return self.head is not None and self.tail is not None
 
     @property
@@ -34,7 +34,7 @@ class ShownOutput(NamedTuple):
 
 
 def shown_by(control: Control, seq: int, block: int) -> ShownOutput:
-    """What one of the blocks shows that a clearing names."""
+    """The text for one of the blocks that a clearing names."""
     for kept in control.keeps:
         if kept[:2] == (seq, block):
             return ShownOutput(control.placeholder, kept.head, kept.tail)
@@ -44,7 +44,7 @@ def shown_by(control: Control, seq: int, block: int) -> ShownOutput:
 def shown_in(
     placeholder: str, blocks: Collection[int], keeps: Collection[Kept], seq: int
 ) -> dict[int, ShownOutput]:
-    """What these blocks of a row show, given the parts of them that stay."""
+    """The texts for these blocks of a row, given the parts of them that stay."""
     parts = {kept.block: ShownOutput(placeholder, *kept[2:]) for kept in keeps if kept.seq == seq}
     return {block: parts.get(block, ShownOutput(placeholder)) for block in blocks}
 
@@ -55,17 +55,17 @@ def cleared_whole(message: Message) -> set[int]:
 
 
 def with_cleared(message: Message, blocks: Mapping[int, ShownOutput]) -> Message:
-    """The message with these tool outputs cleared, also if some were cleared in part before."""
+    """The message with these tool outputs cleared. Some may have been cleared in part before."""
     before = {part.block: part for part in message.shortened}
     content, parts = clear(
         *(message.format, message.role, message.content), message.seq, blocks, before=before
     )
-    kept = {block: part for block, part in before.items() if block not in blocks} | parts
+    shortened = {block: part for block, part in before.items() if block not in blocks} | parts
     return replace(
         message,
         content=content,
         cleared=tuple(sorted({*message.cleared, *blocks})),
-        shortened=tuple(kept[block] for block in sorted(kept)),
+        shortened=tuple(shortened[block] for block in sorted(shortened)),
     )
 
 
@@ -78,11 +78,11 @@ def clear(
     *,
     before: Mapping[int, Shortened] = MappingProxyType({}),
 ) -> tuple[Any, dict[int, Shortened]]:
-    """The content of a row with these tool outputs cleared, and what stays of which.
+    """The content of a row with these tool outputs cleared, and the parts of them that stay.
 
     `before` are the outputs that the content already shows in part.
     """
-    read, parts = reader(format_), dict[int, Shortened]()
+    parts: dict[int, Shortened] = {}
     is_whole = not any(shown.is_part for shown in blocks.values())
     outputs = {} if is_whole else output_blocks(format_, role, content)
     for block, shown in sorted(blocks.items()):
@@ -90,12 +90,12 @@ def clear(
         if shown.is_part and block in outputs:
             parts[block] = _part(outputs[block], block, shown, before.get(block))
             text = _shortened(outputs[block], seq, parts[block], text)
-        content = read.clear(content, (block,), text)
+        content = reader(format_).clear(content, (block,), text)
     return content, parts
 
 
 def shown_text(message: Message, block: int, output: Block, shown: ShownOutput) -> str:
-    """What one of a message's tool outputs becomes when it is cleared."""
+    """The text that replaces one of a message's tool outputs when it is cleared."""
     if not shown.is_part:
         return shown.placeholder
     before = next((part for part in message.shortened if part.block == block), None)
@@ -112,25 +112,26 @@ def output_blocks(format_: str, role: str, content: Any) -> dict[int, Block]:
 
 def measure(output: Block) -> tuple[int, bool]:
     """How many characters of text a tool output has, and whether it holds anything else."""
-    more = (Holds.OUTPUT, Holds.TEXT)
-    return len(text_of([output])), any(one.kind not in more for one in walk(pieces([output])))
+    text = (Holds.OUTPUT, Holds.TEXT)
+    is_more = any(piece.kind not in text for piece in walk(pieces([output])))
+    return len(text_of([output])), is_more
 
 
 def _shortened(output: Block, seq: int, part: Shortened, placeholder: str) -> str:
-    """The head and the tail of an output, and between them what is missing and where it is."""
+    """The head and the tail of an output; between them, how much is missing and where it is."""
     text = text_of([output])
     missing = part.size - part.head - part.tail
     if not missing and not part.more:
         return text
-    more = " and what is no text" if part.more else ""
+    more = " and content that is not text" if part.more else ""
     note = f"{placeholder} [{missing:,} of {part.size:,} characters{more}: entry {seq} has all]"
     parts = (text[: part.head], note, text[len(text) - part.tail :])
-    return "\n".join(one for one in parts if one)
+    return "\n".join(filter(None, parts))
 
 
 def _part(output: Block, block: int, shown: ShownOutput, before: Shortened | None) -> Shortened:
-    """How an output is shortened: a redaction may have left less of it than was to stay."""
-    # Of one that was shortened before, only its beginning and its end are known.
+    """The part of an output that stays. After a redaction, less of it may be left than that."""
+    # If it was shortened before, only its beginning and its end are known.
     size, more = before[3:] if before else measure(output)
     head = min(shown.head or 0, size)
     return Shortened(block, head, min(shown.tail or 0, size - head), size, more)

@@ -1,19 +1,17 @@
-"""The protocol of token counters, their registry, and the one that needs no model: bytes.
+"""Token counters, the usage that providers report, and the limits of a request.
 
-What providers reported for the calls of a session: data that the store and the sums share.
-
-What a request may cost: tokens, and beside them bytes and images, which providers limit too.
-
-What the table of models says about a model that the log has to know.
+The counter of bytes is here, because it needs no model. A request is limited in tokens, and by
+providers also in bytes and images.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import add, sub
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import encode
-from roocontext.log.entries import Message
+from roocontext.log.entries import Message, NewMessage
 from roocontext.log.moments import happened
 from roocontext.log.values import fields_as_json
 from roocontext.registry import Registry
@@ -22,7 +20,7 @@ _PARTS: Final = ("name", "exact", "count")
 
 
 class Counter(Protocol):
-    """Counts what a message costs; `exact` says whether it agrees with the provider's count."""
+    """Counts the cost of a message; `exact` says whether it agrees with the provider's count."""
 
     @property
     def name(self) -> str:
@@ -31,31 +29,31 @@ class Counter(Protocol):
 
     @property
     def exact(self) -> bool:
-        """Whether the count is the provider's own, not an estimate."""
+        """True if the count is the provider's own, False for an estimate."""
         ...
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs."""
+        """The cost of one message."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """Counts the bytes of the stored content, which no model changes; no estimate of tokens."""
+    """Counts the bytes of the stored content. It depends on no model and estimates no tokens."""
 
     name: ClassVar[str] = "bytes"
     exact: ClassVar[bool] = True
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002, ARG002
-        """How long the content is as text."""
+        """The length of the content as text."""
         return len(encode(content))
 
 
 BYTES = Bytes()
 
 
-def count_message(counter: Counter, message: Message) -> int:
-    """What one message of a view costs."""
+def count_message(counter: Counter, message: Message | NewMessage) -> int:
+    """The cost of one message."""
     return counter.count(message.role, message.content, message.format)
 
 
@@ -66,11 +64,11 @@ counters: Final[Registry[CounterFactory]] = Registry("roocontext.counters")
 
 
 def counter_named(counter: Counter | str) -> Counter:
-    """The counter itself, or the one of this name; anything else is refused."""
+    """The counter itself, or the counter of this name; anything else is refused."""
     if isinstance(counter, str):
         return counters[counter]("", None)
     if isinstance(counter, type) or not all(hasattr(counter, part) for part in _PARTS):
-        raise InvalidOption(f"A counter has {', '.join(_PARTS)}.", name="counter")
+        raise InvalidOption(f"A counter must have {', '.join(_PARTS)}.", name="counter")
     return counter
 
 
@@ -84,9 +82,9 @@ FAILED_SUMMARIES: Final = "summaries"
 class ReportedUsage(NamedTuple):
     """The usage of one reply, or of the calls that a summariser made for one summary.
 
-    `usage` is what was recorded, in the provider's own words. Of a summary it is what the
-    summariser reported, and None if nothing was. With `is_failed`, its calls gave no summary.
-    `ts` and `recorded_at` are those of the entry.
+    `usage` is recorded in the provider's own words. For a summary it is the summariser's report, or
+    None without one. If `is_failed`, the calls gave no summary. `ts` and `recorded_at` are those of
+    the entry.
     """
 
     session_id: str
@@ -109,23 +107,19 @@ class ReportedUsage(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What something costs in tokens, bytes and images."""
+    """A cost in tokens, bytes and images."""
 
     tokens: int = 0
     bytes: int = 0
     images: int = 0
 
     def plus(self, other: "Size") -> "Size":
-        """Both together."""
-        return Size(
-            self.tokens + other.tokens, self.bytes + other.bytes, self.images + other.images
-        )
+        """The sum of both."""
+        return Size(*map(add, self, other))
 
     def minus(self, other: "Size") -> "Size":
-        """What is left without the other."""
-        return Size(
-            self.tokens - other.tokens, self.bytes - other.bytes, self.images - other.images
-        )
+        """The rest without the other."""
+        return Size(*map(sub, self, other))
 
     def to_dict(self) -> dict[str, Any]:
         """The value as dicts, lists and scalars, as `--json` prints it."""
@@ -144,21 +138,20 @@ class Budget:
     images: int | None = None
 
     def exceeded_by(self, size: Size) -> dict[str, int]:
-        """By how much, for each limit that is exceeded; empty when all are kept, equal included."""
-        limits = {"tokens": self.tokens, "bytes": self.bytes, "images": self.images}
-        over = {
-            name: getattr(size, name) - limit for name, limit in limits.items() if limit is not None
+        """The excess over each limit that is exceeded. A size equal to its limit is within it."""
+        limits = zip(Size._fields, (self.tokens, self.bytes, self.images), size, strict=True)
+        return {
+            unit: used - limit for unit, limit, used in limits if limit is not None and used > limit
         }
-        return {name: excess for name, excess in over.items() if excess > 0}
 
 
 UNLIMITED = Budget()
 
 
 model_facts: Final[Registry[Callable[[str], bool]]] = Registry("roocontext.models")
-"""The yes-or-no columns of the table, by name."""
+"""The yes-or-no columns of the table of models, by name."""
 
 
 def is_bound_to_prefix(model: str | None) -> bool:
-    """Whether a model refuses its thinking after another prefix than the one it was made for."""
+    """True if a model refuses its thinking after another prefix than the one it was made for."""
     return model is not None and model_facts["binds_thinking"](model)

@@ -1,12 +1,14 @@
 """Drafts of entries: checked, encoded and digested before any lock is taken.
 
-Under the lock, a draft only gets the next seq and a chained hash.
+Under the lock, a draft only gets the next seq and a chained hash. Also the details of control rows,
+as the log stores them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Any, Final
 
 import msgspec
+from msgspec.structs import asdict
 
 from roocontext.errors import HistoryCorrupt, InvalidMessage
 from roocontext.log.chain import Sealed, content_digest, entry_digest
@@ -19,7 +21,18 @@ from roocontext.log.encoding import (
     encode,
     encode_plain,
 )
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kept, Kind, NewMessage, Range
+from roocontext.log.entries import (
+    MESSAGE_KINDS,
+    Control,
+    Kept,
+    Kind,
+    NewMessage,
+    Number,
+    Seq,
+    are_distinct,
+    are_kept_of,
+    ascending,
+)
 from roocontext.log.pairs import may_hold_tools, tools_of
 from roocontext.log.readings import reader
 
@@ -43,12 +56,12 @@ class Draft(msgspec.Struct, frozen=True):
 
     @property
     def is_message(self) -> bool:
-        """Whether the model may see it; then the totals count it."""
+        """True if the model may see it. The totals count such entries."""
         return self.sealed.kind in MESSAGE_KINDS
 
     @property
     def is_note(self) -> bool:
-        """Whether it leaves the view and the head as they are."""
+        """True for a note, which changes neither view nor head."""
         return self.sealed.kind == Kind.NOTE
 
 
@@ -62,9 +75,10 @@ def message_draft(
     details: str | None = None,
     kept: Any = None,
 ) -> Draft:
-    """Draft a message, summary, marker or companion, or raise the error that says why not.
+    """Draft a message, summary, marker or companion.
 
-    `kept` is the store's own part of the extra data.
+    `kept` is the store's own part of the extra data. A message that cannot be stored raises
+    InvalidMessage or InvalidIdentifier.
     """
     # Everything that can fail comes before the lock: encoding, the format's check and the digests.
     content, text = encode_plain(message.content)
@@ -103,7 +117,7 @@ def message_draft(
 
 
 def tools_text(format_: str, role: str, content: Any) -> str | None:
-    """The tool ids that the log keeps beside a message's content; None if it has no tools."""
+    """The tool ids of a message, which the log stores in a column; None if it has no tools."""
     tools = tools_of(reader(format_).blocks(role, content))
     return tools and tools.text()
 
@@ -121,8 +135,16 @@ def note_draft(
     """Draft a note, which changes neither view nor head."""
     _check_request(ts, client_id)
     _, text = encode_plain(dict(content), note)
-    sealed = _bare(Kind.NOTE, now, note=note, target=target, size=len(text))
-    return _draft(sealed._replace(ts=ts, client_id=client_id), text, salts)
+    sealed = Sealed(
+        Kind.NOTE.value,
+        ts=ts,
+        recorded_at=now,
+        client_id=client_id,
+        note=note,
+        target=target,
+        size=len(text),
+    )
+    return _draft(sealed, text, salts)
 
 
 def control_draft(
@@ -136,8 +158,13 @@ def control_draft(
 ) -> Draft:
     """Draft a covering, clearing, rewind or uncovering: it has details and no content."""
     _check_request(ts, client_id)
-    sealed = _bare(kind, now, details=details)._replace(
-        ts=ts, client_id=client_id, compaction_id=compaction_id
+    sealed = Sealed(
+        kind.value,
+        ts=ts,
+        recorded_at=now,
+        client_id=client_id,
+        details=details,
+        compaction_id=compaction_id,
     )
     return Draft(sealed, None, None, None, entry_digest(sealed, None))
 
@@ -156,8 +183,8 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
         "sealed": control.sealed or None,
     }
     # A field that is not set is left out, so that a kind that comes later changes no old details.
-    kept = {name: value for name, value in decided.items() if value not in (None, [], "")}
-    return encode({**kept, "record": dict(record)}, "record")
+    details = {name: value for name, value in decided.items() if value not in (None, [], "")}
+    return encode({**details, "record": dict(record)}, "record")
 
 
 def control_of(seq: int, kind: str, details: str) -> Control:
@@ -174,31 +201,18 @@ def control_of(seq: int, kind: str, details: str) -> Control:
         raise _contradiction(seq, "its details are not JSON") from None
     if kind not in _DECIDES:
         raise _contradiction(seq, "it has details, and its kind is not that of a control row")
-    if decided.decides != _DECIDES[Kind(kind)]:
+    if decided.names != _DECIDES[kind]:
         raise _contradiction(seq, f"its details are not those of a {kind}")
     if (decided.to or 0) >= seq:
         raise _contradiction(seq, "it rewinds to an entry that is not earlier")
     _check_hides(seq, decided)
-    if any(row >= seq for row, _ in decided.clears) or not _distinct(decided.clears):
+    if any(row >= seq for row, _ in decided.clears) or not are_distinct(decided.clears):
         raise _contradiction(seq, "it clears a block twice, or one of a later entry")
-    parts = [kept[:2] for kept in decided.keeps]
-    if not {*parts} <= {*decided.clears} or not _distinct(parts):
+    if not are_kept_of(decided.keeps, decided.clears):
         raise _contradiction(seq, "it keeps parts of a block that it does not clear, or twice")
-    if any(row >= seq for row in decided.uncovers) or not _distinct(decided.uncovers):
+    if any(row >= seq for row in decided.uncovers) or not are_distinct(decided.uncovers):
         raise _contradiction(seq, "it uncovers an entry twice, or a later one")
-    return Control(
-        seq,
-        Kind(kind),
-        hides=decided.hides,
-        position=decided.position,
-        clears=decided.clears,
-        keeps=tuple(Kept(*kept) for kept in decided.keeps),
-        placeholder=decided.placeholder,
-        to=decided.to,
-        uncovers=decided.uncovers,
-        source=decided.source,
-        sealed=decided.sealed,
-    )
+    return Control(seq, Kind(kind), **asdict(decided))
 
 
 def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
@@ -212,64 +226,49 @@ def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
 
 
 def check_uncovered(control: Control, kinds: Mapping[int, Kind], since: int = 1) -> None:
-    """The same for one control row, given the kinds of all from `since` on."""
+    """Do the same for one control row, given the kinds of all from `since` on."""
     for number, row in enumerate(control.uncovers):
         allowed = (Kind.COMPANION,) if number else UNCOVERED
         if row >= since and kinds.get(row) not in allowed:
             raise _contradiction(control.seq, f"it uncovers entry {row}, which cannot be uncovered")
 
 
-_Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
-_Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
-
-
 class _Details(msgspec.Struct, frozen=True):
     """The details of any control row; the record of the reason is not read."""
 
-    hides: tuple[tuple[_Seq, _Seq], ...] = ()
-    position: _Number | None = None
-    clears: tuple[tuple[_Seq, _Number], ...] = ()
-    keeps: tuple[tuple[_Seq, _Number, _Number, _Number], ...] = ()
+    hides: tuple[tuple[Seq, Seq], ...] = ()
+    position: Number | None = None
+    clears: tuple[tuple[Seq, Number], ...] = ()
+    keeps: tuple[Kept, ...] = ()
     placeholder: str = ""
-    to: _Number | None = None
-    uncovers: tuple[_Seq, ...] = ()
-    source: tuple[_Seq, _Number] | None = None
+    to: Number | None = None
+    uncovers: tuple[Seq, ...] = ()
+    source: tuple[Seq, Number] | None = None
     sealed: bool = False
 
     @property
-    def decides(self) -> tuple[bool, ...]:
-        """The names of the details that are set; an empty placeholder is not stored."""
-        return (
-            bool(self.hides),
-            self.position is not None,
-            bool(self.clears),
-            bool(self.placeholder and not self.clears),
-            self.to is not None,
-            bool(self.uncovers),
-            self.source is not None or self.sealed,
-        )
+    def names(self) -> set[str]:
+        """The details that are set; a placeholder and a seal are details of others."""
+        names = {name for name in _DECIDING if getattr(self, name) not in (None, ())}
+        if self.placeholder and not self.clears:
+            names.add("placeholder")
+        if self.sealed and not self.source:
+            names.add("sealed")
+        return names
 
 
-class _Decides(NamedTuple):
-    hides: bool = False
-    position: bool = False
-    clears: bool = False
-    placeholder_of_nothing: bool = False
-    to: bool = False
-    uncovers: bool = False
-    source: bool = False
+_DECIDING: Final = ("hides", "position", "clears", "to", "uncovers", "source")
 
-
-_DECIDES = {
-    Kind.SUMMARY: _Decides(hides=True, position=True),
-    Kind.MARKER: _Decides(hides=True, position=True),
-    Kind.COMPANION: _Decides(position=True),
-    Kind.COVERING: _Decides(hides=True, source=True),
-    Kind.CLEARING: _Decides(clears=True),
-    Kind.REWIND: _Decides(to=True),
-    Kind.UNCOVERING: _Decides(uncovers=True),
+_DECIDES: Final[Mapping[str, set[str]]] = {
+    Kind.SUMMARY: {"hides", "position"},
+    Kind.MARKER: {"hides", "position"},
+    Kind.COMPANION: {"position"},
+    Kind.COVERING: {"hides", "source"},
+    Kind.CLEARING: {"clears"},
+    Kind.REWIND: {"to"},
+    Kind.UNCOVERING: {"uncovers"},
 }
-"""What the control rows of each kind decide."""
+"""The details that the control rows of each kind must have."""
 
 UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
 """The kinds that an uncovering may take back."""
@@ -287,25 +286,11 @@ def _read_details(details: str) -> _Details:
 
 
 def _check_hides(seq: int, decided: _Details) -> None:
-    if not _ascend(decided.hides, seq):
+    if not ascending(decided.hides, seq - 1):
         raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
     row, _ = decided.source or (0, 0)
     if row >= seq or any(lo <= row <= hi for lo, hi in decided.hides):
         raise _contradiction(seq, "its compaction is in an entry that it hides, or a later one")
-
-
-def _ascend(ranges: Sequence[Range], end: int) -> bool:
-    """Whether the ranges are ascending, disjoint and before the end."""
-    last = 0
-    for lo, hi in ranges:
-        if not last < lo <= hi:
-            return False
-        last = hi
-    return last < end
-
-
-def _distinct(named: Sequence[object]) -> bool:
-    return len(set(named)) == len(named)
 
 
 def _contradiction(seq: int, why: str) -> HistoryCorrupt:
@@ -330,19 +315,21 @@ def _check(message: NewMessage, content: Any) -> None:
 def _check_number(name: str, value: object, least: int = 0) -> None:
     # Not `isinstance`: True is an int, and would come back as 1.
     if type(value) is not int or not least <= value <= MAX_INTEGER:
-        raise InvalidMessage(f"{name} must be a whole number from {least} up.", path=name)
+        raise InvalidMessage(f"{name} must be a whole number, at least {least}.", path=name)
 
 
 def _check_answers(answers: object) -> None:
     if not isinstance(answers, tuple | list) or len(answers) != 2:
-        raise InvalidMessage("answers is a pair: the entry of the call, its block.", path="answers")
+        raise InvalidMessage(
+            "answers must be a pair of numbers: the call's entry and block.", path="answers"
+        )
     _check_number("answers[0]", answers[0], least=1)
     _check_number("answers[1]", answers[1])
 
 
-def _extra(given: Any, kept: Any) -> str:
-    """Encode a message's extra data."""
-    extra, text = encode_plain(given, "extra")
+def _extra(own: Any, kept: Any) -> str:
+    """Encode a message's extra data: the agent's own, and the store's."""
+    extra, text = encode_plain(own, "extra")
     # The agent's fields and the store's share one object: neither may overwrite the other.
     if isinstance(extra, dict) and KEPT_UNDER in extra:
         raise InvalidMessage(
@@ -351,7 +338,7 @@ def _extra(given: Any, kept: Any) -> str:
     if kept is None:
         return text
     if not isinstance(extra, dict | None):
-        raise InvalidMessage("The extra of a recorded reply is an object.", path="extra")
+        raise InvalidMessage("The extra of a recorded reply must be an object.", path="extra")
     return encode({**(extra or {}), KEPT_UNDER: kept}, "extra")
 
 
@@ -360,36 +347,6 @@ def _check_request(ts: int | None, client_id: str | None) -> None:
         check_id("client_id", client_id)
     if ts is not None:
         check_integer("ts", ts)
-
-
-def _bare(
-    kind: Kind,
-    now: int,
-    *,
-    note: str | None = None,
-    target: int | None = None,
-    details: str | None = None,
-    size: int = 0,
-) -> Sealed:
-    return Sealed(
-        kind=kind.value,
-        format=None,
-        role=None,
-        ts=None,
-        recorded_at=now,
-        message_id=None,
-        client_id=None,
-        model=None,
-        usage=None,
-        compaction_id=None,
-        note=note,
-        target=target,
-        asked_at=None,
-        answers_seq=None,
-        answers_block=None,
-        details=details,
-        size=size,
-    )
 
 
 def _draft(

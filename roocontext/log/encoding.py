@@ -15,7 +15,7 @@ import msgspec
 from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage
 
 MAX_DEPTH = 500
-"""How many lists and objects may lie within each other: Python's own JSON survives about 1,000."""
+"""The most levels of lists and objects: Python's own JSON fails at about 1,000."""
 
 _HOLDERS = (dict, list)
 
@@ -28,11 +28,11 @@ _decode = msgspec.json.Decoder().decode
 
 
 _PATH = 80
-"""How much of a path inside a value is shown."""
+"""How many characters of a path inside a value are shown."""
 
 
 def encode(value: Any, path: str = "content") -> str:
-    """The text of a value, or InvalidMessage naming the place that cannot be stored."""
+    """The text of a value, or InvalidMessage with the path of the part that cannot be stored."""
     why = "would not come back equal"
     try:
         # The standard library's encoder, because msgspec's writes UTF-8, which has no lone
@@ -70,7 +70,7 @@ def decode(text: str) -> Any:
 
 
 def decode_all(texts: Sequence[str]) -> list[Any]:
-    """The values of many texts; one at a time only where one of them needs it."""
+    """The values of many texts."""
     try:
         # msgspec decodes several times as fast as the standard library, and refuses lone
         # surrogates.
@@ -120,7 +120,7 @@ def _loaded(text: str) -> Any:
 def whole(text: str, *, lone: str = "replace") -> str:
     """Join adjacent surrogates to characters; a lone one is replaced, or passed on.
 
-    A text without any comes back as the very same object.
+    A text without surrogates is returned as the same object.
     """
     try:
         text.encode()
@@ -130,7 +130,7 @@ def whole(text: str, *, lone: str = "replace") -> str:
 
 
 def check_id(name: str, value: object) -> None:
-    """Refuse what may not be an id or a title."""
+    """Refuse a value that may not be an id or a title."""
     if not isinstance(value, str):
         raise InvalidIdentifier(f"{name} must be a string, not {type(value).__name__}.", name=name)
     try:
@@ -144,7 +144,7 @@ def check_id(name: str, value: object) -> None:
 
 
 def check_model(value: object) -> None:
-    """Refuse what is no name of a model."""
+    """Refuse a value that may not be a model's name."""
     check_id("model", value)
     check_model_size(str(value))
 
@@ -161,14 +161,14 @@ def check_model_size(model: str) -> None:
 
 
 def check_integer(name: str, value: object) -> None:
-    """Refuse what does not fit a 64-bit integer."""
+    """Refuse a value that is not an integer of 64 bits."""
     if type(value) is not int or not MIN_INTEGER <= value <= MAX_INTEGER:
         kind = type(value).__name__
         raise InvalidMessage(f"{name} must be an integer of 64 bits, not this {kind}.", path=name)
 
 
 def _shallow(value: Any) -> bool:
-    """Whether the nesting is in bounds."""
+    """True if the nesting is within the limit."""
     level, depth = [value] if isinstance(value, _HOLDERS) else [], 0
     while level:
         depth += 1
@@ -204,7 +204,7 @@ def _odd(value: Any) -> str | None:
 def _fault(
     value: Any, path: str, odd: Callable[[Any], str | None] = _odd
 ) -> tuple[str, str] | None:
-    """Where a value is too deep or `odd`, and why. Only walked to explain a refusal."""
+    """The path of a part that is too deep or `odd`, and why. Only used to explain a refusal."""
     todo = [(value, path, 1)]
     while todo:
         item, where, depth = todo.pop()

@@ -4,21 +4,19 @@ An entry never changes. Entries with `details` are the control rows. What they h
 back, and their position in the view, are fixed at commit. Everything else (tags, spans, the view)
 is derived from them.
 
-Messages that quote older messages: which entries they quote is in their `extra`.
-
-An answer to a recall tool repeats the words of messages that the model no longer sees. If one of
-these is redacted, the answers that quote it have to be found. And a search that found the answers
-too would show the same words again and again.
+Some messages quote older messages: an answer to a recall tool repeats words that the model no
+longer sees. The `extra` of such a message lists the entries that it quotes. A redaction of one of
+these has to find the answers, and a search must skip them, or it would find the same words again.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import MAX_INTEGER, decode
 from roocontext.log.moments import happened
 from roocontext.log.values import Value, fields_as_json
 
@@ -29,19 +27,23 @@ BlockRef: TypeAlias = tuple[int, int]
 """A seq and the index of a block in that entry's content."""
 
 
+Seq: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_INTEGER)]
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
+
+
 class Kept(NamedTuple):
     """How many characters of the head and of the tail of a cleared block stay."""
 
-    seq: int
-    block: int
-    head: int
-    tail: int
+    seq: Seq
+    block: Number
+    head: Number
+    tail: Number
 
 
 class Shortened(NamedTuple):
     """A block of a message that is cleared in part.
 
-    `size` is how many characters it has, and `more` whether it also holds what is no text.
+    It has `size` characters. `more` is True if it also holds something other than text.
     """
 
     block: int
@@ -85,13 +87,13 @@ MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANI
 
 
 class Control(msgspec.Struct, frozen=True):
-    """An entry that decides what is seen.
+    """An entry that decides what is visible.
 
-    A summary, marker, companion, covering, clearing, rewind or uncovering. The `source` of a
-    covering is the block of a reply in which a provider compacted what it hides; it is `sealed` if
-    nobody else can read that block. A clearing keeps parts of some of the blocks that it clears. An
-    uncovering names the summary, marker, covering or clearing that it takes back, and then the
-    companions of that one.
+    It is a summary, marker, companion, covering, clearing, rewind or uncovering. The `source` of a
+    covering is the block of a reply in which a provider compacted the rows that it hides; it is
+    `sealed` if nobody else can read that block. A clearing may keep parts of the blocks that it
+    clears. An uncovering names the summary, marker, covering or clearing that it takes back, and
+    then its companions.
     """
 
     seq: int
@@ -127,8 +129,8 @@ class Compacted(NamedTuple):
 class NewMessage(msgspec.Struct, Value, frozen=True):
     """A message to append, or to insert by a plan.
 
-    `ts` is the agent's own time in milliseconds; `message_id` is the agent's name for the message
-    and need not be unique; `client_id` names the request, which makes it safe to repeat. `extra` is
+    `ts` is the agent's own time in milliseconds. `message_id` is the agent's name for the message
+    and need not be unique. `client_id` names the request, so that it is safe to repeat. `extra` is
     any JSON of the agent's own, which no model and no policy sees. `asked_at` is the last entry
     that the request for a reply had read. `answers` is the call that a tool's answer belongs to:
     the entry that holds it, and its number among that entry's calls, from 0.
@@ -182,8 +184,8 @@ class Entry(NamedTuple):
 class Message(msgspec.Struct, Value, frozen=True):
     """A message as the view shows it: cleared blocks already hold their placeholder.
 
-    `shortened` are those of the cleared blocks whose head and tail stay. `compacted` says that one
-    of its blocks is a provider's compaction that counts.
+    `shortened` lists the cleared blocks whose head and tail stay. `compacted` is set if one of its
+    blocks is a provider's compaction that is in effect.
 
     A struct, because a view creates hundreds, and creating a dataclass takes ten times as long.
     """
@@ -212,7 +214,7 @@ class Message(msgspec.Struct, Value, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class View(Value):
-    """The effective history: what the model sees right after entry `seq`, in view order.
+    """The effective history: the messages that the model sees right after entry `seq`, in order.
 
     `head_seq` is the version on which a plan made from this view is based. A page of a view is not
     `whole`, and no plan can be made from it.
@@ -223,6 +225,27 @@ class View(Value):
     head_seq: int
     messages: tuple[Message, ...]
     whole: bool = True
+
+
+def ascending(ranges: Sequence[Range], end: int) -> bool:
+    """True if the ranges are ascending, disjoint, and between 1 and `end`."""
+    last = 0
+    for lo, hi in ranges:
+        if not last < lo <= hi:
+            return False
+        last = hi
+    return last <= end
+
+
+def are_distinct(values: Sequence[object]) -> bool:
+    """True if no value occurs twice."""
+    return len(set(values)) == len(values)
+
+
+def are_kept_of(keeps: Sequence[Kept], clears: Sequence[BlockRef]) -> bool:
+    """True if each of the parts is of another one of the cleared blocks."""
+    blocks = [kept[:2] for kept in keeps]
+    return are_distinct(blocks) and set(blocks) <= set(clears)
 
 
 def ranges_of(seqs: Sequence[int]) -> tuple[Range, ...]:
@@ -276,10 +299,10 @@ QUOTED: Final = "quoted_entries"
 
 
 class Quote(NamedTuple):
-    """The entries `lo` to `hi` of a session; without one, of the session of the message itself.
+    """The entries `lo` to `hi` of a session; None is the session of the message itself.
 
-    A fork copies messages with their quotes. What was quoted from the same session is then quoted
-    from the fork.
+    A fork copies messages with their quotes: a quote from the same session becomes one from the
+    fork.
     """
 
     session_id: str | None
@@ -294,15 +317,15 @@ def quoting(quotes: Iterable[Quote]) -> dict[str, Any]:
 
 def quotes_of(extra: Any) -> tuple[Quote, ...]:
     """The quotes of a message, read from its `extra`, in which an agent may store anything."""
-    return tuple(Quote(*one) for one in _listed(extra) or ())
+    return tuple(Quote(*quote) for quote in _listed(extra) or ())
 
 
 def is_quoting(extra: str | None) -> bool:
-    """Whether a message with this stored `extra` says nothing of its own.
+    """True if a message with this stored `extra` only quotes others.
 
-    An answer that nothing was found quotes nothing, and is no new message either.
+    A recall tool's answer that found nothing has an empty list of quotes, and counts too.
     """
-    # A search in the text first: almost no message quotes any.
+    # A search in the text first: almost no message quotes others.
     return extra is not None and f'"{QUOTED}"' in extra and _listed(decode(extra)) is not None
 
 
@@ -312,8 +335,8 @@ def _listed(extra: Any) -> list[Any] | None:
     return listed if is_ours else None
 
 
-def _is_quote(given: Any) -> bool:
-    match given:
+def _is_quote(listed: Any) -> bool:
+    match listed:
         case [str() | None, int(lo), int(hi)]:
             return 1 <= lo <= hi
     return False

@@ -1,6 +1,6 @@
-"""What happens while a context is managed, as values: hooks are called with them.
+"""The events of a managed context, with which hooks are called.
 
-They are pure data, so that what follows from them for the programs that we imitate is pure too.
+They are pure data, so that the code that imitates other programs' events is pure too.
 """
 
 from dataclasses import dataclass
@@ -21,16 +21,16 @@ class Status(StrEnum):
     CLEARED = "cleared"
     CONDENSED = "condensed"
     TRUNCATED = "truncated"
-    FAILED = "failed"  # no useful summary came, and nothing else could be done
+    FAILED = "failed"  # no useful summary could be made, and nothing else could be done
     VETOED = "vetoed"  # a hook stopped it
     CONFLICT = "conflict"  # the session was changed meanwhile, so the plan no longer fits
 
 
 @dataclass(frozen=True, slots=True)
 class Step(Value):
-    """One plan that was committed, and what it cost to make.
+    """One plan that was committed, with the summary that it needed.
 
-    `detail` is the policy's own name for what happened. `before` and `after` are the sizes of the
+    `detail` is the policy's own name for the result. `before` and `after` are the sizes of the
     whole request.
     """
 
@@ -43,7 +43,7 @@ class Step(Value):
 
     @property
     def status(self) -> Status:
-        """What it did."""
+        """The status of a run that ends with this step."""
         return _STATUS[self.plan.action]
 
 
@@ -56,7 +56,7 @@ _STATUS = {
 
 @dataclass(frozen=True, slots=True)
 class BeforeCheck:
-    """The context of a session is about to be checked; most checks find nothing to do."""
+    """The context of a session is about to be checked. Most checks find nothing to do."""
 
     session_id: str
     trigger: str
@@ -64,10 +64,10 @@ class BeforeCheck:
 
 @dataclass(frozen=True, slots=True)
 class BeforeCompact:
-    """Something is about to be hidden or cleared. `action` is condense, truncate or clear.
+    """Messages are about to be hidden, or tool outputs cleared.
 
-    `hides` are the seqs of the messages, `clears` the tool outputs. A condensation has no `plan`
-    yet: no model was asked.
+    `action` is condense, truncate or clear. `hides` are the seqs of the messages, `clears` the tool
+    outputs. A condensation has no `plan` yet: no model was asked.
     """
 
     session_id: str
@@ -94,7 +94,7 @@ class AfterCompact:
 
 @dataclass(frozen=True, slots=True)
 class CompactionFailed:
-    """No useful summary came. `failures` is how many in a row."""
+    """No useful summary could be made. `failures` counts such failures in a row."""
 
     session_id: str
     trigger: str
@@ -106,7 +106,7 @@ class CompactionFailed:
 
 @dataclass(frozen=True, slots=True)
 class BudgetPassed:
-    """What may not be left out is over the limit; the same error is raised to the agent."""
+    """The parts that must stay exceed the limit. The same error is raised to the agent."""
 
     session_id: str
     error: BudgetExceeded
@@ -114,7 +114,7 @@ class BudgetPassed:
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """A provider reported tokens that are further from our estimate than the ratio allows."""
+    """The tokens that a provider reported differ from the estimate by more than the ratio."""
 
     session_id: str
     seq: int

@@ -1,4 +1,4 @@
-"""The specification: what is live, hidden, tagged and seen, naive and short.
+"""The specification, naive and short: which rows are live, hidden, tagged and visible.
 
     live(0) = {}
     live(n) = live(n-1)          if entry n is a note
@@ -6,10 +6,10 @@
             = live(n-1) + {n}    otherwise
     standing(n) = live(n) without the rows that an uncovering in live(n) names
 
-What hides, clears or is seen is standing.
+Only standing rows hide, clear or are visible.
 
-No answer of the product is computed by this. The tests compare everything else with it. It is
-written to be read in one sitting, not to be fast.
+No answer of the product is computed by this module. The tests compare everything else with it. It
+is written to be read in one sitting, not to be fast.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from roocontext.log.entries import MESSAGE_KINDS, BlockRef, Control, Kind, natur
 
 @dataclass(frozen=True, slots=True)
 class FoldRow:
-    """What the fold needs of one entry; the log is a list of them, seq 1 first."""
+    """The fold's data of one entry; the log is a list of them, seq 1 first."""
 
     seq: int
     kind: Kind
@@ -57,7 +57,7 @@ def live_sets(log: Sequence[FoldRow]) -> list[frozenset[int]]:
 
 
 def cancelled(log: Sequence[FoldRow]) -> dict[int, int]:
-    """The live rows that a live uncovering names, and which one does."""
+    """The live rows that a live uncovering names, each with its uncovering."""
     now = live_sets(log)[-1]
     return {
         named: row.seq
@@ -103,7 +103,7 @@ def effective(log: Sequence[FoldRow]) -> list[int]:
 
 
 def cleared(log: Sequence[FoldRow]) -> dict[BlockRef, int]:
-    """The blocks that a standing clearing clears, and which one does."""
+    """The blocks that a standing clearing clears, each with its clearing."""
     now = standing(log)
     return {
         block: row.seq

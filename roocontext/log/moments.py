@@ -1,4 +1,4 @@
-"""Points in time as the log stores them, milliseconds since the epoch, and points in a log."""
+"""Points in time, which the log stores as milliseconds since the epoch, and points in a log."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
@@ -7,7 +7,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Moment(NamedTuple):
-    """A point in time: of what happened or, if `recorded`, of what the store had recorded."""
+    """A point in time, by when entries happened or, if `recorded`, by when they were recorded."""
 
     time: int
     recorded: bool = False
@@ -23,30 +23,32 @@ def happened(ts: int | None, recorded_at: int) -> int:
 
 
 def milliseconds(when: datetime) -> int:
-    """A datetime, which has a zone, as milliseconds since the epoch."""
+    """A datetime, which must have a zone, as milliseconds since the epoch."""
     since = when - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000 + since.microseconds // 1_000
 
 
 def iso_utc(milliseconds: int) -> str:
-    """A time of the log in UTC, with the offset; what no calendar has stays a number."""
-    try:
-        when = EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return f"{milliseconds} ms"
-    return when.isoformat(timespec="milliseconds")
+    """A time of the log in UTC, with the offset; a number if no calendar has it."""
+    when = _calendar(milliseconds)
+    return when.isoformat(timespec="milliseconds") if when else f"{milliseconds} ms"
 
 
 def from_iso(text: str) -> int:
-    """The time that `iso_utc` has written."""
+    """The time in a text that `iso_utc` wrote."""
     number, _, unit = text.partition(" ")
     return int(number) if unit == "ms" else milliseconds(datetime.fromisoformat(text))
 
 
 def utc(milliseconds: int) -> str:
-    """A time of the log as people read it; what no calendar has stays a number."""
-    try:
-        when = EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
+    """A time of the log as people read it; a number if no calendar has it."""
+    if not (when := _calendar(milliseconds)):
         return f"{milliseconds} ms"
     return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
+
+
+def _calendar(milliseconds: int) -> datetime | None:
+    try:
+        return EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None

@@ -1,20 +1,18 @@
-"""Which tool call a tool result answers.
+"""The pairs of tool calls and the results that answer them.
 
-Only this module decides what belongs together. A result answers the latest earlier call with its id
+Only this module decides which belong together. A result answers the latest earlier call with its id
 that is not yet answered, because agents reuse ids. If calls in one message share an id, the first
 is answered first. A row that names the call it answers, by entry and number, is not matched by its
 id. Messages are given as their reader shows them: Anthropic's role and blocks.
 
-Which messages are left to look at when it is asked what a plan would separate.
-
 Nearly every tool call is answered by the very next messages. Such an exchange is settled: its
 results take all of its calls and nothing else. So none of its messages has a partner elsewhere, and
-without it all other results still answer the same calls.
+without it all other results still answer the same calls. A check of a plan leaves it out.
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -22,10 +20,7 @@ import msgspec
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import BlockRef
-from roocontext.log.readings import Block, calls, results
-
-RoleAndBlocks: TypeAlias = tuple[str, list[Block]]
-"""A message's role, user or assistant, and its blocks."""
+from roocontext.log.readings import RoleAndBlocks, calls, results
 
 Place: TypeAlias = tuple[int, int]
 """The index of a message and of a block in it."""
@@ -33,7 +28,7 @@ Place: TypeAlias = tuple[int, int]
 Links: TypeAlias = dict[int, tuple[int | None, int]]
 """By the index of a result's message: the index of the call's message, and the call's number in it.
 
-No index if the call is not among the messages: then the result answers nothing there.
+The index is None if the call is not among the messages: then the result answers none of them.
 """
 
 _NO_LINKS: Final[Links] = {}
@@ -44,7 +39,7 @@ _decode_ids = msgspec.json.Decoder(list[str]).decode
 
 
 def may_hold_tools(text: str) -> bool:
-    """Whether stored content may hold tools; most contents do not and need no parsing.
+    """True if stored content may hold tools. Most contents do not, and need no parsing.
 
     No format has tools in a string. Any other content in which a reader finds tools has one of
     these words in its stored text.
@@ -65,7 +60,7 @@ class Pair(NamedTuple):
 class Tools(NamedTuple):
     """The tool calls of an assistant's message, or the results in a user's: block and id of each.
 
-    This is all that pairing needs to know about a message, so the log keeps it beside the content.
+    Pairing needs nothing else of a message, so the log stores it in a column of its own.
     """
 
     are_calls: bool
@@ -103,11 +98,11 @@ def _slowly(text: str) -> tuple[str, list[str]]:
 
 
 def _damaged() -> HistoryCorrupt:
-    return HistoryCorrupt("What is stored of a message's tools cannot be read.")
+    return HistoryCorrupt("The stored tool ids of a message cannot be read.")
 
 
 def links_of(rows: Iterable[tuple[int, BlockRef | None]]) -> Links:
-    """Which rows name the call that they answer, given the seq of each and what it answers."""
+    """The rows that name the call that they answer, given each row's seq and `answers`."""
     index_of: dict[int, int] = {}
     links: Links = {}
     for index, (seq, answers) in enumerate(rows):
@@ -123,8 +118,8 @@ def pairs(messages: Sequence[RoleAndBlocks], links: Links = _NO_LINKS) -> list[P
 
 
 def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[Pair]:
-    """The same, given only the tool ids of the messages."""
-    found: list[Pair] = []
+    """Find the answered calls, given only the tool ids of the messages."""
+    matches: list[Pair] = []
     waiting: defaultdict[str, list[Place]] = defaultdict(list)
     for index, tools in enumerate(messages):
         if tools is None:
@@ -132,14 +127,14 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
         # A row with several results cannot say which of them the link is for: ids decide there.
         if index in links and not tools.are_calls and len(tools.ids) == 1:
             if call := _linked(messages, waiting, *links[index]):
-                found.append(Pair(call, (index, tools.ids[0][0]), tools.ids[0][1]))
+                matches.append(Pair(call, (index, tools.ids[0][0]), tools.ids[0][1]))
             continue
         for block, tool_id in tools.ids:
             if tools.are_calls:
                 waiting[tool_id].append((index, block))
             elif waiting[tool_id]:
-                found.append(Pair(_take(waiting[tool_id]), (index, block), tool_id))
-    return found
+                matches.append(Pair(_take(waiting[tool_id]), (index, block), tool_id))
+    return matches
 
 
 def reach(
@@ -148,7 +143,7 @@ def reach(
     stretches: int,
     links: Links = _NO_LINKS,
 ) -> range:
-    """Which stretches of other messages may hold partners of these, or change who answers whom.
+    """Find the stretches of other messages that may hold partners of these, or change the pairs.
 
     The view consists of these messages and of `stretches` of others, which are not read yet;
     `before` is the number of stretches before each message. A stretch matters if it follows a call
@@ -166,7 +161,7 @@ def reach(
         if all((index, block) in met for block, _ in tools.ids):
             continue
         if tools.are_calls:
-            # Its result may be anywhere behind it.
+            # Its result may be anywhere after it.
             first, end = min(first, before[index]), stretches
         else:
             # A result without a call takes the latest one before it, however far back.
@@ -182,25 +177,14 @@ def partners(messages: Sequence[RoleAndBlocks], links: Links = _NO_LINKS) -> dic
     return bound(pairs(messages, links))
 
 
-def bound(found: Sequence[Pair]) -> dict[int, set[int]]:
-    """The same, given the pairs."""
+def bound(answered: Sequence[Pair]) -> dict[int, set[int]]:
+    """Do the same, given the pairs."""
     groups: dict[int, set[int]] = {}
-    for pair in found:
+    for pair in answered:
         call, result = pair.call[0], pair.result[0]
         joined = groups.get(call, {call}) | groups.get(result, {result})
         groups.update(dict.fromkeys(joined, joined))
     return {index: group - {index} for index, group in groups.items()}
-
-
-def split(
-    messages: Sequence[RoleAndBlocks], hidden: Container[int], links: Links = _NO_LINKS
-) -> list[Pair]:
-    """Find the pairs that hiding would separate: one side hidden, the other not."""
-    return [
-        pair
-        for pair in pairs(messages, links)
-        if (pair.call[0] in hidden) != (pair.result[0] in hidden)
-    ]
 
 
 def _take(places: list[Place]) -> Place:
@@ -247,7 +231,7 @@ def unsettled(messages: Iterable[ToolRow]) -> list[int]:
     # The call that the next result has to be of, if it names one.
     caller: int | None = None
     number = 0
-    # Without a list or a tuple for each row: a plan may hide thousands.
+    # No list or tuple is made for each row: a plan may hide thousands.
     for index, (seq, text, of, of_number) in enumerate(messages):
         is_other = of is not None and (of != caller or of_number != number)
         # The same ids in the same order: this result answers all of the calls, and takes nothing

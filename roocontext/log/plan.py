@@ -1,9 +1,7 @@
-"""Plans: what to hide or clear, and what to put in its place, as data.
+"""Plans, which say as data what to hide or clear and what to insert; and what a plan has done.
 
 A plan is made from a view and names the version of that view. It changes nothing until it is
 committed, when `check_plan` checks it again under the lock.
-
-What a committed plan did.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +36,7 @@ LEFT_OUT = "[Earlier messages were left out here to save context]"
 
 
 class Action(StrEnum):
-    """What a plan does to the view."""
+    """The ways in which a plan changes the view."""
 
     CONDENSE = "condense"
     TRUNCATE = "truncate"
@@ -59,7 +57,7 @@ class Counts(Value):
 
     @property
     def shrinks(self) -> bool:
-        """Whether the context becomes smaller."""
+        """True if the context becomes smaller."""
         return self.after.tokens < self.before.tokens
 
     def record(self) -> dict[str, Any]:
@@ -82,18 +80,18 @@ class Counts(Value):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(Value):
-    """What a policy wants to do to the session whose last fold entry was `head_seq`.
+    """A change of the session whose last fold entry was `head_seq`.
 
     `hides` are ascending ranges of seq: every live message in them is hidden. One of the `rows` is
     the summary or marker: the first, unless `lead` companions precede it. They are placed right
-    behind the last message that they hide, or with `at_end` behind the last one of the session as
-    it was when the plan was made. The blocks in `clears` show the `placeholder` instead of their
-    content, or in the middle of it if `keeps` says how much of the block stays. `record` is kept
-    with the entry as it is. `seen` is the last entry, notes included, that the planner had read. A
-    `compat` plan imitates a real program, its defects included, and is checked less. If the plan
-    brings a `compaction_id`, it is kept, and no other plan of the session may have it. `client_id`
-    names the request: it is stored with the summary, marker or clearing.
-    `ts` is the agent's own time of a clearing; rows have theirs.
+    after the last message that they hide, or with `at_end` after the message that was the last when
+    the plan was made. The blocks in `clears` show the `placeholder` instead of their content, or in
+    the middle of it if `keeps` says how much of the block stays. `record` is stored with the entry
+    as it is. `seen` is the last entry, notes included, that the planner had read. A `compat` plan
+    imitates a real program, its defects included, and is checked less. A plan may bring its own
+    `compaction_id`, which no other plan of the session may have. `client_id` names the request: it
+    is stored with the summary, marker or clearing. `ts` is the agent's own time of a clearing; rows
+    have their own.
     """
 
     head_seq: int
@@ -120,7 +118,7 @@ class Plan(Value):
         try:
             object.__setattr__(self, "action", Action(self.action))
         except ValueError:
-            raise InvalidPlan(f"action is one of {', '.join(Action)}.") from None
+            raise InvalidPlan(f"action must be one of {', '.join(Action)}.") from None
 
     @classmethod
     def condense(
@@ -132,7 +130,7 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """A plan to put a summary in the place of these messages of a view."""
+        """Make a plan that hides these messages of a view and inserts a summary in their place."""
         return cls._hide(Action.CONDENSE, view, hide, summary, counter=counter, options=options)
 
     @classmethod
@@ -145,7 +143,7 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """A plan to hide these messages of a view behind a marker."""
+        """Make a plan that hides these messages of a view and inserts a marker in their place."""
         return cls._hide(Action.TRUNCATE, view, hide, marker, counter=counter, options=options)
 
     @classmethod
@@ -159,28 +157,28 @@ class Plan(Value):
         counter: Counter = BYTES,
         **options: Any,
     ) -> "Plan":
-        """A plan to show a placeholder in the place of these tool outputs of a view.
+        """Make a plan that replaces these tool outputs of a view by a placeholder.
 
-        With `keep`, so many characters of the head and the tail of each stay.
+        With `keep=(head, tail)`, that many characters of the head and the tail of each output stay.
         """
         blocks = as_pairs(blocks)
         _check_whole(view)
         by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
         keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
-        saved = 0
+        sizes = {message.seq: count_message(counter, message) for message in view.messages}
+        before = sum(sizes.values())
         for message in view.messages:
             if message.seq in by_row:
                 shown = shown_in(placeholder, by_row[message.seq], keeps, message.seq)
-                saved += count_message(counter, message)
-                saved -= count_message(counter, with_cleared(message, shown))
-        before = sum(count_message(counter, message) for message in view.messages)
+                sizes[message.seq] = count_message(counter, with_cleared(message, shown))
+        counts = Counts(counter.name, Size(before), Size(sum(sizes.values())), counter.exact)
         return cls(
             head_seq=view.head_seq,
             action=Action.CLEAR,
             clears=tuple(sorted(blocks)),
             keeps=keeps,
             placeholder=placeholder,
-            counts=Counts(counter.name, Size(before), Size(before - saved), counter.exact),
+            counts=counts,
             session_id=view.session_id,
             seen=view.seq,
             **options,
@@ -201,10 +199,9 @@ class Plan(Value):
         away = _seqs(view, hide)
         row = first if isinstance(first, NewMessage) else NewMessage("user", first)
         rows = (row, *options.pop("companions", ()))
-        before = sum(count_message(counter, message) for message in view.messages)
-        kept = [message for message in view.messages if message.seq not in away]
-        after = sum(count_message(counter, message) for message in kept)
-        after += sum(counter.count(new.role, new.content, new.format) for new in rows)
+        sizes = {message.seq: count_message(counter, message) for message in view.messages}
+        before, hidden = sum(sizes.values()), sum(sizes[seq] for seq in away)
+        after = before - hidden + sum(count_message(counter, new) for new in rows)
         return cls(
             head_seq=view.head_seq,
             action=action,
@@ -224,70 +221,67 @@ class Plan(Value):
 
 
 def place_rows(
-    plan: Plan, spans: Sequence[Span], behind: int, *, first_seq: int
+    plan: Plan, spans: Sequence[Span], last_hidden: int, *, first_seq: int
 ) -> tuple[int, ...]:
-    """Place the rows of a plan: right behind the last row that it hides, or at the end.
+    """Place the rows of a plan: right after the last row that it hides, or at the end.
 
-    `behind` is the position of that row. `spans` cover every current row from there on, visible or
-    not; that they also cover notes does no harm. The rows share the gap up to the next position
-    evenly, so no two current rows ever have the same position. The end is that of the session when
-    the plan was made.
+    `last_hidden` is the position of that row. `spans` cover every current row from there on,
+    visible or not; that they also cover notes does no harm. The rows share the gap up to the next
+    position evenly, so no two current rows ever have the same position. The end is that of the
+    session when the plan was made.
     """
-    count = len(plan.rows)
+    before, count = last_hidden, len(plan.rows)
     if plan.at_end:
         known = [span for span in spans if span.lo <= plan.head_seq]
-        # The end that the planner saw: what was appended since then comes behind the new rows.
-        behind = max([behind, *(span.at(min(span.hi, plan.head_seq)) for span in known)])
-    nexts = [after for span in spans if (after := span.after(behind)) is not None]
+        # The end that the planner saw: messages appended since then come after the new rows.
+        before = max([before, *(span.at(min(span.hi, plan.head_seq)) for span in known)])
+    nexts = [after for span in spans if (after := span.after(before)) is not None]
     if not nexts:
         return tuple(natural_position(first_seq + index) for index in range(count))
-    gap = min(nexts) - behind
+    gap = min(nexts) - before
     if gap <= count:
         raise InvalidPlan(
-            f"No gap is left for {count} rows behind position {behind}: also hide the rows that"
-            " earlier plans put there, or put these at the end.",
-            position=behind,
+            f"No gap is left for {count} rows after position {before}. Also hide the rows that"
+            " earlier plans inserted there, or insert these at the end.",
+            position=before,
         )
-    # Evenly, so that as many later insertions fit before as behind (0025).
-    return tuple(behind + gap * index // (count + 1) for index in range(1, count + 1))
+    # Evenly, so that as many later insertions fit before as after (0025).
+    return tuple(before + gap * index // (count + 1) for index in range(1, count + 1))
 
 
 def as_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Ranges or blocks, if they are pairs at all."""
+    """Ranges or blocks as tuples of two; InvalidPlan if they are not pairs."""
     try:
-        return tuple((one, other) for one, other in pairs)
+        return tuple((first, second) for first, second in pairs)
     except (TypeError, ValueError):
-        raise InvalidPlan("Ranges and blocks are pairs of numbers.") from None
+        raise InvalidPlan("Ranges and blocks must be pairs of numbers.") from None
 
 
 def _check_whole(view: View) -> None:
     if not isinstance(view, View):
-        raise InvalidPlan("A plan is made from a view.")
+        raise InvalidPlan("A plan must be made from a view.")
     if not view.whole:
-        raise InvalidPlan("A page of a view is not the context: make the plan from the whole view.")
+        raise InvalidPlan("This is a page of a view. Make the plan from the whole view.")
 
 
 def _seqs(view: View, hide: Iterable[int]) -> set[int]:
     """The seqs to hide, all of them in the view."""
     try:
         away = set(hide)
+        unknown = min(away - {message.seq for message in view.messages}, default=None)
     except TypeError:
-        raise InvalidPlan("Name what to hide by its seqs.") from None
-    unknown = away - {message.seq for message in view.messages}
-    if unknown:
-        seqs = [one for one in unknown if isinstance(one, int)]
-        raise InvalidPlan(
-            f"Entry {min(seqs)} is not in this view." if seqs else "Name what to hide by its seqs."
-        )
+        raise InvalidPlan("The messages to hide must be given by their seqs.") from None
+    if unknown is not None:
+        raise InvalidPlan(f"Entry {unknown} is not in this view.")
     return away
 
 
 @dataclass(frozen=True, slots=True)
 class Committed(Value):
-    """What a plan did, or in a dry run would do: the view lost `hidden` and gained `rows`.
+    """The result of a plan, or of a dry run: the view lost `hidden` messages and gained `rows`.
 
-    `seq` is the summary, marker or clearing; `compaction_id` the condense or truncation id;
-    `hidden` counts messages and `cleared` blocks.
+    `seq` is the summary, marker or clearing, `compaction_id` the condense or truncation id, and
+    `cleared` the number of cleared blocks.
     """
 
     session_id: str
@@ -303,7 +297,7 @@ class Committed(Value):
 
     @classmethod
     def foreseen(cls, plan: Plan, session_id: str, last_seq: int, hidden: int) -> "Committed":
-        """What a plan will have done if it is committed when the log ends at `last_seq`."""
+        """The result that a plan has if it is committed when the log ends at `last_seq`."""
         first = last_seq + 1
         rows = tuple(range(first, first + len(plan.rows)))
         return cls(

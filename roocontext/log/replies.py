@@ -1,11 +1,12 @@
 """Reads a model's reply, as its SDK gives it or as a dict of the same shape, into one message.
 
-Each provider's reply is recognised by its own shape, and what is none of these is refused. Nothing
-is guessed: what a reply does not say is left out.
+Each provider's reply is recognised by its own shape; an object of any other shape is refused.
+Nothing is guessed: a field that the reply lacks is None.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
@@ -28,7 +29,7 @@ class Compacting(NamedTuple):
 class Reply:
     """A reply of any provider, as one message of a log.
 
-    `id` is the provider's id of the reply, if it has one. `stop_reason` is the provider's own word.
+    `id` is the provider's id of the reply, if it has one. `stop_reason` is in the provider's words.
     `messages` are those that a compaction on demand returned before its own item.
     """
 
@@ -49,27 +50,23 @@ class Reply:
         return None if newest is None else Compacting(newest, self.messages)
 
     def kept(self) -> dict[str, Any]:
-        """What the log keeps beside the message."""
-        fields = {
-            "id": self.id,
-            "stop_reason": self.stop_reason,
-            "request_id": self.request_id,
-        }
+        """The fields that the log keeps in addition to the message."""
+        fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
         return {name: value for name, value in fields.items() if value is not None}
 
 
 def read_reply(reply: Any) -> Reply:
     """Read a reply; a list holds the chunks of a streamed reply of Gemini's SDK."""
     if isinstance(reply, list | tuple):
-        given = _joined([as_dict(plain(chunk)) for chunk in reply])
+        fields = _joined([as_dict(plain(chunk)) for chunk in reply])
     else:
-        given = as_dict(plain(reply))
-    for recognised, read in _SHAPES:
-        if recognised(given):
-            return read(given, _id(getattr(reply, "_request_id", None)))
+        fields = as_dict(plain(reply))
+    for recognises, read in _SHAPES:
+        if recognises(fields):
+            return read(fields, _id(getattr(reply, "_request_id", None)))
     raise InvalidMessage(
-        "This is no reply of a model: give the object that the SDK of Anthropic, OpenAI or Gemini"
-        " returned, or a dict of the same shape. A stream is recorded by its final object.",
+        "This is not the reply of a model. Pass the object that the SDK of Anthropic, OpenAI or"
+        " Gemini returned, or a dict of the same shape; of a stream, its final object.",
         path="reply",
     )
 
@@ -77,18 +74,18 @@ def read_reply(reply: Any) -> Reply:
 _Read: TypeAlias = Callable[[Block, str | None], Reply]
 
 
-def _anthropic(given: Block, request_id: str | None) -> Reply:
+def _anthropic(reply: Block, request_id: str | None) -> Reply:
     return Reply(
         "anthropic",
         "assistant",
-        [_without(block, _OF_THE_SDK) for block in dicts(given.get("content"))],
-        *_reported(given, "model", "usage", "id", "stop_reason"),
+        [_without(block, _OF_THE_SDK) for block in dicts(reply.get("content"))],
+        *_reported(reply, "model", "usage", "id", "stop_reason"),
         request_id,
     )
 
 
-def _chat(given: Block, request_id: str | None) -> Reply:
-    choice = _only(dicts(given["choices"]), "choices")
+def _chat(reply: Block, request_id: str | None) -> Reply:
+    choice = _only(dicts(reply["choices"]), "choices")
     if not isinstance(choice.get("message"), dict):
         raise InvalidMessage(
             "This is a chunk of a streamed reply: record the stream's final object.",
@@ -102,23 +99,23 @@ def _chat(given: Block, request_id: str | None) -> Reply:
     }
     if "tool_calls" in message:
         message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
-    model, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
+    model, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
     stopped = _word(choice.get("finish_reason"))
     return Reply("openai", "assistant", message, model, usage, own_id, stopped, request_id)
 
 
-def _responses(given: Block, request_id: str | None) -> Reply:
-    status = string(given, "status")
-    if status in _UNFINISHED or (status in _FAILED and not given["output"]):
+def _responses(reply: Block, request_id: str | None) -> Reply:
+    status = string(reply, "status")
+    if status in _UNFINISHED or (status in _FAILED and not reply["output"]):
         raise InvalidMessage(
             f"The response is {status}, so there is no reply to record.", path="reply.status"
         )
-    items = [_without(item, ("parsed_arguments",)) for item in dicts(given["output"])]
+    items = [_without(item, ("parsed_arguments",)) for item in dicts(reply["output"])]
     for item in items:
         if isinstance(item.get("content"), list):
             item["content"] = [_without(part, ("parsed",)) for part in dicts(item["content"])]
-    model, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
-    why = string(as_dict(given.get("incomplete_details")), "reason")
+    model, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
+    why = string(as_dict(reply.get("incomplete_details")), "reason")
     return Reply(
         *(RESPONSES, "assistant", items, model, usage, own_id),
         why or status or None,
@@ -126,11 +123,11 @@ def _responses(given: Block, request_id: str | None) -> Reply:
     )
 
 
-def _compacted(given: Block, request_id: str | None) -> Reply:
-    """The answer of `/responses/compact`: messages that are kept, and one compaction."""
-    items = dicts(given["output"])
+def _compacted(reply: Block, request_id: str | None) -> Reply:
+    """Read the answer of `/responses/compact`: messages that are kept, and one compaction."""
+    items = dicts(reply["output"])
     messages = [item for item in items if item.get("type") == "message"]
-    _, usage, own_id, _ = _reported(given, "model", "usage", "id", "")
+    _, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
     return Reply(
         RESPONSES,
         "assistant",
@@ -142,9 +139,9 @@ def _compacted(given: Block, request_id: str | None) -> Reply:
     )
 
 
-def _gemini(given: Block, request_id: str | None) -> Reply:
-    candidates = dicts(given.get("candidates"))
-    blocked = as_dict(_either(given, "promptFeedback")).get("blockReason")
+def _gemini(reply: Block, request_id: str | None) -> Reply:
+    candidates = dicts(reply.get("candidates"))
+    blocked = as_dict(_either(reply, "promptFeedback")).get("blockReason")
     if blocked is not None and not candidates:
         raise InvalidMessage(
             "The provider blocked the prompt, so there is no reply to record.",
@@ -157,64 +154,62 @@ def _gemini(given: Block, request_id: str | None) -> Reply:
         "gemini",
         "model",
         message,
-        _id(_either(given, "modelVersion")),
-        _either(given, "usageMetadata"),
-        _id(_either(given, "responseId")),
+        _id(_either(reply, "modelVersion")),
+        _either(reply, "usageMetadata"),
+        _id(_either(reply, "responseId")),
         _word(_either(candidate, "finishReason")),
         request_id,
     )
 
 
 _SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
-    (
-        lambda it: it.get("type") == "message" and "stop_reason" in it,
-        _anthropic,
-    ),
+    (lambda it: it.get("type") == "message" and "stop_reason" in it, _anthropic),
     (lambda it: isinstance(it.get("choices"), list), _chat),
     (lambda it: it.get("object") == "response.compaction", _compacted),
     (lambda it: isinstance(it.get("output"), list), _responses),
     (lambda it: "candidates" in it or _either(it, "promptFeedback") is not None, _gemini),
 )
-"""How a reply of each provider is recognised, and what reads it."""
+"""Recognises a reply of each provider, and reads it."""
 
 _OF_THE_SDK: Final = ("parsed_output",)
 """Fields of a block that an SDK's helpers add and that no provider sends."""
 
 _UNFINISHED: Final = ("queued", "in_progress")
-"""The states of a response of which more is to come."""
+"""The states of a response that is not complete yet."""
 
 _FAILED: Final = ("failed", "cancelled")
-"""The states of a response that may have nothing in it."""
+"""The states of a response that may be empty."""
 
 
-def _reported(given: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
+def _reported(reply: Block, *names: str) -> tuple[str | None, Any, str | None, str | None]:
     """The model, the usage, the id and the stop reason under these names."""
-    model, usage, own_id, stopped = (given.get(name) for name in names)
+    model, usage, own_id, stopped = (reply.get(name) for name in names)
     return _model(model), usage, _id(own_id), _word(stopped)
 
 
-def _only(found: Sequence[Block], name: str) -> Block:
-    if len(found) != 1:
+def _only(alternatives: Sequence[Block], name: str) -> Block:
+    if len(alternatives) != 1:
         raise InvalidMessage(
-            f"The reply has {len(found)} {name}, and a session records exactly one. Ask for one.",
+            f"The reply has {len(alternatives)} {name}, but a session records exactly one. Request"
+            " a single one.",
             path=f"reply.{name}",
         )
-    return found[0]
+    return alternatives[0]
 
 
 def _model(value: object) -> str | None:
-    """A text that may be a model's name in the log, or None."""
-    try:
-        check_model(value)
-    except InvalidIdentifier:
-        return None
-    return str(value)
+    """The value if the log accepts it as a model's name, else None."""
+    return _accepted(value, check_model)
 
 
 def _id(value: object) -> str | None:
-    """A text that may be an id of the log's, or None."""
+    """The value if the log accepts it as an id, else None."""
+    return _accepted(value, partial(check_id, "id"))
+
+
+def _accepted(value: object, check: Callable[[object], None]) -> str | None:
     try:
-        check_id("id", value)
+        check(value)
     except InvalidIdentifier:
         return None
     return str(value)
@@ -234,10 +229,10 @@ def _unparsed(call: Block) -> Block:
     return {**_without(call, ("index",)), **({"function": function} if function else {})}
 
 
-def _either(given: Block, name: str) -> Any:
+def _either(reply: Block, name: str) -> Any:
     """The value under REST's name, or under the one that Gemini's SDK has for it in Python."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
-    return given.get(name, given.get(snake))
+    return reply.get(name, reply.get(snake))
 
 
 def _joined(chunks: Sequence[Block]) -> Block:
@@ -247,9 +242,9 @@ def _joined(chunks: Sequence[Block]) -> Block:
     parts: list[Block] = []
     for chunk in chunks:
         whole |= {name: value for name, value in chunk.items() if value is not None}
-        for one in dicts(chunk.get("candidates"))[:1]:
-            candidate |= {name: value for name, value in one.items() if value is not None}
-            parts += dicts(as_dict(one.get("content")).get("parts"))
+        for piece in dicts(chunk.get("candidates"))[:1]:
+            candidate |= {name: value for name, value in piece.items() if value is not None}
+            parts += dicts(as_dict(piece.get("content")).get("parts"))
     if candidate:
         content = {"role": "model", "parts": _run_together(parts)}
         whole["candidates"] = [{**candidate, "content": content}]

@@ -1,21 +1,27 @@
-"""A request for the model's turn: what goes into the SDK's call, and which entry it read up to.
+"""A request for the model's turn: the arguments of the SDK's call, and the last entry that it read.
 
-The frame of a session's requests: the system prompt and the tools that are sent with them.
+The frame of a session's requests is the system prompt and the tools that are sent with them. It is
+recorded as the agent gave it, before any form converts it or marks it for a cache.
 
-It is recorded as the agent gave it, before any form converts it or marks it for a cache.
+Anthropic's newer models refuse a thinking block after another prefix than the one it was made for:
+other messages, another system prompt or other tools. `unbound` finds such blocks.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import plain
-from roocontext.log.entries import Message
+from roocontext.log.entries import BlockRef, Control, Message, Range
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
-from roocontext.log.forms.block_rules import encodable
+from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting
+from roocontext.log.readings import read_message
+from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.log.values import Value
 
 
@@ -39,50 +45,50 @@ class Frame(Value):
 
 @dataclass(frozen=True, slots=True)
 class GivenFrame:
-    """What a call gave of the frame. What it left out is None, and stays as it is recorded."""
+    """The parts of the frame that a call gave. A part that it left out is None."""
 
     system: Any = None
     tools: tuple[Any, ...] | None = None
 
     @classmethod
     def checked(cls, system: Any, tools: Any) -> "GivenFrame":
-        """Refuse what is neither a system prompt nor a list of tools; models become plain data."""
+        """Refuse values that are no system prompt or list of tools; models become plain data."""
         if not isinstance(system, str | list | tuple | None):
-            raise InvalidOption("A system prompt is a text or a list of blocks.", name="system")
+            raise InvalidOption("system must be a text or a list of blocks.", name="system")
         if not isinstance(tools, list | tuple | None):
-            raise InvalidOption("Tools are a list of definitions.", name="tools")
+            raise InvalidOption("tools must be a list of definitions.", name="tools")
         prompt = plain(list(system)) if isinstance(system, list | tuple) else system
         return cls(prompt, None if tools is None else tuple(plain(list(tools))))
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was left out."""
+        """True if both parts were left out."""
         return self.system is None and self.tools is None
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+        """True if both parts were given."""
         return self.system is not None and self.tools is not None
 
     def over(self, recorded: Frame | None) -> Frame:
-        """Complete it by what is recorded."""
-        kept = recorded or Frame()
+        """Take the parts that were left out from the recorded frame."""
+        recorded = recorded or Frame()
         return Frame(
-            kept.system if self.system is None else self.system,
-            kept.tools if self.tools is None else self.tools,
+            recorded.system if self.system is None else self.system,
+            recorded.tools if self.tools is None else self.tools,
         )
 
 
 _DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
-"""What providers put behind a model's name in their replies."""
+"""The suffix that providers add to a model's name in their replies."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
-    `seq` is the last entry that was read: `record` stores it with the reply. `model` is whose
-    thinking was kept. `repairs` are what had to be done to the messages for this provider.
+    `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
+    `model` was kept. `repairs` lists the changes that this provider's rules required.
     """
 
     body: Mapping[str, Any]
@@ -93,10 +99,10 @@ class Request(Value, Mapping[str, Any]):
 
     @property
     def thinking_off(self) -> bool:
-        """Whether a model with thinking enabled would refuse this, so that it must be off now.
+        """True if a model with thinking enabled would refuse this request.
 
-        The tool loop that is running lost its thinking: another model wrote it, or it is bound to
-        messages that have changed.
+        The running tool loop lost its thinking: another model wrote it, or it is bound to messages
+        that have changed. Send the request with thinking off.
         """
         return any(repair.rule is Rule.UNTHINKING for repair in self.repairs)
 
@@ -125,9 +131,9 @@ class Sendable(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a request is made of.
+    """The parts of a request.
 
-    It `is_complete` if the model is to answer the user or its tools, and not to go on with its own
+    It `is_complete` if the model is to answer the user or its tools, and not to continue its own
     words. `is_new` says that the frame is not recorded yet.
     """
 
@@ -139,14 +145,14 @@ class Asked(NamedTuple):
 
 
 def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = False) -> Request:
-    """Make a request of what was read."""
-    made = asked.sendable.compose(form, complete=asked.is_complete)
-    # Names of files in it may hold what is not Unicode.
+    """Make the request for a provider; with `compact`, one that only compacts."""
+    outgoing = asked.sendable.compose(form, complete=asked.is_complete)
+    # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
-    body = forms[form].body(made.messages, system=system, tools=tools, cache=cache)
+    body = forms[form].body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
-    return Request(body, asked.seq, form, asked.sendable.model, made.repairs)
+    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs)
 
 
 def _without_blanks(system: Any) -> Any:
@@ -169,3 +175,72 @@ def as_recorded(model: str | None, newest: str | None) -> str | None:
     if model is None or newest is None:
         return model or newest
     return newest if _DATED.sub("", newest) == _DATED.sub("", model) else model
+
+
+def unbound(
+    messages: Sequence[Message],
+    controls: Sequence[Control],
+    seq: int,
+    is_same_frame: Callable[[int], bool],
+) -> frozenset[int]:
+    """The rows of a view right after `seq` whose thinking was made after another prefix.
+
+    `is_same_frame` says whether the frame at a seq is the one that is sent now.
+    """
+
+    @cache
+    def view_at(last: int) -> tuple[list[Range], dict[BlockRef, int]]:
+        """The visible ranges and the cleared blocks, each with its clearing, after an entry."""
+        then = [control for control in controls if control.seq <= last]
+        cleared = {block: control.seq for block, control in clearings_of(then, last).items()}
+        return visible_ranges(spans_of(then, last), last), cleared
+
+    def is_bound(index: int) -> bool:
+        """True if the rows before a reply are those of the view that was read for it."""
+        row = messages[index]
+        # Without a recorded request, the reply is assumed to have read all rows before it.
+        asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
+        # A message that came while the model was answering was not before its thinking.
+        if not is_same_frame(asked_at) or latest_before[index] > asked_at:
+            return False
+        if not any(control.seq > asked_at for control in controls):
+            return True
+        before = {message.seq for message in messages[:index]}
+        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
+        if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
+            return False
+        return _joined(ranges_then) == _joined(_until(ranges_now, row.seq, asked_at))
+
+    latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
+    replies = (index for index, message in enumerate(messages) if _thinks(message))
+    return frozenset(messages[index].seq for index in replies if not is_bound(index))
+
+
+def _thinks(message: Message) -> bool:
+    return any(block.get("type") in THINKING for block in read_message(message)[1])
+
+
+def _of_rows(cleared: Mapping[BlockRef, int], rows: set[int]) -> dict[BlockRef, int]:
+    return {block: by for block, by in cleared.items() if block[0] in rows}
+
+
+def _until(ranges: Sequence[Range], row: int, last: int) -> Iterator[Range]:
+    """The ranges of a view before a row, as far as they hold entries up to `last`."""
+    for lo, hi in ranges:
+        is_end = lo <= row <= hi
+        end = min(row - 1 if is_end else hi, last)
+        if lo <= end:
+            yield lo, end
+        if is_end:
+            return
+
+
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """The ranges with those that follow each other as one."""
+    joined: list[Range] = []
+    for lo, hi in ranges:
+        if joined and joined[-1][1] + 1 == lo:
+            joined[-1] = (joined[-1][0], hi)
+        else:
+            joined.append((lo, hi))
+    return joined

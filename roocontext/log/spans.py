@@ -1,4 +1,4 @@
-"""From the control rows to the spans: the one function behind the view, now and at any past seq.
+"""Computes the spans from the control rows, for the view, now and at any past seq.
 
 A span is a stretch of seq whose rows have the same tags; a session is covered by a handful of
 them, the last one open-ended. Only control rows decide, so an append changes no span.
@@ -50,12 +50,12 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def visible(self) -> bool:
-        """Whether nothing keeps these rows out of the view."""
+        """True if nothing keeps these rows out of the view."""
         return self.standing and self.condense_parent is self.truncation_parent is None
 
     @property
     def standing(self) -> bool:
-        """Whether neither a rewind nor an uncovering took these rows back."""
+        """True if neither a rewind nor an uncovering took these rows back."""
         return self.rewound_by is self.uncovered_by is None
 
     def at(self, seq: int) -> int:
@@ -63,7 +63,7 @@ class Span(msgspec.Struct, frozen=True):
         return self.position + natural_position(seq - self.lo)
 
     def after(self, position: int) -> int | None:
-        """The first position of its rows beyond this one."""
+        """The first position of its rows that is greater than this one."""
         if self.position > position:
             return self.position
         seq = self.lo + ((position - self.position) >> POSITION_BITS) + 1
@@ -84,7 +84,7 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class Path:
-    """The tree that the rewinds make: which entries are live at a seq, and how two seqs differ."""
+    """The tree of the rewinds: the entries that are live at a seq, and how two seqs differ."""
 
     def __init__(self, controls: Sequence[Control]) -> None:
         self._at = [c.seq for c in controls if c.to is not None]
@@ -99,7 +99,7 @@ class Path:
             seq = to
 
     def removed(self, old: int, new: int) -> Iterator[Range]:
-        """What is live after entry `old` and not after entry `new`, newest first."""
+        """The ranges that are live after entry `old` and not after entry `new`, newest first."""
         while old != new:
             base, to = self._base(max(old, new))
             if old > new:
@@ -122,12 +122,12 @@ class Path:
 
 
 def live_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
-    """What is live right after entry `seq`, ascending."""
+    """The ranges that are live right after entry `seq`, ascending."""
     return tuple(Path(controls).live(seq))[::-1]
 
 
 def standing_ranges(controls: Sequence[Control], seq: int) -> tuple[Range, ...]:
-    """What is live right after entry `seq` and not taken back by an uncovering, ascending."""
+    """The live ranges right after entry `seq` without the rows that an uncovering took back."""
     live = live_ranges(controls, seq)
     cancelled = _cancelled(control for control in controls if within(live, control.seq))
     return subtract(live, [(row, row) for row in sorted(cancelled)])
@@ -140,7 +140,7 @@ def spans_of(controls: Sequence[Control], seq: int, since: int = 1) -> list[Span
     of a span, only the control rows from there on are needed, and the spans from there on returned.
     """
     path = Path(controls)
-    # What is appended later will be live, so the last span needs no update by an append (0001).
+    # Rows appended later will be live, so the last span needs no update by an append (0001).
     live = [*live_ranges(controls, seq), (seq + 1, OPEN_END)]
     rewound = [
         (lo, hi, control.seq)
@@ -194,7 +194,7 @@ def first_decided(deciding: Iterable[Control], controls: Iterable[Control]) -> i
             named = known.get(row, control)
             hidden = [lo for lo, _ in named.hides[:1]]
             # An earlier clearing of the same block, which may count again, comes after its row.
-            cleared = [one for one, _ in named.clears]
+            cleared = [seq for seq, _ in named.clears]
             apart = [] if named.position is None else [_apart(named.position)]
             first = min([first, row, *hidden, *cleared, *apart])
     return first
@@ -230,7 +230,7 @@ def visible_ranges(spans: Sequence[Span], seq: int) -> list[Range]:
 
 
 def within(ranges: Sequence[Range], seq: int) -> bool:
-    """Whether a seq is in one of the ranges, which are ascending and disjoint."""
+    """True if a seq is in one of the ranges, which are ascending and disjoint."""
     index = bisect_right(ranges, (seq, OPEN_END)) - 1
     return index >= 0 and seq <= ranges[index][1]
 
@@ -246,7 +246,7 @@ def _apart(position: int) -> int:
 
 
 def _cancelled(alive: Iterable[Control]) -> dict[int, int]:
-    """The rows that live uncoverings name, and which one does."""
+    """The rows that live uncoverings name, each with its uncovering."""
     return {row: control.seq for control in alive for row in control.uncovers}
 
 
@@ -257,7 +257,7 @@ def _hidden(acting: Sequence[Control], *kinds: Kind) -> list[tuple[int, int, int
 _Layer: TypeAlias = list[int | None]
 
 _Shared: TypeAlias = tuple[int, int | None, int | None, int | None, int | None]
-"""What rows of a span share: the distance from their natural positions, and their four tags."""
+"""The common data of a span's rows: the distance from their natural positions, and four tags."""
 
 
 class _Stretches:
@@ -266,8 +266,8 @@ class _Stretches:
     def __init__(
         self, since: int, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
     ) -> None:
-        # Spans are read as a whole, in the order of their positions: one that an inserted row falls
-        # into has to be two.
+        # Spans are read whole, in the order of their positions: a span in which a row is inserted
+        # has to be split.
         self._apart = set(map(_apart, placed.values()))
         cuts = {since, *placed, *(seq + 1 for seq in placed), *self._apart}
         for lo, hi in (*live, *painted):
@@ -277,7 +277,7 @@ class _Stretches:
         self._placed = placed
 
     def paint(self, ranges: Iterable[tuple[int, int, int]]) -> _Layer:
-        """A layer in which the ranges have their values; what comes later wins."""
+        """A layer in which the ranges have their values; later ranges win."""
         layer: _Layer = [None] * len(self._cuts)
         for lo, hi, value in ranges:
             start, stop = bisect_left(self._cuts, lo), bisect_right(self._cuts, hi)

@@ -1,19 +1,14 @@
-"""The request from a policy to a summariser, and the answer: data that both sides share.
+"""Summaries: the request to a summariser, its answer, and the texts that lists and models see.
 
-The first prompt of a session: what a list shows of a session that has no title.
+A list shows the first prompt of a session that has no title: the beginning of the first message
+that a person wrote, with text and without results of tools, so that the large contents of an
+agent's loop are not read for it. A rewind does not change it. After a redaction of that message the
+next one counts. Agents put texts of their own into the user's messages: then `extra` holds what a
+person typed, if the agent or an importer stored it there.
 
-It is the beginning of the first message that a person wrote: one with text, and without results
-of tools, so that the large contents of an agent's loop are not read for it. A rewind does not
-change it. A redacted message is none, so that after a redaction
-the next message counts.
-
-Agents put texts of their own into the user's messages. What a person typed of such a message is in
-its `extra`, if the agent or an importer has put it there.
-
-What a summary says of the entries it hides, if the model has the tools to read them.
-
-The line is for the model that sees the summary. The next summariser must not see it: the range in
-it would be wrong, and it would be counted as a fact of the conversation.
+If the model has the recall tools, a summary's last line names the entries that it hides. The next
+summariser must not see that line: its range would be wrong, and it would be taken for a fact of the
+conversation.
 """
 
 import re
@@ -34,12 +29,12 @@ OutgoingMessage: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryRequest:
-    """What to summarise, and how.
+    """The messages to summarise, and how.
 
     `messages` are in order and as the model saw them. `style` names the prompt. `previous` is the
-    text of the summary that this one replaces; what still applies should be kept. `longest` is
-    the most tokens that a useful answer may have, and `characters` is about how many characters
-    that is. `instruction` replaces the last user text of the style, and `prompt` its system prompt.
+    text of the summary that this one replaces; its valid parts should be kept. `longest` is the
+    most tokens that a useful answer may have, and `characters` the approximate number of characters
+    in these. `instruction` replaces the last user text of the style, `prompt` its system prompt.
     """
 
     messages: Sequence[OutgoingMessage]
@@ -66,20 +61,20 @@ class FailedCalls(Value):
 
 
 def failed_calls(error: SummaryFailed) -> tuple[FailedCalls, ...]:
-    """What a failure has cost, by summariser. Values that are not numbers are left out."""
-    return error.attempts or (
-        FailedCalls(
-            summariser=error.summariser,
-            kind=error.kind,
-            model=error.model if isinstance(error.model, str) else None,
-            calls=_count(error.calls),
-            input_tokens=_count(error.input_tokens),
-            output_tokens=_count(error.output_tokens),
-            cost=error.cost
-            if isinstance(error.cost, int | float) and isfinite(error.cost)
-            else None,
-        ),
+    """The cost of a failure, by summariser. Values that are not numbers are left out."""
+    if error.attempts:
+        return error.attempts
+    is_cost = isinstance(error.cost, int | float) and isfinite(error.cost)
+    failed = FailedCalls(
+        summariser=error.summariser,
+        kind=error.kind,
+        model=error.model if isinstance(error.model, str) else None,
+        calls=_count(error.calls),
+        input_tokens=_count(error.input_tokens),
+        output_tokens=_count(error.output_tokens),
+        cost=error.cost if is_cost else None,
     )
+    return (failed,)
 
 
 def _count(value: Any) -> int:
@@ -107,7 +102,7 @@ class Summary(Value):
 
 def total_cost(paid: Iterable[FailedCalls | Summary]) -> float | None:
     """The sum of the known costs, if there is any."""
-    costs = [one.cost for one in paid if one.cost is not None]
+    costs = [calls.cost for calls in paid if calls.cost is not None]
     return fsum(costs) if costs else None
 
 
@@ -121,18 +116,18 @@ _NO_PERSON: Final = frozenset(
 )
 """The roles in which no person speaks. Their content need not be read."""
 TYPED: Final = "typed_text"
-"""The name in a message's `extra` of what a person typed of it; an empty text if nobody did."""
+"""The name in a message's `extra` of the text that a person typed; empty if nobody typed any."""
 
 
 def typed_in(words: str) -> dict[str, Any]:
-    """The `extra` of a message of which a person typed these words."""
+    """The `extra` of a message in which a person typed these words."""
     return {TYPED: _short(words)}
 
 
 def prompt_text(
     format_: str | None, role: str | None, content: str | None, extra: str | None
 ) -> str | None:
-    """The beginning of what a person typed of a stored message; None if no person wrote it."""
+    """The beginning of a person's text in a stored message; None if no person wrote it."""
     if role is None or role in _NO_PERSON or content is None or not is_known(format_, role):
         return None
     speaker, blocks = reader(str(format_)).blocks(role, decode(content))
@@ -143,9 +138,9 @@ def prompt_text(
 
 
 def _typed(extra: str | None) -> str | None:
-    # A search in the text first: most messages were typed as they are.
-    found = decode(extra) if extra is not None and f'"{TYPED}"' in extra else None
-    typed = found.get(TYPED) if isinstance(found, dict) else None
+    # A search in the text first: few messages have it.
+    fields = decode(extra) if extra is not None and f'"{TYPED}"' in extra else None
+    typed = fields.get(TYPED) if isinstance(fields, dict) else None
     return typed if isinstance(typed, str) else None
 
 
@@ -165,7 +160,7 @@ _LINE: Final = re.compile(
 
 
 def hidden_line(hidden: Range) -> str:
-    """The last line of a summary, which names what it hides and how to get it back."""
+    """The last line of a summary, which names the hidden entries and the tools that find them."""
     lo, hi = hidden
     return (
         f"[Hidden behind this summary: entries {lo}-{hi}. If a detail is missing here, find it"
@@ -180,5 +175,5 @@ def hidden_in(text: str) -> Range | None:
 
 
 def without_hidden_line(text: str) -> str:
-    """A summary without that line."""
+    """Remove that line from a summary."""
     return _LINE.sub("", text)

@@ -1,4 +1,4 @@
-"""When an entry happened, and what a session keeps of the times of its log.
+"""The times of a log that are kept with its session.
 
 An entry happened at the agent's own time, its `ts`, or else when it was recorded. A clock may be
 set back, and an agent's own times may be in any order; the log stores them unchanged.
@@ -26,13 +26,13 @@ def minute_of(time: int) -> int:
 
 
 class Times(NamedTuple):
-    """What is known of the times of a log, updated with each entry.
+    """The times of a log, updated with each entry.
 
-    `latest_recorded` is about all entries, and `recorded_back` counts those that were recorded
-    earlier than one before them: while it is 0, a time of recording is found by bisection.
-    `latest_happened` is about messages and control rows. `happened_at` is the session's own time:
-    of the messages that were appended, the latest; a fork's begins with its note of origin. Until
-    there is any of these, a time is None: any number is an ordinary time.
+    `latest_recorded` is the latest recording of all entries. `recorded_back` counts the entries
+    that were recorded earlier than one before them: while it is 0, a time of recording is found by
+    bisection. `latest_happened` is the latest time of the messages and control rows. `happened_at`
+    is the session's own time: that of its latest appended message, or at first, in a fork, of the
+    note of origin. A time that does not exist yet is None, because any number is an ordinary time.
     """
 
     latest_recorded: int | None = None

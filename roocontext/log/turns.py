@@ -1,41 +1,42 @@
 """Whose turn it is: the user's, the tools' or the model's, by the last messages of the log.
 
-Rows that a plan inserted do not count: they say nothing about whose turn it is.
-They are read from the end, and no further than the last run of replies.
+Messages are read from the end, no further than the last run of replies. Rows that a plan inserted
+are skipped, because they say nothing about whose turn it is.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from roocontext.log.compactions import is_compaction_only
 from roocontext.log.entries import BlockRef, Kind, Message
 from roocontext.log.pairs import links_of, pairs
-from roocontext.log.readings import Block, calls, reader, results
+from roocontext.log.readings import Block, calls, read_message, results
 from roocontext.log.values import Value
 
 WaitsFor: TypeAlias = Literal["user", "tools", "model"]
-"""Whom a session waits for."""
+"""The parties that a session may wait for."""
 
 _SILENT: Final = ("system", "developer")
-"""The roles of instructions, which nobody has to answer."""
+"""The roles of instructions, which need no answer."""
 _SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 PAUSED: Final = "pause_turn"
 """The stop reason of a reply that the provider wants to continue."""
 TOO_LONG: Final = frozenset(
     {"max_tokens", "model_context_window_exceeded", "length", "max_output_tokens", "MAX_TOKENS"}
 )
-"""The stop reasons of replies that a limit cut off, as Anthropic, OpenAI and Gemini name them."""
+"""The stop reasons of replies that a limit cut off, in the words of each provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCall(Value):
     """A tool call that waits for its answer: the entry that holds it, and its number there.
 
-    `block` counts the calls of the entry from 0. `begun` says whether `begin` was called for it:
-    the tool may have run, although no answer is recorded. `cut_off` says that a limit cut the reply
-    off after the call had begun: its input may lack the end, so answer it with an error.
+    `block` counts the calls of the entry from 0. `begun` is True if `begin` was called for it: the
+    tool may have run, although no answer is recorded. `cut_off` is True if a limit cut the reply
+    off after the call had begun: the end of its input may be missing, so answer it with an error.
     """
 
     seq: int
@@ -48,7 +49,7 @@ class PendingCall(Value):
 
     @property
     def place(self) -> BlockRef:
-        """What an answer refers to."""
+        """The entry and the number by which an answer refers to the call."""
         return self.seq, self.block
 
 
@@ -63,7 +64,7 @@ class _Spoken(NamedTuple):
 
     @property
     def is_result(self) -> bool:
-        """Whether it is tools' results and nothing else, so that the user has not spoken."""
+        """True for results of tools and nothing else, so that the user has not spoken."""
         return not self.is_reply and 0 < len(results(self.blocks)) == len(self.blocks)
 
 
@@ -83,7 +84,7 @@ class LastTurn:
 
     @property
     def waits_for(self) -> WaitsFor:
-        """Whom the session waits for, unless the reply's stop reason is PAUSED."""
+        """The party that the session waits for, unless the reply's stop reason is PAUSED."""
         if self.pending:
             return "tools"
         if self.spoken or self.answered:
@@ -99,15 +100,15 @@ def last_turn(newest_first: Iterable[Message]) -> LastTurn:
     """Read the end of a session, given its live messages from the last one backwards."""
     rows: list[_Spoken] = []
     before: _Spoken | None = None
-    for one in _spoken(newest_first):
-        if rows and rows[-1].is_reply and not one.is_reply:
-            before = one
+    for row in _spoken(newest_first):
+        if rows and rows[-1].is_reply and not row.is_reply:
+            before = row
             break
-        if not one.is_reply and not one.is_result:
+        if not row.is_reply and not row.is_result:
             return LastTurn(spoken=True)
-        rows.append(one)
+        rows.append(row)
     rows.reverse()
-    replies = list(takewhile(_is_reply, rows))
+    replies = list(takewhile(attrgetter("is_reply"), rows))
     if not replies:
         return LastTurn(answered=bool(rows))
     return LastTurn(
@@ -121,36 +122,28 @@ def last_turn(newest_first: Iterable[Message]) -> LastTurn:
 
 def calls_in(message: Message) -> list[PendingCall]:
     """Every call of a message that its agent has to answer."""
-    one = _read(message)
-    if not one.is_reply:
+    role, blocks = read_message(message)
+    if role != "assistant":
         return []
-    found = [one.blocks[index] for index, _ in calls(one.blocks)]
+    asked = [blocks[index] for index, _ in calls(blocks)]
     return [
         PendingCall(message.seq, number, call["id"], call.get("name") or "", call.get("input"))
-        for number, call in enumerate(found)
+        for number, call in enumerate(asked)
     ]
 
 
 def _spoken(newest_first: Iterable[Message]) -> Iterator[_Spoken]:
     for message in newest_first:
         speaks = message.kind is Kind.MESSAGE and message.role not in _SILENT
-        # A pause, or a compaction on demand, says nothing: the turn is whose it was before.
+        # A compaction on demand says nothing, so it does not change whose turn it is.
         if speaks and not is_compaction_only(message.format, message.content):
-            yield _read(message)
-
-
-def _read(message: Message) -> _Spoken:
-    return _Spoken(message, *reader(message.format).blocks(message.role, message.content))
-
-
-def _is_reply(row: _Spoken) -> bool:
-    return row.is_reply
+            yield _Spoken(message, *read_message(message))
 
 
 def _pending(rows: Sequence[_Spoken]) -> Iterator[PendingCall]:
     links = links_of((row.message.seq, row.message.answers) for row in rows)
-    found = pairs([(row.role, list(row.blocks)) for row in rows], links)
-    answered = {pair.call for pair in found}
+    readings = [(row.role, list(row.blocks)) for row in rows]
+    answered = {pair.call for pair in pairs(readings, links)}
     for index, row in enumerate(rows):
         waiting = calls_in(row.message)
         places = [(index, block) for block, _ in calls(row.blocks)] if waiting else []
@@ -160,7 +153,7 @@ def _pending(rows: Sequence[_Spoken]) -> Iterator[PendingCall]:
 
 
 def _is_unfinished(blocks: Sequence[Block]) -> bool:
-    """Whether a tool that the provider runs has no result yet."""
+    """True if a tool that the provider runs has no result yet."""
     done = {block.get("tool_use_id") for block in blocks}
     return any(
         block.get("type") in _SERVER_CALLS and block.get("id") not in done for block in blocks

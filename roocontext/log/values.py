@@ -1,4 +1,4 @@
-"""Values as plain JSON: what their `to_dict` returns, and what `--json` prints of them."""
+"""Values as plain JSON, as `to_dict` returns and `--json` prints them."""
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -11,7 +11,7 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class Value:
-    """What a caller of the library gets."""
+    """The base of the values that the library returns."""
 
     __slots__ = ()
 
@@ -23,7 +23,7 @@ class Value:
 def as_json(value: Any) -> Any:
     """Turn a document or a value of the library into dicts, lists and scalars.
 
-    It is not left to pydantic, which refuses lone surrogates and contents of many levels.
+    pydantic cannot do this: it refuses lone surrogates and deeply nested contents.
     """
     # A dict is JSON already. It may be 500 levels deep: two frames a level would be too many.
     if type(value) in _SCALARS or type(value) is dict:
@@ -42,7 +42,7 @@ def as_json(value: Any) -> Any:
 def fields_as_json(value: Any) -> dict[str, Any]:
     """The fields of a dataclass, a struct or a named tuple, as plain JSON."""
     if is_dataclass(value):
-        named = {one.name: getattr(value, one.name) for one in fields(value)}
+        named = {field.name: getattr(value, field.name) for field in fields(value)}
     elif isinstance(value, msgspec.Struct):
         named = msgspec.structs.asdict(value)
     else:

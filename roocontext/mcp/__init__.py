@@ -1,5 +1,5 @@
 """An MCP server over a store: agents and editors list, search and read its sessions.
 
-`roocontext mcp` runs it. Nothing here is loaded by anything else, because the SDK takes half a
-second to load.
+`roocontext mcp` runs it. No other module imports this package, because the SDK takes half a second
+to load.
 """

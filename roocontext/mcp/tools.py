@@ -1,7 +1,4 @@
-"""What a client can ask for: each tool answers with a document, as `--json` prints it.
-
-Documents as the text of an answer: JSON that any client can read, and not too much of it.
-"""
+"""The tools of the server. Each answers with a document, as `--json` prints it, of limited size."""
 
 import json
 import re
@@ -13,7 +10,7 @@ from pydantic import Field
 from roocontext import reports
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.log.values import as_json
-from roocontext.reports.sessions import PAGE_BYTES, Selection
+from roocontext.reports.history import PAGE_BYTES, Selection
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 
@@ -26,20 +23,20 @@ _LONE: Final = re.compile("[\ud800-\udfff]")
 
 def answer_text(document: Any, longest: int) -> str:
     """A document as JSON, in which texts are cut that have more than `longest` characters."""
-    made = json.dumps(cut_texts(as_json(document), longest), ensure_ascii=False)
-    # A protocol message is UTF-8, which has no lone surrogates; JSON has an escape for them.
-    return _LONE.sub(lambda found: f"\\u{ord(found[0]):04x}", made)
+    text = json.dumps(cut_texts(as_json(document), longest), ensure_ascii=False)
+    # A protocol message is UTF-8, which has no lone surrogates. JSON has an escape for them.
+    return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def cut_texts(value: Any, longest: int) -> Any:
-    """Cut long texts in the middle, at any depth, and write there how much was left out."""
+    """Cut long texts in the middle, at any depth, and insert how many characters are left out."""
     if isinstance(value, str):
         if len(value) <= longest:
             return value
         half = longest // 2
         left_out = len(value) - 2 * half
         return f"{value[:half]}\n[{left_out:,} characters left out]\n{value[-half:]}"
-    # Without comprehensions, which take a second frame a level: contents may be 500 levels deep.
+    # No comprehensions: they take a second frame a level, and contents may be 500 levels deep.
     if isinstance(value, list):
         items: list[Any] = []
         for item in value:
@@ -54,7 +51,7 @@ def cut_texts(value: Any, longest: int) -> Any:
 
 
 LONGEST: Final = 2_000
-"""How many characters of a text an answer has, if nothing else is asked for."""
+"""The most characters of a text in an answer, by default."""
 
 SessionName = Annotated[
     str,
@@ -68,6 +65,9 @@ Limit = Annotated[int, Field(ge=1, le=200, description="At most this many.")]
 Longest = Annotated[
     int,
     Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
+]
+After = Annotated[
+    str | None, Field(description="The `next` of the page before, for the next page.")
 ]
 Expected = Annotated[
     int | None,
@@ -86,12 +86,12 @@ class Queries:
         query: Annotated[
             str,
             Field(
-                description="Words that a message must all hold. A phrase in quotation marks is"
-                " found as it is written, and begin* finds what begins like that."
+                description="Words that a message must all contain. A phrase in quotation marks is"
+                " found as it is written, and begin* finds every word that begins like that."
             ),
         ],
         session: Annotated[
-            str | None, Field(description="Only in this session and those it has started.")
+            str | None, Field(description="Only in this session and its descendants.")
         ] = None,
         *,
         role: Annotated[Speaker | None, Field(description="Only messages of this speaker.")] = None,
@@ -101,22 +101,20 @@ class Queries:
         among: Annotated[
             Among,
             Field(
-                description="standing: not rewound; visible: what the model sees now; hidden:"
-                " what a summary or marker hides."
+                description="standing: messages that are not rewound; visible: those that the model"
+                " sees now; hidden: those that a summary or marker hides."
             ),
         ] = "all",
         order: Order = "best",
         limit: Limit = 20,
-        after: Annotated[
-            str | None, Field(description="The `next` of the page before, for the next page.")
-        ] = None,
+        after: After = None,
     ) -> str:
-        """Search the messages of all sessions, hidden and rewound ones too.
+        """Search the messages of all sessions, including hidden and rewound messages.
 
-        Each hit has its session, its seq, a snippet, and what hides it from the model now.
+        Each hit has its session, its seq, a snippet, and the entry that hides it from the model.
         """
         family = None if session is None else reports.naming.session_named(self._store, session)
-        # Without the index a search reads more and finds the same.
+        # Without the index, the search reads more and finds the same.
         with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
             self._store.index()
         page = self._store.search(
@@ -136,14 +134,16 @@ class Queries:
         session: SessionName,
         first: Seq = 1,
         limit: Limit = 20,
+        after: After = None,
         longest: Longest = LONGEST,
     ) -> str:
-        """Read entries of a session's log from entry `first` on, hidden and rewound ones too.
+        """Read entries of a session's log, beginning with entry `first`, hidden and rewound too.
 
         Each says whether the model sees it now, and if not, which entry hides it. A page has fewer
-        than `limit` entries if they are large. The next page begins at the last seq + 1.
+        than `limit` entries if they are large; `next` continues it, as of the same moment.
         """
-        return answer_text(reports.history.some_entries(self._chat(session), first, limit), longest)
+        page = reports.history.some_entries(self._chat(session), first, limit, after=after)
+        return answer_text(page, longest)
 
     def list_sessions(
         self,
@@ -151,22 +151,23 @@ class Queries:
             str, Field(description="A text in the id, title or first prompt. Empty: all.")
         ] = "",
         parent: Annotated[
-            str | None, Field(description="Only the sessions that this session has started.")
+            str | None, Field(description="Only the children of this session.")
         ] = None,
         limit: Limit = 20,
+        after: After = None,
     ) -> str:
         """List sessions, the newest first, with their titles, sizes and context gauges."""
-        return answer_text(
-            reports.sessions.matching_sessions(self._store, text, parent=parent, limit=limit),
-            LONGEST,
+        page = reports.sessions.matching_sessions(
+            self._store, text, parent=parent, limit=limit, after=after
         )
+        return answer_text(page, LONGEST)
 
     def show_session(
         self, session: SessionName, limit: Limit = 20, longest: Longest = LONGEST
     ) -> str:
-        """Show what the model sees of a session now: the newest messages of its view.
+        """Show the newest messages of a session that the model sees now.
 
-        They are fewer than `limit` if they are large.
+        There are fewer than `limit` if they are large.
         """
         selection = Selection(newest=limit, most_bytes=PAGE_BYTES)
         shown = reports.history.effective_history(self._chat(session), None, selection=selection)
@@ -195,11 +196,11 @@ class Changes:
         role: Annotated[str, Field(description="user or assistant.")] = "user",
         client_id: Annotated[
             str | None,
-            Field(description="An id of this request: repeated with it, it is stored once."),
+            Field(description="An id of this request: a repetition with it is stored once."),
         ] = None,
         expected_seq: Expected = None,
     ) -> str:
-        """Append a message to a session. It is durable once the answer is there."""
+        """Append a message to a session. It is durable when the answer arrives."""
         chat = self._store.session(reports.naming.session_named(self._store, session))
         done = chat.append(role, content, client_id=client_id, expected_seq=expected_seq)
         return answer_text(done, LONGEST)
@@ -212,9 +213,9 @@ class Changes:
         *,
         dry_run: Annotated[bool, Field(description="Only show what would be done.")] = False,
     ) -> str:
-        """Make a session what it was right after entry `to`. Nothing is deleted.
+        """Return a session to its state right after entry `to`. Nothing is deleted.
 
-        To take that back, rewind to the entry before the rewind.
+        To undo it, rewind to the entry before the rewind.
         """
         chat = self._store.session(reports.naming.session_named(self._store, session))
         done = chat.rewind(to, expected_seq=expected_seq, dry_run=dry_run)

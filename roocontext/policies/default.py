@@ -43,7 +43,7 @@ from roocontext.policies.situation import (
 from roocontext.policies.tool_outputs import Output, clearable, shortenings, stripped
 
 RESERVED: Final = 8_192
-"""What is kept free for the answer of a model whose longest answer is not known."""
+"""The tokens kept free for the answer of a model whose longest answer is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Default:
                 raise InvalidOption(f"{name} is a share: above 0, at most 1.", name=name)
 
     def due(self, totals: Totals) -> bool:
-        """Whether the request is above the threshold, by our count or by the provider's."""
+        """True if the request is above the threshold, by our count or by the provider's."""
         return bool(self.level(totals, self.threshold).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
@@ -93,7 +93,7 @@ class Default:
     def room(self, totals: Totals) -> int:
         """The tokens that a request may have, in our count.
 
-        If the provider reported more than we counted, a token of ours is worth that much more.
+        If the provider reported more than we counted, each counted token is worth that much more.
         """
         reserve = self.reserve
         if reserve is None:
@@ -129,7 +129,7 @@ class _Work:
 
     @property
     def situation(self) -> Situation:
-        """What the policy was given."""
+        """The input of the policy."""
         return self.layout.situation
 
     def decision(self) -> Decision:
@@ -183,7 +183,7 @@ class _Work:
 
     @cached_property
     def _limits(self) -> Budget:
-        """What the request must keep, whatever the policy would like."""
+        """The limits of the request, whatever the policy aims at."""
         return self._load.most
 
     # Clearing
@@ -256,7 +256,7 @@ class _Work:
 
     @cached_property
     def _surplus(self) -> Size:
-        """What fresh outputs take beyond the share of the room that recent groups may have."""
+        """The excess of fresh outputs over the share of the room that recent groups may have."""
         share = self._goal(self.policy.keep)
         saves = [one.saves for one in self._fresh_outputs]
         tokens = sum(one.tokens for one in saves) - (share.tokens or 0)
@@ -309,13 +309,13 @@ class _Work:
         return Ready(plan, "condensed")
 
     def _old(self) -> tuple[Row, ...]:
-        """What a summary may take the place of."""
+        """The rows that a summary may replace."""
         stays = self.layout.held(summaries=False) | self._recent
         return tuple(row for row in self.situation.visible if row.seq not in stays)
 
     @cached_property
     def _recent(self) -> frozenset[int]:
-        """The newest groups, which stay as they are: the last one, and what fits beside it."""
+        """The newest groups, which stay as they are: the last one, and those that fit with it."""
         # Of a short session asked to condense, a share of the room would be all of it.
         room = min(self._goal(1.0).tokens or 0, self.situation.size.tokens)
         left = int(room * self.policy.keep)

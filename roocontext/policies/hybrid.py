@@ -78,7 +78,7 @@ class Hybrid:
                 )
 
     def due(self, totals: Totals) -> bool:
-        """Whether the request is over the limit."""
+        """True if the request is over the limit."""
         return bool(budget_of(totals, self.limit, self.reserve).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
@@ -124,7 +124,7 @@ class _Work:
         )
 
     def marking(self) -> Decision:
-        """Hide behind a marker what would be summarised, or say why that would not do."""
+        """Replace the rows to be summarised by a marker, or say why that would not do."""
         return self.truncation or self._refusal(self._fixed, frozenset())
 
     @cached_property
@@ -142,7 +142,7 @@ class _Work:
 
     @cached_property
     def _leaves(self) -> tuple[Row, ...] | None:
-        """What the next summary replaces, besides the last one; None when nothing would help."""
+        """The rows that the next summary replaces besides the last one; None if nothing helps."""
         # If a whole summary does not fit, a short one may: the least is what a marker takes.
         for new in (self._summary, self._marker):
             leaves = self._window(self._held, self._replaced, new)
@@ -153,7 +153,7 @@ class _Work:
     def _window(
         self, stays: frozenset[int], replaced: frozenset[int], new: Size
     ) -> tuple[Row, ...] | None:
-        """What leaves so that whole turns stay, or else a part of the newest one."""
+        """The rows that leave so that whole turns stay, or else a part of the newest one."""
         # Whole turns if that is enough; a turn without its beginning is harder to follow.
         for whole in (self._turns, self._groups):
             parts = without(whole, replaced)
@@ -184,7 +184,7 @@ class _Work:
         if after.tokens >= before.tokens:
             return Refused("The summary is larger than what it replaces.", "inflated_summary")
         if not self._useful(after):
-            return Refused("The summary does not fit beside what stays.", "oversized_summary")
+            return Refused("The summary does not fit with the rows that stay.", "oversized_summary")
         return Ready(self._plan(Action.CONDENSE, hides, row), "condensed")
 
     def _plan(self, action: Action, hides: Collection[int], row: NewMessage) -> Plan:
@@ -206,7 +206,7 @@ class _Work:
         )
 
     def _longest(self, hides: Collection[int]) -> int:
-        """How many tokens a summary may have: its share, as far as it fits and helps."""
+        """The tokens that a summary may have: its share, as far as it fits and helps."""
         gone = self._gone(hides)
         heading = measured(self.situation, [self._row("", hides)]).tokens
         free = (self.limit.tokens or 0) - (self.situation.size.tokens - gone.tokens)
@@ -236,12 +236,12 @@ class _Work:
 
     @cached_property
     def _fixed(self) -> frozenset[int]:
-        """What stays when no summary is made."""
+        """The size that remains without a summary."""
         return self._layout.held()
 
     @cached_property
     def _held(self) -> frozenset[int]:
-        """What stays when the next summary takes the last one's place."""
+        """The size that remains if the next summary replaces the last one."""
         return self._layout.held(summaries=False)
 
     @cached_property
@@ -275,7 +275,7 @@ class _Work:
 
     @cached_property
     def _summary(self) -> Size:
-        """What the next summary may cost."""
+        """The room for the next summary."""
         policy, room = self.policy, max(self._base - self.situation.overhead.tokens, 0)
         share = min(max(int(room * policy.share), policy.least), policy.most, room // 2)
         return Size(share, share * _BYTES_PER_TOKEN)

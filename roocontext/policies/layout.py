@@ -1,4 +1,4 @@
-"""Which visible rows belong together, and which no plan may hide.
+"""The visible rows that belong together, and those that no plan may hide.
 
 A group can only be hidden as a whole: a tool call with all its results, thinking with the assistant
 message right after it, a summary with its companions. Every visible row is in exactly one group. A
@@ -13,8 +13,8 @@ from typing import Final
 
 from roocontext.log.counting import FREE, Size
 from roocontext.log.entries import Kind
-from roocontext.log.pairs import Pair, RoleAndBlocks, links_of, pairs
-from roocontext.log.readings import Block, calls, reader, results
+from roocontext.log.pairs import Pair, links_of, pairs
+from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
@@ -56,7 +56,7 @@ class Turn(_Rows):
 
 @dataclass(frozen=True)
 class Layout:
-    """How the visible rows of a situation belong together; each property is computed once."""
+    """The groups and turns of the visible rows; each property is computed once."""
 
     situation: Situation
 
@@ -97,7 +97,7 @@ class Layout:
     def fresh(self) -> frozenset[int]:
         """The rows with results of tools that no recorded reply has read.
 
-        A summary or marker stands for replies too, so what comes before it was read.
+        A summary or marker replaces replies too, so the rows before it were read.
         """
         rows = self.situation.visible
         ends = [index for index, row in enumerate(rows) if self._has_read(index, row)]
@@ -120,7 +120,7 @@ class Layout:
         replaces them, the visible summaries.
         """
         cores = {*self.situation.pins, *self.waiting, *self.fresh}
-        # Without its question, the model would go on with work whose purpose it no longer sees.
+        # Without its question, the model would continue work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
         if summaries:
@@ -130,7 +130,7 @@ class Layout:
     @cached_property
     def _readings(self) -> list[RoleAndBlocks]:
         messages = (row.message for row in self.situation.visible)
-        return [reader(m.format).blocks(m.role, m.content) for m in messages]
+        return [read_message(m) for m in messages]
 
     @cached_property
     def _pairs(self) -> list[Pair]:
@@ -139,13 +139,13 @@ class Layout:
         return pairs(self._readings, links)
 
     def _asks(self, index: int, row: Row) -> bool:
-        """Whether this row is the user's own message and not only tool results."""
+        """True if this row is the user's own message and not only tool results."""
         role, blocks = self._readings[index]
         own = row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
         return own and role == "user" and not _only_results(blocks)
 
     def _has_read(self, index: int, row: Row) -> bool:
-        """Whether this row is a reply, or stands for some."""
+        """True if this row is a reply, or replaces some."""
         is_reply = row.message.kind is Kind.MESSAGE and self._readings[index][0] == "assistant"
         return is_reply or row.message.kind in (Kind.SUMMARY, Kind.MARKER)
 

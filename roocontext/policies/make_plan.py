@@ -14,9 +14,8 @@ from typing import Any, Final, TypeAlias
 from roocontext.log.clearing import ShownOutput, shown_in, with_cleared
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
-from roocontext.log.pairs import RoleAndBlocks
 from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
-from roocontext.log.readings import Block, reader, text_of
+from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, text_of
 from roocontext.log.summary import OutgoingMessage, hidden_in, hidden_line, without_hidden_line
 from roocontext.policies.layout import Layout, joined, total_size
 from roocontext.policies.situation import Row, Situation, Totals
@@ -66,7 +65,7 @@ def outgoing(rows: Iterable[Row]) -> tuple[OutgoingMessage, ...]:
 
 def _reading(row: Row) -> RoleAndBlocks:
     message = row.message
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     if message.kind is Kind.SUMMARY and hidden_in(_text(row)):
         return role, [_without_line(block) for block in blocks]
     return role, blocks
@@ -79,7 +78,7 @@ def _without_line(block: Block) -> Block:
 
 def _text(row: Row) -> str:
     message = row.message
-    return text_of(reader(message.format).blocks(message.role, message.content)[1])
+    return text_of(read_message(message)[1])
 
 
 def measured(situation: Situation, rows: Iterable[NewMessage]) -> Size:
@@ -165,7 +164,7 @@ def size_without(
 def saved(
     situation: Situation, blocks: Iterable[BlockRef], placeholder: str, keeps: Sequence[Kept] = ()
 ) -> Size:
-    """What clearing these tool outputs saves, if these parts of them stay."""
+    """The saving of clearing these tool outputs, if these parts of them stay."""
     total, by_row = FREE, blocks_by_row(blocks)
     for row in situation.visible:
         if indices := by_row.get(row.seq):
@@ -221,7 +220,7 @@ def whole_turns(layout: Layout) -> list[Part]:
 
 
 def narrowest(situation: Situation, parts: Sequence[Part], held: Collection[int]) -> Size:
-    """What the request costs when only the last part and what is held stay."""
+    """The size of the request if only the last part and the held rows stay."""
     last = {row.seq for part in parts[-1:] for row in part}
     stays = (row for row in situation.visible if row.seq in held or row.seq in last)
     return situation.overhead.plus(total_size(stays))
@@ -251,6 +250,6 @@ def without(parts: Sequence[Part], seqs: Collection[int]) -> list[Part]:
 
 
 def turns_among(layout: Layout, seqs: Collection[int]) -> int:
-    """How many turns lose rows when these leave; rows before the first turn are no turn."""
+    """The number of turns that lose rows when these leave; rows before the first are no turn."""
     asked = (turn for turn in layout.turns if turn.question is not None)
     return sum(not turn.seqs.isdisjoint(seqs) for turn in asked)

@@ -1,6 +1,6 @@
-"""What a policy is given: the live messages with their sizes and tags, and the limits.
+"""The input of a policy: the live messages with their sizes and tags, and the limits.
 
-What a policy is, and what it answers.
+The protocol of a policy, and its answers.
 
 A policy is pure: it is given a situation and answers with data. It never calls a summariser, reads
 a clock or uses a store. If a model must be asked, the policy returns the request, together with the
@@ -19,11 +19,11 @@ from roocontext.log.plan import Plan
 from roocontext.log.summary import Summary, SummaryRequest
 
 Measure: TypeAlias = Callable[[str, Any, str], Size]
-"""What a message costs: given its role, content and format."""
+"""Measures a message, given its role, content and format."""
 
 
 class Aim(StrEnum):
-    """What the policy is asked to do."""
+    """The task of the policy."""
 
     MANAGE = "manage"  # whatever the context needs, if anything
     CONDENSE = "condense"
@@ -33,7 +33,7 @@ class Aim(StrEnum):
 
 
 class ReportedTokens(NamedTuple):
-    """What the provider reported for the last call, and what we count for the messages since."""
+    """The provider's report of the last call, and our count of the messages since."""
 
     input: int
     output: int
@@ -41,7 +41,7 @@ class ReportedTokens(NamedTuple):
 
     @property
     def total(self) -> int:
-        """What the next request will cost by that report."""
+        """The tokens of the next request by that report."""
         return self.input + self.output + self.since
 
 
@@ -61,13 +61,13 @@ class Row:
 
     @property
     def visible(self) -> bool:
-        """Whether the model sees it."""
+        """True if the model sees it."""
         return self.condense_parent is None and self.truncation_parent is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What is known without reading a message: enough to decide whether anything is due.
+    """The totals, known without reading a message: enough to decide whether anything is due.
 
     `size` is the whole request: the view, the system prompt and the tools.
     """
@@ -82,12 +82,12 @@ class Totals:
 
     @property
     def most(self) -> Budget:
-        """What a request must keep: the model's window, and the bytes and images."""
+        """The limits of a request: the model's window, and the bytes and images."""
         return replace(self.limits, tokens=self.window)
 
     @property
     def is_over(self) -> bool:
-        """Whether the request is over any of these, by our count."""
+        """True if the request is over any of these, by our count."""
         return bool(self.most.exceeded_by(self.size))
 
 
@@ -129,17 +129,17 @@ class Situation:
 
     @property
     def failed(self) -> bool:
-        """Whether the last condensation failed."""
+        """True if the last condensation failed."""
         return self.failures > 0
 
     @cached_property
     def visible(self) -> tuple[Row, ...]:
-        """What the model sees."""
+        """The rows that the model sees."""
         return tuple(row for row in self.rows if row.visible)
 
     @cached_property
     def size(self) -> Size:
-        """What the request costs: what the model sees, the system prompt and the tools."""
+        """The size of the request: the visible rows, the system prompt and the tools."""
         total = self.overhead
         for row in self.visible:
             total = total.plus(row.size)
@@ -204,7 +204,7 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """What may not be left out is over the limit: no plan can help.
+    """The rows that may not be left out are over the limit: no plan can help.
 
     `part` is `system` for the system prompt alone, `turn` for it with the newest turn.
     """
@@ -243,11 +243,11 @@ class Policy(Protocol):
 
     @property
     def compat(self) -> bool:
-        """Whether it imitates a real program, its defects included."""
+        """True if it imitates a real program, its defects included."""
         ...
 
     def due(self, totals: Totals) -> bool:
-        """Whether `decide` may find something to do. False must mean that it would not."""
+        """True if `decide` may find something to do. False must mean that it would not."""
         ...
 
     def decide(self, situation: Situation) -> Decision:

@@ -36,7 +36,7 @@ from roocontext.policies.tool_outputs import fitted
 
 @dataclass(frozen=True, slots=True)
 class PruningInfo:
-    """What a prune would do: turns that lose messages, and the tokens before and after."""
+    """The effect of a prune: turns that lose messages, and the tokens before and after."""
 
     turns_to_remove: int
     original_length: int
@@ -53,7 +53,7 @@ class SlidingWindow:
     compat: ClassVar[bool] = False
 
     def due(self, totals: Totals) -> bool:
-        """Whether the request is over the limit."""
+        """True if the request is over the limit."""
         return bool(budget_of(totals, self.limit, self.reserve).exceeded_by(totals.size))
 
     def decide(self, situation: Situation) -> Decision:
@@ -75,7 +75,7 @@ class SlidingWindow:
         return Ready(plan, "truncated")
 
     def get_pruning_info(self, situation: Situation) -> PruningInfo:
-        """What `decide` would do, without doing it; no turns when it would do nothing."""
+        """The effect that `decide` would have; no turns if it would do nothing."""
         decision = self.decide(situation)
         plan = decision.plan if isinstance(decision, Ready) else None
         if plan is None or plan.counts is None:
@@ -85,7 +85,7 @@ class SlidingWindow:
 
 
 def _least(layout: Layout) -> Size:
-    """What no marker can make smaller: what must stay, and the marker itself."""
+    """The smallest size: the rows that must stay, and the marker itself."""
     situation = layout.situation
     stays = narrowest(situation, whole_turns(layout), layout.held())
     return stays.plus(measured(situation, [marker(situation)]))

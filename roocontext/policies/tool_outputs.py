@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roocontext.log.clearing import ShownOutput, measure, shown_text
+from roocontext.log.clearing import ShownOutput, measure, output_blocks, shown_text
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept
 from roocontext.log.plan import SHORTENED
-from roocontext.log.readings import Block, reader, results
+from roocontext.log.readings import Block, read_message
 from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
 from roocontext.policies.situation import Ready, Row, Situation
 
 LEAST: Final = 200
-"""How many characters of the head, and of the tail, of a fresh output stay at least."""
+"""The fewest characters of the head, and of the tail, that stay of a fresh output."""
 
 _STEPS: Final = (0.95, 0.85, 0.7, 0.5, 0.25, 0.1, 0.0)
 """The shares of what fits by estimate that are tried: the first that fits by measure is taken."""
@@ -38,7 +38,7 @@ class Output:
 
     @property
     def fresh(self) -> bool:
-        """Whether no reply has read it."""
+        """True if no reply has read it."""
         return self.characters > 0
 
 
@@ -82,7 +82,7 @@ def stripped(
 def shortenings(
     situation: Situation, outputs: Sequence[Output], *, size: Size, goal: Budget
 ) -> dict[BlockRef, tuple[int, int]]:
-    """How much of the head and the tail of fresh outputs may stay to bring a size under a goal.
+    """The characters of the head and tail of fresh outputs that may stay to reach a goal.
 
     The longest are shortened first, to the same length. If even as little as allowed is over the
     goal, as little as allowed stays.
@@ -116,7 +116,7 @@ def fitted(layout: Layout, size: Size, goal: Budget, *, policy: str) -> Ready | 
 
 
 def _share(outputs: Sequence[Output], size: Size, goal: Budget) -> float:
-    """Which share of the characters that could be left out may stay, by estimate."""
+    """The share of the characters that could be left out which may stay, by estimate."""
     share = 1.0
     for unit, excess in goal.exceeded_by(size).items():
         most = sum(getattr(output.saves, unit) for output in outputs)
@@ -140,31 +140,29 @@ def _outputs(
     situation: Situation, row: Row, names: Mapping[str, str], shown: ShownOutput
 ) -> Iterator[Output]:
     message = row.message
-    read = reader(message.format)
-    _, blocks = read.blocks(message.role, message.content)
-    answered = list(zip(read.outputs(message.content), results(blocks), strict=False))
+    outputs = output_blocks(message.format, message.role, message.content)
     before = {part.block: part for part in message.shortened}
-    for index, (at, tool_id) in answered:
-        tool, part = names.get(tool_id), before.get(index)
+    for index, block in outputs.items():
+        tool, part = names.get(block["tool_use_id"]), before.get(index)
         if tool in situation.protected_tools or (index in message.cleared and part is None):
             continue
         length = 0
         if shown.is_part:
-            length, more = (part.head + part.tail, False) if part else measure(blocks[at])
+            length, more = (part.head + part.tail, False) if part else measure(block)
             if length <= 2 * LEAST and not more:
                 continue
             # What is no text goes last: nothing of it could stay.
             length = max(length, 2 * LEAST + 1)
-        if len(answered) == 1:
+        if len(outputs) == 1:
             saves = row.size.minus(cleared_size(situation, row, {index: shown}))
         else:
-            saves = _alone(situation, row, index, blocks[at], shown)
+            saves = _alone(situation, row, index, block, shown)
         if saves.tokens > 0:
             yield Output((row.seq, index), tool, saves, length)
 
 
 def _alone(situation: Situation, row: Row, index: int, block: Block, shown: ShownOutput) -> Size:
-    """What clearing one of many outputs saves, without measuring the whole row for each of them."""
+    """The saving of one of many outputs, without measuring the whole row for each of them."""
     text = shown_text(row.message, index, block, shown)
     whole, bare = (
         situation.measure("user", [one], "anthropic") for one in (block, {**block, "content": text})
@@ -174,7 +172,7 @@ def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Show
 
 def _called(row: Row) -> dict[str, str]:
     """The tools that a message calls, by the id of the call."""
-    _, blocks = reader(row.message.format).blocks(row.message.role, row.message.content)
+    _, blocks = read_message(row.message)
     return {
         block["id"]: block["name"]
         for block in blocks

@@ -21,21 +21,21 @@ CUTTING: Final = Default()
 def summary_request(
     situation: Situation,
     old: Sequence[Row],
-    beside: Sequence[NewMessage],
+    companions: Sequence[NewMessage],
     *,
     style: str,
     model: str | None = None,
 ) -> SummaryRequest | None:
     """The request for a summary of these rows; None if no summary could make the context smaller.
 
-    `beside` are the rows that replace the old ones together with the summary. A summary among the
+    `companions` replace the old rows together with the summary. A summary among the
     old rows is passed on as the previous one.
     """
     news = [row for row in old if row.message.kind is Kind.MESSAGE]
     size = total_size(old)
-    companions = measured(situation, beside).tokens
-    longest = size.tokens - companions - 1
-    room = situation.window - (situation.size.tokens - size.tokens) - companions
+    extra = measured(situation, companions).tokens
+    longest = size.tokens - extra - 1
+    room = situation.window - (situation.size.tokens - size.tokens) - extra
     if 0 < room < longest:
         longest = room
     if not news or longest < 1:
@@ -51,7 +51,7 @@ def summary_request(
 
 
 def is_over(totals: Totals) -> bool:
-    """Whether the provider would refuse the request, by our count or by its reported usage."""
+    """True if the provider would refuse the request, by our count or by its reported usage."""
     reported = totals.reported.total if totals.reported else 0
     over = max(totals.size.tokens, reported) > totals.window
     return over or bool(totals.limits.exceeded_by(totals.size))

@@ -1,4 +1,4 @@
-"""What people and programs are shown of sessions: documents, and how they are computed.
+"""The documents about sessions that people and programs see, and how they are computed.
 
 `--json` prints these documents, screens draw them, and other surfaces can send them. Nothing here
 is about a terminal. A module is loaded when it is first used, because the documents need pydantic.

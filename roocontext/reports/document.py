@@ -1,4 +1,4 @@
-"""What a document is: a model of ours, or a value of the library that is shown as it is."""
+"""The base class of documents."""
 
 from functools import cache
 from typing import Annotated, Any, Self, TypeAlias, get_args
@@ -9,21 +9,21 @@ from roocontext.log.moments import from_iso, iso_utc
 from roocontext.log.values import as_json
 
 Text: TypeAlias = InstanceOf[str]
-"""Text from a model or a file system: it may hold lone surrogates, which a `str` may not here."""
+"""Text from a model or a file system: it may hold lone surrogates, which pydantic refuses."""
 
 _IN_UTC = PlainSerializer(iso_utc, return_type=str)
-_READ = BeforeValidator(lambda given: from_iso(given) if isinstance(given, str) else given)
+_READ = BeforeValidator(lambda value: from_iso(value) if isinstance(value, str) else value)
 Time: TypeAlias = Annotated[int, _READ, _IN_UTC]
-"""A time of the log: milliseconds since the epoch, and a text in what is printed."""
+"""A time of the log: milliseconds since the epoch, printed as text."""
 
 
 class Document(BaseModel):
-    """A document that differs from the value of the library it is made of.
+    """A document that differs from the value of the library that it is made of.
 
-    Documents are stable: a name is never given another meaning, and none goes away within a major
-    version. Times are in UTC, with the offset: `2026-01-31T09:30:00.000+00:00`; `ts`, which is the
-    agent's own, stays as it is, in milliseconds since the epoch. `happened_at` is the `ts`, or else
-    `recorded_at`. A seq is an entry's place in its session.
+    Documents are stable: within a major version, no name is removed or given another meaning.
+    Times are in UTC, with the offset: `2026-01-31T09:30:00.000+00:00`. `ts` is the agent's own time
+    and stays in milliseconds since the epoch; `happened_at` is the `ts`, or else `recorded_at`. A
+    seq is an entry's place in its session.
     """
 
     model_config = ConfigDict(
@@ -32,12 +32,14 @@ class Document(BaseModel):
 
     @classmethod
     def of(cls, *values: Any, **given: Any) -> Self:
-        """Make a document: each field is given, or is that of the first value which has one."""
-        for value in values:
-            for name in cls.model_fields.keys() - given.keys():
-                if hasattr(value, name):
-                    given[name] = getattr(value, name)
-        return cls.model_validate(given)
+        """Make a document from given fields and from values, the first of which has precedence.
+
+        A field that none of them has is None.
+        """
+        fields = dict.fromkeys(cls.model_fields)
+        for value in reversed(values):
+            fields |= {name: getattr(value, name) for name in fields if hasattr(value, name)}
+        return cls.model_validate(fields | given)
 
     def to_dict(self) -> dict[str, Any]:
         """The document as `--json` prints it: dicts, lists and scalars."""

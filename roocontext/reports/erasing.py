@@ -1,4 +1,4 @@
-"""What a redaction or a purge erases: shown before, and the receipts of what went."""
+"""Redactions and purges: the plan before, and the receipt afterwards."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -14,12 +14,12 @@ _BEGINNING = 200
 
 
 class RedactedReport(Document):
-    """What a redaction erased, or would erase in a dry run.
+    """The content that a redaction erased, or would erase in a dry run.
 
     `copies`, `quotes` and `summaries` are pairs of a session's id and a seq. `quotes` are answers
     to recall tools that quote the message, `summaries` may quote it; neither is changed. A dry run
-    also shows the `beginning` of what would go, and how many `bytes` of JSON it takes. `erased`
-    says that the bytes are out of the file and its log too.
+    also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
+    bytes were removed from the file and its log too.
     """
 
     session_id: str
@@ -37,13 +37,13 @@ class RedactedReport(Document):
 
 
 class PurgedReport(Document):
-    """The receipt of a purge: what there was, and when it was deleted.
+    """The receipt of a purge: the sizes of the session, and when it was deleted.
 
-    `changed` is False if the session was purged before: everything else is the first receipt then.
-    `copies` are the sessions that still hold entries of it, such as its forks. `erased` says that
-    its bytes are out of the file and its log too, as for a redaction. Only a dry run has `title`,
-    `first_prompt`, and the times `happened_at` of the last message and `updated_at` of the last
-    entry.
+    If the session was purged before, `changed` is False, and the other fields are those of the
+    first receipt. `copies` are the sessions that still hold entries of it, such as its forks.
+    `erased` says that its bytes were removed from the file and its log too. Only a dry run has
+    `title`, `first_prompt`, and the times `happened_at` of the last message and `updated_at` of the
+    last entry.
     """
 
     session_id: str
@@ -63,7 +63,7 @@ class PurgedReport(Document):
 
 
 class PurgedSessions(Document):
-    """The sessions that were purged together, or would be in a dry run, and the sums of them."""
+    """Sessions that were purged together, or would be in a dry run, and their sums."""
 
     sessions: list[PurgedReport]
     messages: int
@@ -72,23 +72,26 @@ class PurgedSessions(Document):
 
 
 def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
-    """Erase the content of an entry, or show what would go."""
+    """Erase the content of an entry, or show what would be erased."""
     done = chat.redact(seq, dry_run=dry_run)
-    row = one_entry(chat, seq) if dry_run and done.changed else None
-    text = text_in(row) if row else None
-    if row and text is None:
+    title = chat.info().title if dry_run else None
+    if not (dry_run and done.changed):
+        return RedactedReport.of(done, title=title)
+    row = one_entry(chat, seq)
+    text = text_in(row)
+    if text is None:
         text = json.dumps(row.content, ensure_ascii=False)
     return RedactedReport.of(
         done,
-        title=chat.info().title if dry_run else None,
-        speaker=row.speaker or row.note if row else None,
-        beginning=None if text is None else text[:_BEGINNING],
-        bytes=len(json.dumps(row.content, ensure_ascii=True)) if row else None,
+        title=title,
+        speaker=row.speaker or row.note,
+        beginning=text[:_BEGINNING],
+        bytes=len(json.dumps(row.content)),
     )
 
 
 def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
-    """What purging a session would delete; of one that was purged before, the receipt."""
+    """The content that a purge would delete. If the session was purged before, its receipt."""
     info = store.session(name).info() if changed else None
     return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
 
@@ -96,20 +99,12 @@ def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
 def purged_report(
     receipt: "Purged", *, changed: bool, dry_run: bool, info: "SessionInfo | None" = None
 ) -> PurgedReport:
-    """The receipt of a purge, of this one or of one before; `info` is of a session that exists."""
-    return PurgedReport.of(
-        receipt,
-        changed=changed,
-        dry_run=dry_run,
-        title=info.title if info else None,
-        first_prompt=info.first_prompt if info else None,
-        happened_at=info.happened_at if info else None,
-        updated_at=info.updated_at if info else None,
-    )
+    """The receipt of a purge, with the `info` of a session that still exists."""
+    return PurgedReport.of(receipt, info, changed=changed, dry_run=dry_run)
 
 
 def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSessions:
-    """Purges that were done together."""
+    """The receipts of several purges."""
     return PurgedSessions(
         sessions=rows,
         messages=sum(row.messages for row in rows),

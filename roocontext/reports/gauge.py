@@ -1,20 +1,20 @@
-"""How full the context window is: what the next call of the model would send, and its limit.
+"""The gauge: the tokens that the next call of the model would send, and the model's limit.
 
-What the provider reported for the last call is known. Only what came after it is counted. Before
-the first call, and after a summary, marker, clearing or uncovering, nothing is known: everything is
-counted, and so are the system prompt and the tools if they are recorded.
+If the provider reported the tokens of the last call, only later messages are counted. Before the
+first call, and after a summary, marker, clearing or uncovering, all messages are counted, and also
+the system prompt and the tools if they are recorded.
 
-The model is the one that is given, or else the one that the newest message names. Without a model
-there is a count but no limit.
+The model is the given one, or else the model that the newest message names. Without a model there
+is a count but no limit.
 """
 
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
+from roocontext.reports.tree import controls_of
 from roocontext.tokens import counter_for, last_request, limit_for, size_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ BYTES_A_TOKEN = 4
 """The list of sessions estimates tokens from bytes, because it must not read contents."""
 
 _RECENT = 200
-"""Among how many of the newest entries the last call is looked for."""
+"""How many of the newest entries are searched for the last call."""
 
-_SPOKEN = 50
-"""Among how many of the newest messages of the view a model is looked for."""
+_NEWEST = 50
+"""How many of the newest messages of the view are searched for a model."""
 
 
 def silent(_done: int, _total: int) -> None:
@@ -37,15 +37,14 @@ def silent(_done: int, _total: int) -> None:
 
 
 class Gauge(Document):
-    """How much of a model's context window the next call would take.
+    """The tokens of a model's context window that the next call would take.
 
-    `reported` is what the provider reported for the call that entry `reported_at` answers: its
-    prompt and its answer. The rest of `tokens` was counted. Both are None if nothing was reported,
-    or if the view was changed since; then all of it was counted, and `has_frame` says whether that
-    includes the system prompt and the tools. `limit` is None if no model is known. `limit_source`
-    says where the limit comes from: `table:` and a line of the table of models, the name of an
-    environment variable, `override` if it was given, or `default` for a model that the table does
-    not have.
+    `reported` are the tokens of the prompt and the answer that the provider reported with entry
+    `reported_at`. The other `tokens` were counted. Both fields are None if nothing was reported, or
+    if the view was changed since. In this case all tokens were counted, and `has_frame` says
+    whether they include the system prompt and the tools. `limit` is None if no model is known.
+    `limit_source` is `table:` and a line of the table of models, the name of an environment
+    variable, `override` for a given limit, or `default` if the table does not have the model.
     """
 
     tokens: int
@@ -61,17 +60,17 @@ class Gauge(Document):
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The last call of a model: the answer's entry, and the tokens of its prompt and answer."""
+    """The last call of a model: the entry of its answer, and the tokens of prompt and answer."""
 
     seq: int
     tokens: int
 
 
 def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None) -> str | None:
-    """The model that is given, or that the newest message names, or the last recorded call."""
+    """The given model, or the model of the newest message, or that of the last recorded call."""
     if given:
         return given
-    newest = chat.view(last=_SPOKEN, as_of=as_of).messages
+    newest = chat.view(last=_NEWEST, as_of=as_of).messages
     named = [message.model for message in newest if message.model]
     if not named:
         named = [call.model for call in chat.calls(last=_RECENT) if call.model]
@@ -85,66 +84,46 @@ def counted_gauge(
     as_of: int | None = None,
     progress: "Progress" = silent,
 ) -> Gauge:
-    """The gauge right after an entry. `progress` is called after each message that is counted."""
+    """The gauge right after an entry. `progress` is called after each counted message."""
     model = model_in_use(chat, given, as_of=as_of)
     counter = counter_for(model or "")
     reporting = _Reporting(counter, chat.stats().visible_messages, progress)
     known = last_reported(chat, model, as_of)
-    if known is not None:
-        since = chat.tokens(reporting, as_of=as_of, after=known.seq)
-        tokens, has_frame = known.tokens + since, True
-        is_exact = counter.exact or not since
-    else:
-        around = _frame_tokens(chat, counter, as_of)
-        tokens = chat.tokens(reporting, as_of=as_of) + (around or 0)
-        is_exact, has_frame = counter.exact, around is not None
-    limit, source = _limit_of(model)
-    return Gauge(
-        tokens=tokens,
-        exact=is_exact,
-        counter=counter.name,
-        reported=None if known is None else known.tokens,
-        reported_at=None if known is None else known.seq,
-        has_frame=has_frame,
-        model=model,
-        limit=limit,
-        limit_source=source,
-    )
+    fields: dict[str, Any] = {"counter": counter.name, "exact": counter.exact, **_limited(model)}
+    if known is None:
+        frame = _frame_tokens(chat, counter, as_of)
+        tokens = chat.tokens(reporting, as_of=as_of) + (frame or 0)
+        return Gauge.of(tokens=tokens, has_frame=frame is not None, **fields)
+    since = chat.tokens(reporting, as_of=as_of, after=known.seq)
+    fields |= {"exact": counter.exact or not since, "has_frame": True}
+    reported = {"reported": known.tokens, "reported_at": known.seq}
+    return Gauge.of(tokens=known.tokens + since, **reported, **fields)
 
 
 def estimated_gauge(model: str | None, visible_bytes: int) -> Gauge:
     """The gauge with the tokens estimated from the bytes of the view."""
-    limit, source = _limit_of(model)
-    return Gauge(
+    return Gauge.of(
         tokens=visible_bytes // BYTES_A_TOKEN,
         exact=False,
         counter=f"bytes/{BYTES_A_TOKEN}",
-        reported=None,
-        reported_at=None,
         has_frame=False,
-        model=model,
-        limit=limit,
-        limit_source=source,
+        **_limited(model),
     )
 
 
 def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Reported | None:
-    """What was reported for the last call of this model, if the view has only grown since it.
+    """The report of this model's last call, if the view has only grown since.
 
-    That call must be live. A rewind takes the summaries behind the call back with it, so that the
-    report of an earlier call may count again.
+    The call must be live. A rewind also takes back the summaries after the call, so the report of
+    an earlier call may be valid again.
     """
     outline = chat.internals.outline()
     last = outline.info.last_seq
     seq = last if as_of is None else as_of
-    rewinds = [
-        Control(one.seq, Kind.REWIND, to=one.details["to"])
-        for one in outline.controls
-        if one.kind is Kind.REWIND and one.seq <= seq
-    ]
-    live = live_ranges(rewinds, seq)
-    # A rewind is never live: what it changes is which entries are.
-    changed = max((one.seq for one in outline.controls if within(live, one.seq)), default=0)
+    controls = [row for row in controls_of(outline) if row.seq <= seq]
+    live = live_ranges(controls, seq)
+    # A rewind itself is never live: it changes which entries are live.
+    changed = max((row.seq for row in controls if within(live, row.seq)), default=0)
     for call in reversed(chat.calls(last=last - seq + _RECENT)):
         used = last_request(call.usage)
         if used is not None and call.seq <= seq and within(live, call.seq):
@@ -160,15 +139,15 @@ def _frame_tokens(chat: "Session", counter: "Counter", as_of: int | None) -> int
         return None
     from roocontext.context.settings import frame_of  # noqa: PLC0415 - loads all policies
 
-    around = frame_of(partial(size_of, counter), frame.system, frame.tools)
-    return around.overhead.tokens
+    return frame_of(partial(size_of, counter), frame.system, frame.tools).overhead.tokens
 
 
-def _limit_of(model: str | None) -> tuple[int | None, str | None]:
+def _limited(model: str | None) -> dict[str, Any]:
+    """The fields with the model and its limit."""
     if model is None:
-        return None, None
+        return {}
     limit, _, source = limit_for(model)
-    return limit, source
+    return {"model": model, "limit": limit, "limit_source": source}
 
 
 class _Reporting:

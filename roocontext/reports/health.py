@@ -1,11 +1,11 @@
-"""Judges the facts that `store.health` finds: what endangers a database.
+"""The findings of `doctor`: it judges the facts that `store.engine.health` collects.
 
 `ok` is as it should be, `note` is worth knowing, `warn` is a risk, `bad` needs action now.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from roocontext.errors import (
     ForeignDatabase,
@@ -21,8 +21,6 @@ from roocontext.store.engine import health as facts
 if TYPE_CHECKING:
     from roocontext.store.engine.health import FileFacts, Health, Hindrances
 
-FindingStatus: TypeAlias = Literal["ok", "note", "warn", "bad"]
-
 WAL_RESET_FIXED = (3, 51, 3)
 """Before this version, two connections that write or checkpoint at once may damage the file."""
 
@@ -32,7 +30,7 @@ _LARGE_LOG = 64_000_000
 
 
 class Finding(Document):
-    """One thing that was examined. `status` is ok, note, warn or bad."""
+    """The result of one check. `status` is ok, note, warn or bad."""
 
     check: str
     status: str
@@ -40,7 +38,7 @@ class Finding(Document):
 
 
 class Diagnosis(Document):
-    """Everything that `doctor` examined; `ok` unless something is bad."""
+    """The findings of `doctor`. It is `ok` unless a finding is bad."""
 
     database: Text
     ok: bool
@@ -48,17 +46,17 @@ class Diagnosis(Document):
 
 
 def examined(url: str | Path) -> list[Finding]:
-    """Examine a database. StoreNotFound if there is none."""
+    """Examine a database. StoreNotFound if it does not exist."""
     try:
         return judged(facts.examine_database(url))
     except StoreNotFound:
-        raise  # there is nothing to examine
+        raise  # a subclass of StoreUnavailable
     except (ForeignDatabase, HistoryCorrupt, StoreUnavailable) as error:
         return hindered(error, facts.hindrances(url))
 
 
 def diagnosis(name: str, findings: list[Finding]) -> Diagnosis:
-    """The diagnosis of a database; `name` is how it may be shown, without its password."""
+    """The diagnosis of a database. `name` is its path or URL without a password."""
     ok = all(finding.status != "bad" for finding in findings)
     return Diagnosis(database=name, ok=ok, findings=findings)
 
@@ -69,95 +67,87 @@ def judged(health: "Health") -> list[Finding]:
     return [*engine, *_schema(health)]
 
 
-def hindered(error: RooContextError, found: "Hindrances") -> list[Finding]:
-    """What is known of a database that could not be examined."""
+def hindered(error: RooContextError, known: "Hindrances") -> list[Finding]:
+    """The findings about a database that could not be examined."""
     helps = error.advice if "advice" in error.facts else ""
     findings = [_finding("database", "bad", f"{error.fact} {helps}".rstrip())]
-    if found.problems:
-        findings.append(_finding("integrity", "bad", "; ".join(found.problems)))
-    if found.unreadable:
-        tables = ", ".join(found.unreadable)
-        findings.append(_finding("role", "bad", f"{found.role} cannot read {tables}"))
+    if known.problems:
+        findings.append(_finding("integrity", "bad", "; ".join(known.problems)))
+    if known.unreadable:
+        tables = ", ".join(known.unreadable)
+        findings.append(_finding("role", "bad", f"{known.role} cannot read {tables}"))
     return findings
 
 
 def _sqlite(health: "Health") -> Iterator[Finding]:
-    yield _version(health)
+    version = f"SQLite {health.version}"
+    fixed = ".".join(map(str, WAL_RESET_FIXED))
+    yield _judged(
+        "engine",
+        version,
+        ok=tuple(map(int, health.version.split("."))) >= WAL_RESET_FIXED,
+        note=f"{version}: before {fixed}, two processes that write at once may damage the file",
+    )
     if health.file is not None:
         yield from _file(health.file)
-    settings = health.settings
-    if settings["journal_mode"] == "wal":
-        yield _finding(
-            "journal", "ok", "write-ahead log: readers and a writer do not wait for each other"
-        )
-    else:
-        mode = settings["journal_mode"]
-        yield _finding("journal", "warn", f"journal_mode is {mode}: readers wait for writers")
-    full = settings["synchronous"] in ("2", "3")
-    yield _finding(
-        "durability",
-        "ok" if full else "warn",
-        "synchronous = FULL: commits survive a power cut"
-        if full
-        else "synchronous is below FULL: a power cut may lose the last commits",
+    mode = health.settings["journal_mode"]
+    yield _judged(
+        "journal",
+        "write-ahead log: readers and a writer do not wait for each other",
+        ok=mode == "wal",
+        warn=f"journal_mode is {mode}: readers wait for writers",
     )
-    if health.problems:
-        yield _finding("integrity", "bad", "; ".join(health.problems))
-    else:
-        yield _finding("integrity", "ok", "quick_check found no damage")
-
-
-def _version(health: "Health") -> Finding:
-    version = f"SQLite {health.version}"
-    if tuple(map(int, health.version.split("."))) >= WAL_RESET_FIXED:
-        return _finding("engine", "ok", version)
-    fixed = ".".join(map(str, WAL_RESET_FIXED))
-    danger = f"{version}: before {fixed}, two processes that write at once may damage the file"
-    return _finding("engine", "note", danger)
+    yield _judged(
+        "durability",
+        "synchronous = FULL: commits survive a power cut",
+        ok=health.settings["synchronous"] in ("2", "3"),
+        warn="synchronous is below FULL: a power cut may lose the last commits",
+    )
+    problems = "; ".join(health.problems)
+    yield _judged("integrity", "quick_check found no damage", ok=not problems, bad=problems)
 
 
 def _file(file: "FileFacts") -> Iterator[Finding]:
     mode = f"{file.mode:04o}"
-    if file.mode & _PRIVATE:
-        yield _finding(
-            "rights", "warn", f"{mode}: other users can read the file; chmod 600 prevents it"
-        )
-    else:
-        yield _finding("rights", "ok", f"{mode}: only its owner can read it")
-    if file.log_size == 0:
-        yield _finding("log", "ok", "the write-ahead log is empty")
-    elif file.log_size > _LARGE_LOG:
-        says = f"{size(file.log_size)} in the -wal file: a reader keeps it from shrinking"
-        yield _finding("log", "warn", says)
-    else:
-        says = f"{size(file.log_size)} in the -wal file: never move the database without it"
-        yield _finding("log", "note", says)
+    yield _judged(
+        "rights",
+        f"{mode}: only its owner can read it",
+        ok=not file.mode & _PRIVATE,
+        warn=f"{mode}: other users can read the file; chmod 600 prevents it",
+    )
+    held = f"{size(file.log_size)} in the -wal file"
+    if file.log_size > _LARGE_LOG:
+        yield _finding("log", "warn", f"{held}: a reader keeps it from shrinking")
+        return
+    yield _judged(
+        "log",
+        "the write-ahead log is empty",
+        ok=not file.log_size,
+        note=f"{held}: never move the database without it",
+    )
 
 
 def _postgres(health: "Health") -> Iterator[Finding]:
     settings = health.settings
     yield _finding("engine", "ok", f"PostgreSQL {health.version}")
-    commit = settings["synchronous_commit"]
-    if commit == "off":
-        yield _finding("durability", "warn", "synchronous_commit = off: a crash may lose commits")
-    else:
-        yield _finding("durability", "ok", f"synchronous_commit = {commit}")
-    for name, danger in (
-        ("fsync", "a crash of the machine may destroy the database"),
-        ("full_page_writes", "a crash of the machine may tear pages"),
-        ("autovacuum", "the table of sessions keeps growing"),
+    for check, name, status, danger in (
+        ("durability", "synchronous_commit", "warn", "a crash may lose commits"),
+        ("fsync", "fsync", "bad", "a crash of the machine may destroy the database"),
+        ("full_page_writes", "full_page_writes", "bad", "a crash of the machine may tear pages"),
+        ("autovacuum", "autovacuum", "warn", "the table of sessions keeps growing"),
     ):
-        on = settings[name] == "on"
-        worst: FindingStatus = "warn" if name == "autovacuum" else "bad"
-        says = f"{name} = on" if on else f"{name} = {settings[name]}: {danger}"
-        yield _finding(name, "ok" if on else worst, says)
+        says = f"{name} = {settings[name]}"
+        yield _judged(check, says, ok=settings[name] != "off", **{status: f"{says}: {danger}"})
     if settings["in_recovery"] == "true":
         yield _finding("role", "note", "a standby: it can be read but not written")
-    if any(health.rights.values()):
+    if health.rights:
         rights = " and ".join(name for name, has in health.rights.items() if has)
-        yield _finding("role", "note", f"this role may {rights} entries, which agents do not need")
-    elif health.rights:
-        yield _finding("role", "ok", "this role can neither change nor delete entries")
+        yield _judged(
+            "role",
+            "this role can neither change nor delete entries",
+            ok=not rights,
+            note=f"this role may {rights} entries, which agents do not need",
+        )
 
 
 def _schema(health: "Health") -> Iterator[Finding]:
@@ -170,25 +160,33 @@ def _schema(health: "Health") -> Iterator[Finding]:
         says = f"the schema is {current}, but this release needs {wanted}: {helps}"
         yield _finding("schema", "bad", says)
         return
-    if health.differences:
-        says = (
-            f"{current}, with {quantity(health.differences, 'difference')} from what it should be"
-        )
-        yield _finding("schema", "bad", says)
-    else:
-        yield _finding("schema", "ok", f"{current}, {quantity(health.sessions, 'session')}")
-    if health.astray:
-        says = f"{quantity(health.astray, 'session')} with missing or extra entries: `verify`"
-        yield _finding("entries", "bad", f"{says} names them")
-    else:
-        says = "every session has as many entries as it counts; `verify` checks each entry"
-        yield _finding("entries", "ok", says)
-    if not health.unguarded:
-        yield _finding("triggers", "ok", "the database refuses changes to the log")
-    else:
-        says = f"missing: {', '.join(health.unguarded)}. Only `verify` detects a changed log"
-        yield _finding("triggers", "warn", says)
+    differences = quantity(health.differences, "difference")
+    yield _judged(
+        "schema",
+        f"{current}, {quantity(health.sessions, 'session')}",
+        ok=not health.differences,
+        bad=f"{current}, with {differences} from what it should be",
+    )
+    astray = quantity(health.astray, "session")
+    yield _judged(
+        "entries",
+        "every session has as many entries as it counts; `verify` checks each entry",
+        ok=not health.astray,
+        bad=f"{astray} with missing or extra entries: `verify` names them",
+    )
+    yield _judged(
+        "triggers",
+        "the database refuses changes to the log",
+        ok=not health.unguarded,
+        warn=f"missing: {', '.join(health.unguarded)}. Only `verify` detects a changed log",
+    )
 
 
-def _finding(check: str, status: FindingStatus, says: str) -> Finding:
+def _judged(check: str, good: str, *, ok: bool, **danger: str) -> Finding:
+    """A good finding, or a dangerous one: the keyword is its status."""
+    ((status, says),) = danger.items()
+    return _finding(check, "ok", good) if ok else _finding(check, status, says)
+
+
+def _finding(check: str, status: str, says: str) -> Finding:
     return Finding(check=check, status=status, says=says)

@@ -1,26 +1,27 @@
 """The messages of a session: the effective history, the audit, the difference of two views.
 
-Who speaks in a message: its role, or the tools whose outputs it holds.
-
-Providers send the outputs of tools in messages of the user. People want to tell these from prompts.
+Each message has a speaker: its role, or `tool` if it holds only outputs of tools. Providers send
+these outputs in messages of the user, but people want to distinguish them from prompts.
 """
 
+import json
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.sessions import Selection, within_bytes
+from roocontext.store.reading.pages import read_cursor, write_cursor
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
     from roocontext.store.proof.verify import Progress
-
 
 TOOL: Final = "tool"
 UNKNOWN: Final = "(unknown)"
@@ -28,27 +29,24 @@ UNKNOWN: Final = "(unknown)"
 
 
 class Speakers:
-    """Names the speaker of one message after the other. Calls are remembered by their ids."""
+    """Names the speakers of messages, in their order. It remembers calls by their ids."""
 
     def __init__(self) -> None:
         self._called: dict[str, str] = {}
 
     def named(self, role: str, content: Any, form: str) -> tuple[str, list[str]]:
-        """The role, or `tool` if all that is in the message is outputs; and their tools, in order.
-
-        A message of the tools and the user is the user's.
-        """
+        """The role, or `tool` if the message holds only outputs; and their tools, in order."""
         if isinstance(content, str):
             return role, []
-        found = pieces(reader(form).blocks(role, content)[1])
-        tools = [(piece, tool_of(piece, self._called)) for piece in found]
-        outputs = [tool or UNKNOWN for piece, tool in tools if piece.kind is Holds.OUTPUT]
-        is_tool = bool(outputs) and len(outputs) == len(found)
+        blocks = pieces(reader(form).blocks(role, content)[1])
+        tools = [(block, tool_of(block, self._called)) for block in blocks]
+        outputs = [tool or UNKNOWN for block, tool in tools if block.kind is Holds.OUTPUT]
+        is_tool = bool(outputs) and len(outputs) == len(blocks)
         return TOOL if is_tool else role, outputs
 
 
 def tool_of(piece: Piece, called: dict[str, str]) -> str | None:
-    """The tool of a call or an output, if it is one; `called` has the tools by call id."""
+    """The tool of a call or an output; None for another piece. `called` has tools by call id."""
     if piece.kind is Holds.CALL and piece.text is not None:
         called[str(piece.block.get("id"))] = piece.text
         return piece.text
@@ -57,21 +55,19 @@ def tool_of(piece: Piece, called: dict[str, str]) -> str | None:
     return None
 
 
-EVERYTHING = Selection()
-
 _CALLED_WITHIN = 50
-"""Among how many earlier entries the call of a tool's output is looked for."""
+"""How many earlier entries are searched for the call of a tool's output."""
 _NEAR = 10
-"""Among how many earlier messages of the view it is looked for."""
+"""How many earlier messages of the view are searched for it."""
 _READ_AT_ONCE = 20
-"""How many entries are read at a time of which one alone may hold megabytes."""
+"""How many entries are read at a time. One of them may hold megabytes."""
 
 
 class MessageRow(Document):
     """A message as the model sees it: cleared blocks hold their placeholder.
 
-    Of the cleared blocks that are `shortened`, the head and the tail stay. `speaker` is its role,
-    or `tool` if it holds nothing but outputs of tools. `tools` names the tool of each output.
+    `shortened` blocks are cleared, but keep their head and tail. `speaker` is the message's role,
+    or `tool` if it holds only outputs of tools. `tools` names the tool of each output.
     """
 
     seq: int
@@ -105,7 +101,7 @@ class Shown(Document):
 class HiderRow(Document):
     """An entry that hides, takes back or clears another.
 
-    `trigger` is manual, auto, or what the agent recorded.
+    `trigger` is manual, auto, or the agent's own word.
     """
 
     seq: int
@@ -119,12 +115,11 @@ class EntryRow(Document):
     """An entry of the log as it was written, and whether the model sees it now.
 
     `kind` is message, summary, marker, companion, clearing, rewind, uncovering or note. `note` is
-    what a note is about: title, metadata, pin, origin, frame, begun, redaction, or a word of the
-    agent's or the manager's.
-    `details` is what an entry hides, clears or goes back to. `extra` is the agent's own data,
-    `asked_at` the last entry that a reply's request had read, `answers` the call that an answer
-    answers: its entry and its block. `cleared` are pairs of a block and the entry that cleared it.
-    `speaker` and `tools` are as in a message of the view.
+    the kind of a note: title, metadata, pin, origin, frame, begun, redaction, or a word of the
+    agent or the manager. `details` has the entries that an entry hides, clears or goes back to.
+    `extra` is the agent's own data. `asked_at` is the last entry that a reply's request had read.
+    `answers` is the entry and the block of the call that an answer answers. `cleared` are pairs of
+    a block and the entry that cleared it. `speaker` and `tools` are as in a message of the view.
     """
 
     seq: int
@@ -159,8 +154,15 @@ class EntryRow(Document):
     redacted: bool
 
 
+class Entries(Document):
+    """A page of the log, all pages as of one moment. `next` is the `after` of the next page."""
+
+    entries: list[EntryRow]
+    next: str | None
+
+
 class Difference(Document):
-    """How the view after entry `new` differs from that after entry `old`.
+    """The differences between the view after entry `old` and the view after entry `new`.
 
     `cleared` and `restored` are pairs of a seq and a block.
     """
@@ -174,6 +176,61 @@ class Difference(Document):
     restored: list[list[int]]
 
 
+RowT = TypeVar("RowT", bound=MessageRow | EntryRow)
+
+
+PAGE_BYTES: Final = 1_000_000
+"""The most bytes of content that a page holds, unless its first row alone holds more."""
+
+
+def within_bytes(rows: Iterable[RowT], most: int = PAGE_BYTES) -> Iterator[RowT]:
+    """The first rows whose contents together take at most so many bytes of JSON; at least one."""
+    total = 0
+    for row in rows:
+        size = len(json.dumps(row.content))
+        if total and total + size > most:
+            return
+        total += size
+        yield row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The `newest` rows, or all, of those after entry `after` with one of these roles and kinds.
+
+    Roles are compared with the speaker, so `tool` selects the outputs of tools. Without roles or
+    kinds, all of them are selected. The contents of the newest rows take at most `most_bytes`,
+    unless the newest row alone takes more.
+    """
+
+    newest: int | None = None
+    most_bytes: int | None = None
+    after: int = 0
+    roles: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    reverse: bool = False
+
+    def of(self, rows: Iterable[RowT]) -> Iterator[RowT]:
+        """The selected rows. They are read one by one unless the order or number needs them all."""
+        selected: Iterator[RowT] = filter(self._has, rows)
+        if self.newest is None:
+            return reversed([*selected]) if self.reverse else selected
+        newest: Iterator[RowT] = reversed(deque(selected, maxlen=self.newest))
+        if self.most_bytes is not None:
+            newest = within_bytes(newest, self.most_bytes)
+        return newest if self.reverse else reversed([*newest])
+
+    def _has(self, row: "MessageRow | EntryRow") -> bool:
+        return (
+            row.seq > self.after
+            and (not self.roles or row.speaker in self.roles)
+            and (not self.kinds or row.kind in self.kinds)
+        )
+
+
+EVERYTHING = Selection()
+
+
 def effective_history(
     chat: "Session",
     model: str | None,
@@ -183,7 +240,7 @@ def effective_history(
     selection: Selection = EVERYTHING,
     progress: "Progress" = gauge.silent,
 ) -> Shown:
-    """The effective history at some time, or a selection of it."""
+    """The effective history, now or at an earlier point, or a selection of it."""
     view = chat.view(as_of=as_of, recorded=recorded)
     then = None if as_of is None else view.seq
     return Shown(
@@ -200,7 +257,7 @@ def effective_history(
 def streamed_history(
     chat: "Session", model: str | None, *, progress: "Progress" = gauge.silent
 ) -> tuple[Shown, Iterator[MessageRow]]:
-    """The whole effective history now: without its messages, which follow one by one."""
+    """The whole effective history now, with its messages as an iterator."""
     start = chat.view(limit=1)
     shown = Shown(
         session_id=chat.id,
@@ -224,20 +281,33 @@ def message_rows(messages: Iterable["Message"]) -> Iterator[MessageRow]:
 def audit_rows(chat: "Session", selection: Selection = EVERYTHING) -> Iterator[EntryRow]:
     """The selected rows of the audit, one after the other."""
     after = selection.after
-    if selection.newest is not None and selection.is_all:
+    if selection.newest is not None and not (selection.roles or selection.kinds):
         after = max(after, chat.info().last_seq - selection.newest)
     speakers = Speakers()
-    found = chat.audit(after=max(0, after - _CALLED_WITHIN))
-    rows = (entry_row(entry, speakers) for entry in found)
+    entries = chat.audit(after=max(0, after - _CALLED_WITHIN))
+    rows = (entry_row(entry, speakers) for entry in entries)
     return selection.of(row for row in rows if row.seq > after)
 
 
-def some_entries(chat: "Session", first: int, limit: int) -> list[EntryRow]:
-    """A page: at most so many entries from one on, and no more than `PAGE_BYTES` of content."""
+def some_entries(
+    chat: "Session", first: int = 1, limit: int = 20, *, after: str | None = None
+) -> Entries:
+    """A page: at most so many entries from one on, and no more than `PAGE_BYTES` of content.
+
+    `after` is the `next` of the page before, which replaces `first`.
+    """
+    name, moment = f"audit of {chat.id}", None
+    if after is not None:
+        moment, last = read_cursor(name, after, int, int)
+        first = max(1, last + 1)
+    moment = chat.info().last_seq if moment is None else moment
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before)
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=moment)
     rows = (entry_row(entry, speakers) for page in pages for entry in page)
-    return [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
+    shown = [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
+    is_last = not shown or shown[-1].seq >= moment
+    following = None if is_last else write_cursor(name, moment, shown[-1].seq)
+    return Entries(entries=shown, next=following)
 
 
 def one_entry(chat: "Session", seq: int) -> EntryRow:
@@ -246,7 +316,7 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    (row,) = some_entries(chat, seq, 1)
+    (row,) = some_entries(chat, seq, 1).entries
     return row
 
 
@@ -265,16 +335,10 @@ def difference(
     recorded: bool = False,
 ) -> Difference:
     """The difference of two views."""
-    found = chat.diff(old, new, recorded=recorded)
-    return Difference(
-        session_id=chat.id,
-        old=found.old,
-        new=found.new,
-        left=_named_rows(chat, found.left, found.old),
-        came=_named_rows(chat, found.came, found.new),
-        cleared=[list(block) for block in found.cleared],
-        restored=[list(block) for block in found.restored],
-    )
+    diff = chat.diff(old, new, recorded=recorded)
+    left = _named_rows(chat, diff.left, diff.old)
+    came = _named_rows(chat, diff.came, diff.new)
+    return Difference.of(diff, session_id=chat.id, left=left, came=came)
 
 
 def last_row(chat: "Session", *, as_of: int | None = None) -> MessageRow | None:
@@ -284,25 +348,25 @@ def last_row(chat: "Session", *, as_of: int | None = None) -> MessageRow | None:
 
 
 def _named_rows(chat: "Session", messages: Sequence["Message"], as_of: int) -> list[MessageRow]:
-    """Messages of a view. The tools of their outputs may be called by messages before them."""
+    """Messages of a view. The calls of their outputs may be in earlier messages."""
     speakers = Speakers()
     if messages:
-        before = chat.view(as_of=as_of, before=messages[0].seq, last=_NEAR).messages
-        for message in before:
+        for message in chat.view(as_of=as_of, before=messages[0].seq, last=_NEAR).messages:
             speakers.named(message.role, message.content, message.format)
     return [message_row(message, speakers) for message in messages]
 
 
 def message_row(message: "Message", speakers: Speakers) -> MessageRow:
-    """A message of a view. The speakers know what came before it."""
+    """A message of a view. The speakers have seen the messages before it."""
     speaker, tools = speakers.named(message.role, message.content, message.format)
     shortened = [part.block for part in message.shortened]
     return MessageRow.of(message, speaker=speaker, tools=tools, shortened=shortened)
 
 
-def entry_row(found: "AuditEntry", speakers: Speakers) -> EntryRow:
-    """An entry of the audit."""
+def entry_row(audited: "AuditEntry", speakers: Speakers) -> EntryRow:
+    """An entry of the audit. The speakers have seen the entries before it."""
     speaker, tools = None, list[str]()
-    if found.role is not None:
-        speaker, tools = speakers.named(found.role, found.content, found.entry.format or "")
-    return EntryRow.of(found, found.entry, speaker=speaker, tools=tools)
+    if audited.role is not None:
+        form = audited.entry.format or ""
+        speaker, tools = speakers.named(audited.role, audited.content, form)
+    return EntryRow.of(audited, audited.entry, speaker=speaker, tools=tools)

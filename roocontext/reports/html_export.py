@@ -1,7 +1,7 @@
-"""Sessions as one page to read, without scripts and without anything from elsewhere.
+"""Sessions as one HTML page to read, without scripts and without external resources.
 
-Messages are in the order of the log. A stretch that the model does not see is folded under what
-hides it. The stretches are those of the outline, so no content is read to find them.
+Messages are in the order of the log. Messages that the model does not see are folded under the
+entry that hides them. The outline has these stretches, so no content is read to find them.
 """
 
 from base64 import b64encode
@@ -36,7 +36,7 @@ def export_page(sessions: Sequence[Session]) -> Iterator[bytes]:
             title=sections[0].title,
             style=style,
             style_hash=f"sha256-{digest}",
-            sessions="\n".join(f"<li>{one.link}</li>" for one in sections),
+            sessions="\n".join(f"<li>{section.link}</li>" for section in sections),
         )
     )
     for section in sections:
@@ -52,9 +52,9 @@ class _Section:
         self._outline = session.internals.outline()
         info = self._outline.info
         self.title = html_line(info.title or info.first_prompt or session.id)
-        self._ahead = _ahead_of(self._outline)
+        self._moved = _moved_in(self._outline)
         self._targets = {
-            one.details["to"] for one in self._outline.controls if one.kind is Kind.REWIND
+            row.details["to"] for row in self._outline.controls if row.kind is Kind.REWIND
         }
         self._notes = 0
 
@@ -64,7 +64,7 @@ class _Section:
         return f'<a href="#{self._name}">{self.title}</a>'
 
     def parts(self, sections: "dict[str, _Section]") -> Iterator[str]:
-        """The section entry by entry."""
+        """The markup of the section, entry by entry."""
         opening, closing = _around("session.html")
         info, parts = self._outline.info, self._outline.parts
         parent = sections.get(info.parent or "")
@@ -91,7 +91,7 @@ class _Section:
                 yield f"<dt>sub-agent</dt><dd>{section.link}</dd>"
 
     def _stretches(self) -> Iterator[str]:
-        """The entries; those of a stretch that the model does not see in an element of its own."""
+        """The entries. An element of its own holds a stretch that the model does not see."""
         parts = iter(self._outline.parts)
         part = next(parts, None)
         _, fold_end = _around("stretch.html")
@@ -131,7 +131,7 @@ class _Section:
         ts = entry.entry.happened_at
         kind = "" if entry.kind is Kind.MESSAGE else f", {entry.kind}"
         model = f", {html_line(entry.entry.model)}" if entry.entry.model else ""
-        remarks = "\n".join(f'<p class="remark">{one}</p>' for one in self._remarks(entry))
+        remarks = "\n".join(f'<p class="remark">{line}</p>' for line in self._remarks(entry))
         return _template("message.html").substitute(
             id=name,
             seq=entry.seq,
@@ -145,12 +145,12 @@ class _Section:
         )
 
     def _remarks(self, entry: AuditEntry) -> Iterator[str]:
-        """What hides the message, and what it hides."""
+        """Lines about the entries that hide the message, and those that it hides."""
         details = entry.entry.details if isinstance(entry.entry.details, dict) else {}
         if hides := details.get("hides"):
             yield f"Replaces {', '.join(self._range(lo, hi) for lo, hi in hides)}."
-        if entry.seq in self._ahead:
-            yield f"The model sees it ahead of {self._link(self._ahead[entry.seq])}."
+        if entry.seq in self._moved:
+            yield f"The model sees it before {self._link(self._moved[entry.seq])}."
         for what, seq in (
             ("Replaced by", entry.condense_parent),
             ("Left out by", entry.truncation_parent),
@@ -165,7 +165,7 @@ class _Section:
             yield "Its content was redacted."
 
     def _control(self, entry: AuditEntry) -> Iterator[str]:
-        """What a rewind, a clearing or an uncovering has done; or a note that a rewind went to."""
+        """The action of a rewind, a clearing or an uncovering; or a note that a rewind went to."""
         details: dict[str, Any] = entry.entry.details or {}
         match entry.kind:
             case Kind.NOTE:
@@ -188,7 +188,7 @@ class _Section:
 
 
 def _reason(span: Span) -> tuple[str, str, int] | None:
-    """Why the model does not see a stretch: in short, in words, and the entry that did it."""
+    """Why the model does not see a stretch: in short, in words, and the entry that hides it."""
     if span.rewound_by:
         return "rewound", "a branch that was left: taken back by", span.rewound_by
     if span.uncovered_by:
@@ -200,8 +200,8 @@ def _reason(span: Span) -> tuple[str, str, int] | None:
     return None
 
 
-def _ahead_of(outline: Outline) -> dict[int, int]:
-    """By the seq of each row that a plan inserted: the earlier entry that it precedes."""
+def _moved_in(outline: Outline) -> dict[int, int]:
+    """The earlier entries that messages precede in the view, by the seq of the message."""
     seen = [part.span for part in outline.parts if part.span.visible and part.messages]
     ordered = sorted(seen, key=lambda span: span.position)
     return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
@@ -228,7 +228,7 @@ def _template(name: str) -> Template:
 
 
 def _around(name: str) -> tuple[Template, Template]:
-    """What comes before and after the contents."""
+    """The parts before and after the contents."""
     before, after = _pieces(name)
     return before, after
 

@@ -1,11 +1,9 @@
-"""How people name a session and an entry.
+"""The names of sessions and entries that people type, and numbers as they read them.
 
 A session is named by its id or the beginning of it, or else by the part of its id after the colon
-or the beginning of that; `last` is the one with the newest entry, and `last~1` the one before it.
-Text after `=` is taken as the whole id. An entry is named by its
-number, a time, or a message's id; `last` is the newest one that is no note.
-
-Numbers and sizes as people read them.
+or the beginning of that part. `last` is the session with the newest entry, and `last~1` the session
+before it. Text after `=` is the whole id. An entry is named by its number, a time, or a message's
+id; `last` is the newest entry that is not a note.
 """
 
 import re
@@ -18,7 +16,6 @@ from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
 if TYPE_CHECKING:
     from roocontext import Session, SessionInfo, Store
 
-
 _UNITS = ("B", "kB", "MB", "GB")
 
 
@@ -30,7 +27,7 @@ def quantity(count: int, noun: str, plural: str = "") -> str:
 def size(count: int) -> str:
     """A number of bytes: `1.77 kB`."""
     amount, unit = float(count), 0
-    # From 999.5 on, a number would be rounded to 1,000 of its unit.
+    # 999.5 and more would be rounded to 1,000 of the unit.
     while amount >= 999.5 and unit < len(_UNITS) - 1:
         amount, unit = amount / 1000, unit + 1
     digits = f"{amount:.3g}" if unit and amount < 99.95 else f"{amount:.0f}"
@@ -39,9 +36,9 @@ def size(count: int) -> str:
 
 def ranges_in_words(pairs: Sequence[Sequence[int]], most: int | None = None) -> str:
     """Ranges of seq, all of them or the first ones: `2-4, 7 and 12 more`."""
-    shown = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
-    left = len(pairs) - len(shown)
-    return ", ".join(shown) + (f" and {left:,} more" if left else "")
+    ranges = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
+    left = len(pairs) - len(ranges)
+    return ", ".join(ranges) + (f" and {left:,} more" if left else "")
 
 
 LAST = "last"
@@ -49,7 +46,7 @@ LITERAL = "="
 _BACK = re.compile(rf"{LAST}(?:~([0-9]{{1,6}}))?")
 
 _SHORT, _LEAST = 16, 6
-"""Ids up to this length are shown whole; of others no less is shown than this, after a colon."""
+"""Ids up to the first length are shown whole, others with at least the second after a colon."""
 
 _SHOWN = 5
 ALL = (1 << 31) - 1
@@ -64,39 +61,44 @@ def session_named(store: "Store", name: str) -> str:
     try:
         return store.session(literal).id
     except SessionPurged:
-        raise  # its id is still the name of this session, not the beginning of another
+        raise  # the id still names this session, and is not the beginning of another
     except SessionNotFound:
-        found, where = [] if name != literal else store.find(name, limit=_SHOWN + 1), ""
-        if not found and name == literal:
-            found, where = after_colon(store, name), " after the colon"
-        if not found:
+        if name != literal:
             raise
-    whole = [one for one in found if part_after_colon(one.session_id) == name]
-    if len(found) == 1 or len(whole) == 1:
-        return (whole or found)[0].session_id
-    shown = ", ".join(repr(info.session_id) for info in found[:_SHOWN])
-    more = " and more" if len(found) > _SHOWN else ""
-    line = f"Several sessions begin with {name!r}{where}: {shown}{more}."
+        matches: list[SessionInfo] = [*store.find(name, limit=_SHOWN + 1)]
+        where = ""
+        if not matches:
+            matches, where = after_colon(store, name), " after the colon"
+        if not matches:
+            raise
+    whole = [info for info in matches if part_after_colon(info.session_id) == name]
+    if len(matches) == 1 or len(whole) == 1:
+        return (whole or matches)[0].session_id
+    names = ", ".join(repr(info.session_id) for info in matches[:_SHOWN])
+    more = " and more" if len(matches) > _SHOWN else ""
+    line = f"Several sessions begin with {name!r}{where}: {names}{more}."
     raise SessionNotFound(line, advice="", session_id=name)
 
 
 def after_colon(store: "Store", beginning: str) -> "list[SessionInfo]":
-    """The sessions with an id like `codex:019d` whose part after the colon begins like this."""
-    found = [
-        one
-        for one in every_session(store)
-        if part_after_colon(one.session_id).startswith(beginning)
+    """The sessions whose part of the id after the colon begins like this, as in `codex:019d`."""
+    if not beginning:
+        return []
+    matches = [
+        info
+        for info in every_session(store)
+        if part_after_colon(info.session_id).startswith(beginning)
     ]
-    return sorted(found, key=lambda one: one.session_id) if beginning else []
+    return sorted(matches, key=lambda info: info.session_id)
 
 
 def part_after_colon(session_id: str) -> str:
-    """What follows the first colon, such as the id that the tool itself gave a session."""
+    """The part after the first colon, such as the id that the tool itself gave a session."""
     return session_id.partition(":")[2]
 
 
 def short_id(store: "Store", session_id: str) -> str:
-    """The id as it is shown: as short as it names no other session."""
+    """The shortest beginning of an id that is shown and names no other session."""
     length = _LEAST
     while shortest_id(session_id, length) != session_id:
         if len(store.find(session_id[:length], limit=2)) == 1:
@@ -106,9 +108,9 @@ def short_id(store: "Store", session_id: str) -> str:
 
 
 def shortest_id(session_id: str, unique: int) -> str:
-    """The beginning of an id that is shown, of which so many characters make it unique.
+    """The beginning of an id that is shown, if so many of its characters are unique.
 
-    What is ahead of a colon, such as the name of a tool, says too little.
+    It includes some characters after a colon: the name of a tool alone says too little.
     """
     if len(session_id) <= _SHORT:
         return session_id
@@ -116,7 +118,7 @@ def shortest_id(session_id: str, unique: int) -> str:
 
 
 def _newest(store: "Store", back: int) -> str:
-    """The id of the session with the newest entry, or of one so many places behind it."""
+    """The id of the session that lists show first, or of one so many places later."""
     newest = store.sessions(limit=back + 1)
     if not newest:
         raise SessionNotFound("The store is empty: there is no last session.", advice="")
@@ -130,7 +132,7 @@ def _newest(store: "Store", back: int) -> str:
 def entry_named(chat: "Session", name: int | datetime | str) -> int:
     """The number of the entry with this name; MessageNotFound if there is none.
 
-    A time names the last entry that was recorded up to then. A number is not checked.
+    A time names the last entry before it. A number is not checked.
     """
     if isinstance(name, int):
         return name

@@ -1,11 +1,4 @@
-"""What commands have done: the documents that differ from the library's own receipts.
-
-The library's values `Receipt` and `Head` are documents as they are.
-
-Backups: a copy of an SQLite database, or the command that copies a PostgreSQL database.
-
-What verifying sessions found.
-"""
+"""The results of commands, as documents, if the library's own values are not documents already."""
 
 import shlex
 from pathlib import Path
@@ -23,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class OutcomeReport(Document):
-    """What condensing, truncating or clearing did, or would do.
+    """The outcome of condensing, truncating or clearing, or of its preview.
 
     `status` is noop, cleared, condensed or truncated. Tokens and bytes are those of the view before
-    and after. `seqs` are the entries that were written. `view` is the view that a preview leaves.
+    and after. `seqs` are the entries that were written. A preview has the `view` that it leaves.
     """
 
     session_id: str
@@ -64,7 +57,7 @@ class Forked(Document):
 
 
 class Pins(Document):
-    """The messages that no plan may hide; `changed` is None if they were only listed."""
+    """The messages that no plan may hide. `changed` is None if they were only listed."""
 
     session_id: str
     pins: list[int]
@@ -72,7 +65,7 @@ class Pins(Document):
 
 
 class Titled(Document):
-    """A session's title; `changed` is None if it was only shown."""
+    """A session's title. `changed` is None if it was only shown."""
 
     session_id: str
     title: str | None
@@ -102,10 +95,9 @@ class History(Document):
 
 
 class Demo(Document):
-    """What the demo left behind, and what happened to its session, in order.
+    """The database of the demo, and what happened to its session, in order.
 
-    `context` is what a call of the model would send: it includes the system prompt, which is no
-    message.
+    `context` includes the system prompt, which is not a message.
     """
 
     database: Text
@@ -119,7 +111,7 @@ class Demo(Document):
 
 
 def outcome_report(session_id: str, outcome: "Outcome") -> OutcomeReport:
-    """What a run of the manager did."""
+    """The outcome of a run of the manager."""
     view = None if outcome.view is None else list(message_rows(outcome.view))
     return OutcomeReport.of(outcome, session_id=session_id, view=view)
 
@@ -131,25 +123,20 @@ def forked_report(branch: "Session", parent: str) -> Forked:
 
 
 def migration_history(current: str | None) -> History:
-    """The migrations of this release, and those that a database of this version has."""
+    """The migrations of this release, and whether a database of this version has them."""
     from roocontext.store.engine import migrate  # noqa: PLC0415 - loads alembic
 
     revisions = [
-        RevisionRow(
-            revision=one.revision,
-            brought=one.brought,
-            applied=current is not None and one.revision <= current,
-        )
-        for one in migrate.all_revisions()
+        RevisionRow.of(row, applied=current is not None and row.revision <= current)
+        for row in migrate.all_revisions()
     ]
     return History(current=current, revisions=revisions)
 
 
 class Backup(Document):
-    """A backup of a database in a new `file`.
+    """A backup of a database in a new `file`, and its size in `bytes`.
 
-    `bytes` is its size. PostgreSQL is not copied: then `bytes` is None, and `command` is what to
-    run.
+    PostgreSQL is not copied: `bytes` is None, and `command` is the command that makes the backup.
     """
 
     database: Text
@@ -159,7 +146,10 @@ class Backup(Document):
 
 
 def backed_up(url: str, database: str, file: Path, progress: "Progress") -> Backup:
-    """Copy the database of a URL, shown as `database`, to a file; or name the command to run."""
+    """Copy the database of a URL to a file, or name the command to run.
+
+    `database` is the URL without a password.
+    """
     from roocontext.store.proof.backup import back_up  # noqa: PLC0415 - heavy
 
     command = _pg_dump(url, file) if url.startswith("postgres") else None
@@ -168,26 +158,19 @@ def backed_up(url: str, database: str, file: Path, progress: "Progress") -> Back
 
 
 def _pg_dump(url: str, file: Path) -> str:
-    """The command, without a password: pg_dump asks for it, or finds it in PGPASSWORD."""
-    from sqlalchemy import URL, make_url  # noqa: PLC0415 - heavy
+    """The command, without a password: pg_dump asks for it, or reads it from PGPASSWORD."""
+    from sqlalchemy import make_url  # noqa: PLC0415 - heavy
 
-    given = make_url(url.replace("postgres://", "postgresql://", 1))
-    query = {name: value for name, value in given.query.items() if "password" not in name}
-    bare = URL.create(
-        "postgresql",
-        given.username,
-        host=given.host,
-        port=given.port,
-        database=given.database,
-        query=query,
-    )
+    parsed = make_url(url.replace("postgres://", "postgresql://", 1))
+    secrets = [name for name in parsed.query if "password" in name]
+    bare = parsed.difference_update_query(secrets)._replace(drivername="postgresql", password=None)
     return shlex.join(["pg_dump", "--format=custom", f"--file={file}", bare.render_as_string()])
 
 
 class Checked(Document):
-    """What was found in a session: the problem, and the first bad entry if one can be named.
+    """The verification of a session: the problem, and the first bad entry if it is known.
 
-    `rebuilt` is how many rows of the caches were wrong and were written again.
+    `rebuilt` is the number of rows of the caches that were wrong and were written again.
     """
 
     session_id: str
@@ -200,17 +183,17 @@ class Checked(Document):
 
 
 class Verified(Document):
-    """Whether every session that was checked is as it was written."""
+    """The verification of some sessions. It is `ok` if all of them are."""
 
     ok: bool
     sessions: list[Checked]
 
 
-def checked_session(found: "Verification", rebuilt: int | None = None) -> Checked:
-    """What was found in a session."""
-    return Checked.of(found, rebuilt=rebuilt)
+def checked_session(verification: "Verification", rebuilt: int | None = None) -> Checked:
+    """The verification of a session."""
+    return Checked.of(verification, rebuilt=rebuilt)
 
 
 def verification_of(rows: list[Checked]) -> Verified:
-    """What was found in some sessions."""
+    """The verification of some sessions."""
     return Verified(ok=all(row.ok for row in rows), sessions=rows)

@@ -1,4 +1,4 @@
-"""What a search has found."""
+"""The results of a search."""
 
 from typing import TYPE_CHECKING
 
@@ -6,11 +6,11 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
-    from roocontext import SearchPage
+    from roocontext import Hit, Page
 
 
 class SnippetRow(Document):
-    """A part of a message's text. `marks` are the offsets where each hit begins and ends."""
+    """A part of a message's text. `marks` are the offsets where each match begins and ends."""
 
     text: Text
     marks: list[list[int]]
@@ -19,10 +19,10 @@ class SnippetRow(Document):
 
 
 class HitRow(Document):
-    """A message that was found, and whether the model sees it now.
+    """A message that matches, and whether the model sees it now.
 
-    `speaker` is its role, or `tool` if it holds nothing but outputs of tools. `hider` is what hides
-    it or takes it back; `cleared` are pairs of a block and the entry that cleared it.
+    `speaker` is its role, or `tool` if it holds only outputs of tools. `hider` is the entry that
+    hides it or takes it back. `cleared` are pairs of a block and the entry that cleared it.
     """
 
     session_id: str
@@ -46,9 +46,9 @@ class HitRow(Document):
 
 
 class Found(Document):
-    """The messages that hold all words of the query: one page of them.
+    """A page of the messages that contain all words of the query.
 
-    `next` is what `--after` takes to show the next page; without one, there is none.
+    `--after` takes `next` to show the next page. On the last page it is None.
     """
 
     query: Text
@@ -56,6 +56,6 @@ class Found(Document):
     next: str | None
 
 
-def found(query: str, page: "SearchPage") -> Found:
+def found(query: str, page: "Page[Hit]") -> Found:
     """A page of hits as a document."""
-    return Found(query=query, hits=[HitRow.of(hit) for hit in page.hits], next=page.next)
+    return Found(query=query, hits=[HitRow.of(hit) for hit in page], next=page.next)

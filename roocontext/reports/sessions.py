@@ -1,20 +1,17 @@
-"""The list of sessions, and the sizes of one session or of all.
+"""The list of sessions, and the sizes of one session or of all."""
 
-Which of a session's messages or entries are shown, and in which order.
-"""
-
-import json
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.naming import ALL, shortest_id
+from roocontext.store.reading.pages import cut_page
+from roocontext.store.sessions.sessions import cursor_in_list
+from roocontext.store.writing.erase import cursor_of_receipt
 from roocontext.tokens import last_request
 
 if TYPE_CHECKING:
@@ -26,12 +23,11 @@ if TYPE_CHECKING:
 class SessionRow(Document):
     """A session of the list. `messages` and `bytes` count everything, hidden messages too.
 
-    `happened_at` is when the latest of its messages happened, or when it was created, until it has
-    one; `updated_at` is when its last entry was recorded.
-
-    `short_id` is the shortest beginning of the id that no other session has, or the whole id if it
-    is short. `visible_bytes` is the size of the visible messages as they were written: cleared
-    outputs count in full. What the provider did not report of `context` is estimated from bytes.
+    `happened_at` is when the latest of its messages happened, or when it was created if it has no
+    message; `updated_at` is when its last entry was recorded. `short_id` is the shortest beginning
+    of the id that no other session has, or the whole id if it is short. `visible_bytes` is the size
+    of the visible messages as they were written: cleared outputs count in full. The tokens of
+    `context` that the provider did not report are estimated from bytes.
     """
 
     session_id: str
@@ -53,7 +49,7 @@ class SessionRow(Document):
 
 
 class PurgedRow(Document):
-    """A purged session: what its receipt says."""
+    """The receipt of a purged session."""
 
     session_id: str
     entries: int
@@ -64,18 +60,21 @@ class PurgedRow(Document):
 
 
 class Sessions(Document):
-    """The sessions of a database, the newest first. `more` says that there are more than these.
+    """A page of the sessions of a database, the newest first.
 
-    Only if purged sessions are asked for, these are listed, in `purged`.
+    `next` is the value of `--after` for the next page; it is null on the last page. Purged sessions
+    are listed, in `purged`, only if they are asked for.
     """
 
     sessions: list[SessionRow]
     purged: list[PurgedRow]
-    more: bool
+    next: str | None
 
 
 class StatsReport(Document):
-    """How much is visible, hidden and taken back, of one session or of all (`session_id` None).
+    """The sizes of visible, hidden and rewound messages, of one session or of all.
+
+    For all sessions, `session_id` is None.
 
     Bytes are those of the messages as they were written: cleared outputs count in full.
     """
@@ -103,27 +102,28 @@ def matching_sessions(
     until: datetime | None = None,
     recorded: bool = False,
     limit: int = 20,
+    after: str | None = None,
     model: str | None = None,
 ) -> Sessions:
     """The newest sessions with a text in their id, title or first prompt, ignoring case.
 
-    With a `parent`, only its children; with `where`, only those whose metadata has these strings;
-    with `since` and `until`, those of that time: of when they happened or, if `recorded`, of their
-    last entry. It is one statement.
+    `parent` selects its children; `where` sessions whose metadata has these strings; `since` and
+    `until` sessions by when they happened or, if `recorded`, by when their last entry was recorded.
     """
-    # Python compares the letters, because SQLite ignores the case of ASCII letters only.
-    page = ALL if text else limit + 1
     times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
-    found = store.overview(limit=page, parent=parent, where=where, **times)
+    size = ALL if text else limit
+    found = store.overview(limit=size, after=after, parent=parent, where=where, **times)
     wanted = text.casefold()
 
     def is_about(info: "SessionInfo") -> bool:
         texts = (info.session_id, info.title or "", info.first_prompt or "")
+        # Python compares the letters, because SQLite ignores the case of ASCII letters only.
         return any(wanted in text.casefold() for text in texts)
 
-    matching = [one for one in found if is_about(one.info)]
-    rows = [_row(one, model) for one in matching[:limit]]
-    return Sessions(sessions=rows, purged=[], more=len(matching) > limit)
+    matching = [overview for overview in found if is_about(overview.info)] if text else found
+    page = cut_page(matching, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
+    rows = [_row(overview, model) for overview in page]
+    return Sessions(sessions=rows, purged=[], next=found.next or page.next)
 
 
 def purged(
@@ -133,48 +133,46 @@ def purged(
     since: datetime | None = None,
     until: datetime | None = None,
     limit: int = 20,
+    after: str | None = None,
 ) -> Sessions:
     """The purged sessions with a text in their ids, the last purged first."""
     lo = None if since is None else milliseconds(since)
     hi = None if until is None else milliseconds(until)
-    rows = [
-        PurgedRow.of(one)
-        for one in store.purged(limit=ALL)
-        if text.casefold() in one.session_id.casefold()
-        and (lo is None or one.purged_at >= lo)
-        and (hi is None or one.purged_at < hi)
+    found = [
+        receipt
+        for receipt in store.purged(limit=ALL, after=after)
+        if text.casefold() in receipt.session_id.casefold()
+        and (lo is None or receipt.purged_at >= lo)
+        and (hi is None or receipt.purged_at < hi)
     ]
-    return Sessions(sessions=[], purged=rows[:limit], more=len(rows) > limit)
+    page = cut_page(found, limit, cursor_of_receipt)
+    return Sessions(sessions=[], purged=[PurgedRow.of(receipt) for receipt in page], next=page.next)
 
 
 def total_stats(store: "Store") -> StatsReport:
     """The sums of all sessions."""
-    return summed([one.stats for one in store.overview(limit=ALL)], None)
+    return summed([overview.stats for overview in store.overview(limit=ALL)], None)
 
 
-def summed(found: "list[Stats]", session_id: str | None) -> StatsReport:
+def summed(stats: "list[Stats]", session_id: str | None) -> StatsReport:
     """The sums of some sessions."""
-    known = {"session_id": session_id, "sessions": len(found)}
-    names = [name for name in StatsReport.model_fields if name not in known]
-    sums = {name: sum(getattr(one, name) for one in found) for name in names}
-    return StatsReport.of(**known, **sums)
+    names = StatsReport.model_fields.keys() - {"session_id", "sessions"}
+    sums = {name: sum(getattr(one, name) for one in stats) for name in names}
+    return StatsReport.of(session_id=session_id, sessions=len(stats), **sums)
 
 
-def _row(one: "SessionOverview", model: str | None) -> SessionRow:
-    whole = one.info.session_id
-    return SessionRow.of(
-        *(one.info, one.stats),
-        short_id=shortest_id(whole, len(one.beginning)),
-        context=_context(one, model or one.model),
-    )
+def _row(overview: "SessionOverview", model: str | None) -> SessionRow:
+    short = shortest_id(overview.info.session_id, len(overview.beginning))
+    context = _context(overview, model or overview.model)
+    return SessionRow.of(overview.info, overview.stats, short_id=short, context=context)
 
 
-def _context(one: "SessionOverview", model: str | None) -> Gauge:
-    """The gauge of the last call's model, and what was appended since; else of the whole view."""
-    call = one.last_call
+def _context(overview: "SessionOverview", model: str | None) -> Gauge:
+    """The tokens of the last call if it was this model's, and an estimate of the rest."""
+    call = overview.last_call
     used = last_request(call.usage) if call is not None and call.model == model else None
     if call is None or used is None:
-        return gauge.estimated_gauge(model, one.stats.visible_bytes)
+        return gauge.estimated_gauge(model, overview.stats.visible_bytes)
     reported = used.input + used.output
     since = gauge.estimated_gauge(model, call.bytes_since)
     return Gauge.of(
@@ -185,76 +183,3 @@ def _context(one: "SessionOverview", model: str | None) -> Gauge:
         reported_at=call.seq,
         has_frame=True,
     )
-
-
-class _Selectable(Protocol):
-    """What a row is selected by."""
-
-    @property
-    def seq(self) -> int: ...
-
-    @property
-    def speaker(self) -> str | None: ...
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def content(self) -> Any: ...
-
-
-RowT = TypeVar("RowT", bound=_Selectable)
-
-
-PAGE_BYTES: Final = 1_000_000
-"""How many bytes of content a page holds at most, unless its first row alone holds more."""
-
-
-def within_bytes(rows: Iterable[RowT], most: int = PAGE_BYTES) -> Iterator[RowT]:
-    """The first rows whose contents together take no more bytes of JSON; at least one row."""
-    held = 0
-    for row in rows:
-        size = len(json.dumps(row.content))
-        if held and held + size > most:
-            return
-        held += size
-        yield row
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The `newest` rows, or all, of those after entry `after` that have one of these names.
-
-    A role is matched with the speaker, so that `tool` selects the outputs of tools. No role and no
-    kind select all. Of the newest rows, the content of all but one is within `most_bytes`.
-    """
-
-    newest: int | None = None
-    most_bytes: int | None = None
-    after: int = 0
-    roles: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = ()
-    reverse: bool = False
-
-    @property
-    def is_all(self) -> bool:
-        """Whether every row after the entry is wanted."""
-        return not self.roles and not self.kinds
-
-    def of(self, rows: Iterable[RowT]) -> Iterator[RowT]:
-        """The selected rows. They are read one by one unless the order or number needs them all."""
-        found: Iterable[RowT] = filter(self.has, rows)
-        if self.newest is None:
-            return reversed([*found]) if self.reverse else iter(found)
-        newest = reversed(deque(found, maxlen=self.newest))
-        if self.most_bytes is not None:
-            newest = within_bytes(newest, self.most_bytes)
-        return newest if self.reverse else reversed([*newest])
-
-    def has(self, row: _Selectable) -> bool:
-        """Whether a row is selected, if it is new enough."""
-        return (
-            row.seq > self.after
-            and (not self.roles or row.speaker in self.roles)
-            and (not self.kinds or row.kind in self.kinds)
-        )

@@ -1,4 +1,4 @@
-"""Times and ages as people read them: in the time zone of the process.
+"""Times and ages as people read them, in the time zone of the process.
 
 The log counts milliseconds since the epoch, and documents have times in UTC.
 """
@@ -16,7 +16,7 @@ _AGES = (
     (63 * _DAY, 7 * _DAY, "wk"),
     (365 * _DAY, 2_629_800, "mo"),
 )
-"""Below how many seconds an age is shown in which unit: its seconds, and how it is written."""
+"""The ages below so many seconds are shown in a unit: its seconds, and its name."""
 _YEAR = 31_557_600
 
 
@@ -39,7 +39,7 @@ def local_time(milliseconds: int) -> str:
 
 
 def zone(milliseconds: int) -> str:
-    """The name of the zone at a time of the log: it may depend on the season."""
+    """The name of the zone at a time of the log. It may depend on the season."""
     when = _local(milliseconds)
     return (when and when.tzname()) or "UTC"
 
@@ -50,7 +50,7 @@ def zoned_time(milliseconds: int) -> str:
 
 
 def chosen_time(row: "Timed", *, recorded: bool) -> int:
-    """The time of a row that is shown: when it happened, or was recorded."""
+    """The time of a row to show: when it happened, or when it was recorded."""
     return row.recorded_at if recorded else row.happened_at
 
 
@@ -64,7 +64,7 @@ def age(milliseconds: int, now: int) -> str:
 
 
 def _local(milliseconds: int) -> datetime | None:
-    """None for what no calendar has: `ts` is the agent's, and may be any integer."""
+    """The local time; None if no calendar has it: the agent's `ts` may be any integer."""
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).astimezone()
     except (OverflowError, ValueError, OSError):

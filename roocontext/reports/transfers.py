@@ -1,4 +1,4 @@
-"""Imports and exports: what was found, what was taken and skipped, and why."""
+"""Imports and exports: the sessions and files, and the reasons why some were skipped."""
 
 from collections.abc import Iterable
 
@@ -14,10 +14,11 @@ class ImportedSession(Document):
     """A session that was imported, or would be.
 
     `status` is created, continued, rewound, forked, unchanged or failed. The numbers count new
-    entries: messages, notes, and summaries, markers, clearings and rewinds. `again` of the messages
-    were hidden and written again, because only this gives the order in which the tool sends what a
-    compaction kept. `redacted` messages, in this session and in its forks, were erased because
-    another copy of them is redacted. Each of the `problems` names the file and the line.
+    entries: messages, notes, and `controls`: summaries, markers, clearings and rewinds. `again` of
+    the messages were hidden and written again, because the tool sends the messages that a
+    compaction kept in another order. `redacted` messages, in this session and in its forks, were
+    erased because another copy of them is redacted. Each of the `problems` names the file and the
+    line.
     """
 
     session_id: Text
@@ -34,7 +35,7 @@ class ImportedSession(Document):
 
 
 class SkippedFile(Document):
-    """A file that holds nothing to import, or cannot be read."""
+    """A file without a session, or one that cannot be read."""
 
     path: Text
     why: Text
@@ -42,7 +43,7 @@ class SkippedFile(Document):
 
 
 class Import(Document):
-    """What was imported from which files. It is `ok` if nothing was wrong with any of them."""
+    """The imported sessions, and the skipped files. It is `ok` if there was no problem."""
 
     ok: bool
     dry_run: bool
@@ -53,7 +54,7 @@ class Import(Document):
 class Exported(Document):
     """A session that was written to a file, or to several files in a folder.
 
-    `left_out` names what only the provider of a message knows, and the format cannot hold: the
+    `left_out` names content that only its provider knows, and that the format cannot hold: the
     session, the entry, and the type of the block, item or part; and whether its text was written.
     """
 
@@ -64,47 +65,38 @@ class Exported(Document):
     left_out: list[Text]
 
 
-def imported(found: Iterable[SessionImport | SkippedSource], *, dry_run: bool) -> Import:
-    """Sum up an import."""
+def imported(results: Iterable[SessionImport | SkippedSource], *, dry_run: bool) -> Import:
+    """The report of an import."""
     sessions: list[ImportedSession] = []
     skipped: list[SkippedFile] = []
-    for one in found:
-        if isinstance(one, SessionImport):
-            sessions.append(_session(one))
+    for result in results:
+        path = str(result.path)
+        if isinstance(result, SessionImport):
+            problems = list(map(str, result.problems))
+            sessions.append(ImportedSession.of(result, path=path, problems=problems))
         else:
-            skipped.append(SkippedFile.of(one, path=str(one.path)))
-    is_bad = any(one.problems for one in sessions) or any(one.is_problem for one in skipped)
+            skipped.append(SkippedFile.of(result, path=path))
+    is_bad = any(row.problems for row in sessions) or any(row.is_problem for row in skipped)
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
 
 def exporter_for(format_: str) -> Exporter:
-    """The exporter of a format: one of those to other programs, or the page to read."""
+    """The exporter of a format: for another program, or the page to read."""
     exporters = {**EXPORTERS, HTML.name: HTML}
     if format_ not in exporters:
         known = ", ".join(exporters)
-        raise InvalidOption(f"There is no format {format_!r}: {known}.", name="to")
+        raise InvalidOption(f"There is no format {format_!r}. The formats are {known}.", name="to")
     return exporters[format_]
 
 
 def exported(session_id: str, format_: str, export: Export) -> Exported:
-    """What an export has written, and what it could not write."""
-    return Exported(
-        session_id=session_id,
-        format=format_,
-        files=[str(file) for file in export.files],
-        bytes=export.bytes,
-        left_out=in_words(export.left_out),
+    """The report of an export."""
+    files, left_out = list(map(str, export.files)), in_words(export.left_out)
+    return Exported.of(
+        export, session_id=session_id, format=format_, files=files, left_out=left_out
     )
 
 
 def in_words(left_out: Iterable[LeftOut]) -> list[str]:
-    """What an export could not write: the session, the entry, and the type."""
-    return [f"{one.session_id} {one.seq}: {one.type}" for one in left_out]
-
-
-def _session(taken: SessionImport) -> ImportedSession:
-    return ImportedSession.of(
-        taken,
-        path=str(taken.path),
-        problems=[str(problem) for problem in taken.problems],
-    )
+    """The content that an export could not write: the session, the entry, and the type."""
+    return [f"{part.session_id} {part.seq}: {part.type}" for part in left_out]

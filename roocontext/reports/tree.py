@@ -1,6 +1,6 @@
-"""The shape of a session: what hides what, and the branches that rewinds make.
+"""The tree of a session: which entries hide which, and the branches that rewinds make.
 
-A stretch is a run of entries without a rewind. Only at its last entry can a branch begin, so all of
+A stretch is a run of entries without a rewind. A branch can begin only at its last entry, so all of
 its entries are live, or all were taken back. A tree is made from an outline, so no content is read.
 """
 
@@ -22,10 +22,10 @@ _HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
 
 
 class Stretch(Document):
-    """Entries that follow each other, and the entry they follow.
+    """Consecutive entries, and the entry that they follow.
 
-    `visible` is how many of the messages the model sees. Entries that are not live were taken back
-    by `rewound_by`.
+    The model sees `visible` of the messages. Entries that are not live were taken back by
+    `rewound_by`.
     """
 
     lo: int
@@ -40,9 +40,9 @@ class Stretch(Document):
 class Hiding(Document):
     """A summary, marker or clearing.
 
-    `hides` are the ranges of seq it replaces, `clears` pairs of a seq and a block. `hidden_by` is
-    the entry that hides it, `uncovered_by` the one that uncovered what it hid or cleared.
-    `messages` is how many messages it keeps out of the view now.
+    `hides` are the ranges of seq that it replaces, `clears` pairs of a seq and a block. `hidden_by`
+    is the entry that hides it, `uncovered_by` the entry that uncovered the messages or outputs
+    again. It keeps so many `messages` out of the view now.
     """
 
     seq: int
@@ -57,10 +57,10 @@ class Hiding(Document):
 
 
 class Rewinding(Document):
-    """A rewind: from where to where it went, which rewind it took back, and which took it back.
+    """A rewind: its start and end, the rewind that it took back, and the one that took it back.
 
-    `came_from` and `reached` are the last entries that were live before it and after it. A rewind
-    that goes to another rewind goes to where that one went.
+    `came_from` and `reached` are the last live entries before and after it. A rewind to another
+    rewind goes to the same place as that rewind.
     """
 
     seq: int
@@ -87,14 +87,12 @@ class Tree(Document):
 def tree_of(chat: "Session") -> Tree:
     """The tree of a session."""
     outline = chat.internals.outline()
-    rewinds = {one.seq: one.details for one in outline.controls if one.kind is Kind.REWIND}
+    rewinds = {row.seq: row.details for row in outline.controls if row.kind is Kind.REWIND}
     went = {seq: details["to"] for seq, details in rewinds.items()}
     bounds = stretches_of(went, outline.info.last_seq)
-    return Tree(
-        session_id=outline.info.session_id,
-        title=outline.info.title,
+    return Tree.of(
+        outline.info,
         entries=outline.info.last_seq,
-        messages=outline.info.messages,
         visible_messages=sum(part.messages for part in outline.parts if part.span.visible),
         stretches=_sized(bounds, outline),
         hidings=_hidings(outline),
@@ -102,9 +100,22 @@ def tree_of(chat: "Session") -> Tree:
     )
 
 
+def controls_of(outline: "Outline") -> list[Control]:
+    """The control rows of an outline, as `log` computes with them."""
+    return [
+        Control(
+            row.seq,
+            row.kind,
+            to=row.details.get("to"),
+            uncovers=tuple(row.details.get("uncovers", ())),
+        )
+        for row in outline.controls
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class StretchBounds:
-    """Where a stretch begins and ends, the entry it follows, and whether it is live."""
+    """The first and last entry of a stretch, the entry that it follows, and whether it is live."""
 
     lo: int
     hi: int
@@ -116,13 +127,13 @@ def stretches_of(rewinds: Mapping[int, int], last: int) -> list[StretchBounds]:
     """The stretches of a log with these rewinds, in the order of the log."""
     live = live_ranges([Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()], last)
     branches = {tip(rewinds, to) for to in rewinds.values()}
-    found, lo = [], 1
-    # A stretch ends before each rewind and at each entry that one goes back to.
+    bounds, lo = [], 1
+    # A stretch ends before each rewind, and at each entry that a rewind goes back to.
     for end in sorted({*rewinds, *(seq - 1 for seq in rewinds), *branches, last}):
         if lo <= end and end not in rewinds:
-            found.append(StretchBounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
+            bounds.append(StretchBounds(lo, end, tip(rewinds, lo - 1), live=within(live, lo)))
         lo = end + 1
-    return found
+    return bounds
 
 
 def rewinds_of(rewinds: Mapping[int, Mapping[str, Any]]) -> list[Rewinding]:
@@ -144,7 +155,7 @@ def rewinds_of(rewinds: Mapping[int, Mapping[str, Any]]) -> list[Rewinding]:
 
 
 def tip(rewinds: Mapping[int, int], seq: int) -> int:
-    """The last live entry right after an entry: for a rewind, the tip of where it goes."""
+    """The last live entry right after an entry: after a rewind, the one that it goes to."""
     while seq in rewinds:
         seq = rewinds[seq]
     return seq
@@ -152,56 +163,52 @@ def tip(rewinds: Mapping[int, int], seq: int) -> int:
 
 def _sized(bounds: Sequence[StretchBounds], outline: "Outline") -> list[Stretch]:
     """The stretches with their messages. Each part of the outline lies within one stretch."""
-    others = [one.seq for one in outline.controls if one.kind in (Kind.CLEARING, Kind.UNCOVERING)]
+    others = [row.seq for row in outline.controls if row.kind in (Kind.CLEARING, Kind.UNCOVERING)]
     parts, stretches = deque(outline.parts), []
-    for one in bounds:
+    for bound in bounds:
         inside = []
-        while parts and parts[0].span.hi <= one.hi:
+        while parts and parts[0].span.hi <= bound.hi:
             inside.append(parts.popleft())
-        # Notes are never rewound: a stretch of nothing else was taken back by no entry.
-        rewinding = [
+        # Notes are never rewound, so no entry takes back a stretch that has only notes.
+        rewinding = (
             part.span.rewound_by
             for part in inside
             if part.messages or any(part.span.lo <= seq <= part.span.hi for seq in others)
-        ]
-        stretches.append(
-            Stretch.of(
-                one,
-                messages=sum(part.messages for part in inside),
-                visible=sum(part.messages for part in inside if part.span.visible),
-                rewound_by=rewinding[0] if rewinding else None,
-            )
         )
+        stretch = Stretch.of(
+            bound,
+            messages=sum(part.messages for part in inside),
+            visible=sum(part.messages for part in inside if part.span.visible),
+            rewound_by=next(rewinding, None),
+        )
+        stretches.append(stretch)
     return stretches
 
 
 def _hidings(outline: "Outline") -> list[Hiding]:
     """The summaries, markers and clearings, in the order of the log."""
     starts = [part.span.lo for part in outline.parts]
-    # By span and not by message: the parts of the outline know how many messages they have.
     kept_out: Counter[int | None] = Counter()
     for part in outline.parts:
         kept_out[part.span.condense_parent] += part.messages
         kept_out[part.span.truncation_parent] += part.messages
     hidings = []
-    for one in outline.controls:
-        if one.kind not in _HIDING:
+    for row in outline.controls:
+        if row.kind not in _HIDING:
             continue
-        span = outline.parts[bisect_right(starts, one.seq) - 1].span
-        parent = span.condense_parent or span.truncation_parent
-        hidings.append(
-            Hiding(
-                seq=one.seq,
-                kind=one.kind.value,
-                live=span.rewound_by is None,
-                hidden_by=span.rewound_by
-                or span.uncovered_by
-                or (None if one.kind is Kind.CLEARING else parent),
-                uncovered_by=span.uncovered_by,
-                hides=one.details.get("hides", []),
-                clears=one.details.get("clears", []),
-                messages=kept_out[one.seq],
-                record=one.details.get("record", {}),
-            )
+        span = outline.parts[bisect_right(starts, row.seq) - 1].span
+        hidden_by = span.rewound_by or span.uncovered_by
+        if row.kind is not Kind.CLEARING:
+            hidden_by = hidden_by or span.condense_parent or span.truncation_parent
+        hiding = Hiding.of(
+            row,
+            live=span.rewound_by is None,
+            hidden_by=hidden_by,
+            uncovered_by=span.uncovered_by,
+            hides=row.details.get("hides", []),
+            clears=row.details.get("clears", []),
+            messages=kept_out[row.seq],
+            record=row.details.get("record", {}),
         )
+        hidings.append(hiding)
     return hidings

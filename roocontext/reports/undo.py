@@ -1,6 +1,6 @@
-"""Rewinding and undoing: what the last change of the view was, how it is undone, and the outcome.
+"""Rewinding and undoing: the last change of the view, how it is undone, and the outcome.
 
-Undoing writes an entry like any other change, so undoing twice is a redo.
+An undo writes an entry like any other change, so a second undo is a redo.
 """
 
 from collections.abc import Sequence
@@ -13,21 +13,21 @@ from roocontext.log.spans import standing_ranges, within
 from roocontext.reports.document import Document, Time
 from roocontext.reports.history import MessageRow, last_row
 from roocontext.reports.naming import quantity
+from roocontext.reports.tree import controls_of
 
 if TYPE_CHECKING:
     from roocontext import Rewound, Session, Uncovered
-    from roocontext.store.sessions.sessions import Outline
 
 
 class ViewChange(Document):
-    """What a rewind, an undo or an uncovering did to the view, or would do in a dry run.
+    """The change of the view by a rewind, an undo or an uncovering, or by its dry run.
 
     `seq` is the entry that was written: a rewind to entry `to`, or the uncovering of entry
     `uncovered`. Both `seq` and `hash` are None if nothing changed. `undone` is the entry that an
     undo reversed, and `undone_kind` its kind. If a rewind named a time or a message's id, `target`
-    is the message that was found, and `target_time` its own time. `left` messages left the view,
+    is the message at that place, and `target_time` its own time. `left` messages left the view,
     `returned` came back into it, and `restored` blocks show their content again. `last` is the
-    message that the view ends with now; a dry run of an uncovering leaves it out.
+    last message of the view now; a dry run of an uncovering leaves it out.
     """
 
     session_id: str
@@ -49,19 +49,19 @@ class ViewChange(Document):
 
 
 def last_change(controls: Sequence[Control], last: int) -> Control | None:
-    """What `undo` undoes: the newest of the rewinds and of what else changes the view now.
+    """The change that `undo` undoes: the newest rewind, summary, marker, clearing or uncovering.
 
-    That is a summary, marker, clearing or uncovering that counts: no rewind and no uncovering took
-    it back. A rewind always counts, because undoing it is a rewind too.
+    All but a rewind must still change the view: no rewind and no uncovering took them back. A
+    rewind always counts, because undoing it is a rewind too.
     """
     standing = standing_ranges(controls, last)
     changing = {*UNCOVERED, Kind.UNCOVERING}
-    found = [
-        one
-        for one in controls
-        if one.kind is Kind.REWIND or (one.kind in changing and within(standing, one.seq))
-    ]
-    return found[-1] if found else None
+    for control in reversed(controls):
+        if control.kind is Kind.REWIND:
+            return control
+        if control.kind in changing and within(standing, control.seq):
+            return control
+    return None
 
 
 def undo_last_change(
@@ -70,11 +70,11 @@ def undo_last_change(
     """Undo the last change of the view.
 
     A summary, marker or clearing is uncovered, so that everything after it is kept. A rewind or an
-    uncovering is undone by a rewind to just before it; entries after it would leave the view, so
-    they have to be accepted with `force`.
+    uncovering is undone by a rewind to just before it. Later entries would leave the view, so this
+    is refused without `force` if there are any.
     """
     outline = chat.internals.outline()
-    change = last_change(_controls(outline), outline.info.last_seq)
+    change = last_change(controls_of(outline), outline.info.last_seq)
     if change is None:
         line = f"Nothing has changed the view of session {chat.id!r}."
         raise NothingToUndo(line, session_id=chat.id)
@@ -93,33 +93,19 @@ def undo_last_change(
     if change.kind is Kind.REWIND and not dry_run:
         done = chat.undo(of=change.seq, force=force, expected_seq=expected_seq)
     else:
-        # The head as it was read: an entry that came since is not to be hidden unseen.
+        # Expect the head that was read, so that a newer entry is never hidden unseen.
         head = outline.info.head_seq if expected_seq is None else expected_seq
         done = chat.rewind(to=change.seq - 1, expected_seq=head, dry_run=dry_run)
     return rewound_report(chat, done, **undone)
 
 
 def rewound_report(chat: "Session", done: "Rewound", **undone: Any) -> ViewChange:
-    """What a rewind did or would do."""
+    """The outcome of a rewind or of its dry run."""
     last = last_row(chat, as_of=done.to if done.dry_run else None)
-    known = {"undone_kind": None, "uncovered": None, "restored": 0, **undone}
-    return ViewChange.of(done, last=last, **known)
+    return ViewChange.of(done, last=last, restored=0, **undone)
 
 
 def uncovered_report(chat: "Session", done: "Uncovered", **undone: Any) -> ViewChange:
-    """What an uncovering did or would do."""
-    known = dict.fromkeys(("to", "target", "target_time", "undone", "undone_kind"))
+    """The outcome of an uncovering or of its dry run."""
     last = None if done.dry_run else last_row(chat)
-    return ViewChange.of(done, uncovered=done.target, last=last, **{**known, **undone})
-
-
-def _controls(outline: "Outline") -> list[Control]:
-    return [
-        Control(
-            one.seq,
-            one.kind,
-            to=one.details.get("to"),
-            uncovers=tuple(one.details.get("uncovers", ())),
-        )
-        for one in outline.controls
-    ]
+    return ViewChange.of(done, target=None, uncovered=done.target, last=last, **undone)

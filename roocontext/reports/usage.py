@@ -1,13 +1,12 @@
-"""The tokens of messages by role and by tool, and what the model calls have cost.
+"""The tokens of messages by role and by tool, and the costs of model calls.
 
-What the model calls of many sessions have cost: by day, by model or by session.
+The costs are those of one session, or of all by day, by model or by session.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import fsum
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.entries import MESSAGE_KINDS
@@ -35,12 +34,12 @@ class Tally(Document):
 
 
 class ModelUsage(Document):
-    """What the provider reported of the calls of a model.
+    """The usage that the provider reported for the calls of a model.
 
-    `cached` of the input was read from a cache and `written` to one; `thinking` is a part of the
-    output, null if it was not reported. `ratio` is what the estimates made before the session's own
-    calls must be multiplied by. `cost` is in dollars: the recorded costs, and where none was
-    recorded, what the table of prices gives. `unpriced` calls have neither.
+    `cached` tokens of the input were read from a cache, and `written` tokens were written to one.
+    `thinking` is a part of the output, null if it was not reported. `ratio` is the factor from the
+    session's own estimates to the reported usage. `cost` is in dollars: the recorded costs, and for
+    calls without one, the costs by the table of prices. `unpriced` calls have neither.
     """
 
     model: str | None
@@ -57,9 +56,9 @@ class ModelUsage(Document):
 
 
 class SummaryUsage(Document):
-    """What the summaries have cost, as far as the summarisers reported it.
+    """The costs of the summaries, as far as the summarisers reported them.
 
-    `count` is how many summaries there are; the calls of those that failed are in the other sums.
+    `count` is the number of summaries. The other sums include the calls that failed.
     """
 
     count: int
@@ -71,11 +70,11 @@ class SummaryUsage(Document):
 
 
 class UsageReport(Document):
-    """The tokens of the view by role and by tool, and what the model calls have cost.
+    """The tokens of the view by role and by tool, and the costs of the model calls.
 
-    With `family`, the models and summaries are those of the session and all its descendants;
-    `sessions` is how many of these reported any. `cost` is the sum of all known costs, in dollars,
-    by the table of prices of the date `priced`.
+    With `family`, the models and summaries are those of the session and all its descendants, and
+    `sessions` is the number of these that reported usage. `cost` is the sum of all known costs, in
+    dollars, by the table of prices of the date `priced`.
     """
 
     session_id: str
@@ -100,7 +99,7 @@ def usage_of(
     table: "Prices | None" = None,
     progress: "Progress" = gauge.silent,
 ) -> UsageReport:
-    """The usage of a session: of what the model sees, or of every message in the log.
+    """The usage of a session: of the messages that the model sees, or of all in the log.
 
     With `family`, the calls are those of the session and all its descendants. The table of prices
     is the built-in one, unless another is given.
@@ -123,13 +122,11 @@ def usage_of(
         roles=_rows(roles),
         tools=_rows(tools),
         models=[
-            ModelUsage.of(row, drifts.get(str(row.model), _NO_DRIFT))
-            for row in spent
-            if not row.is_summary
+            ModelUsage.of(row, drifts.get(str(row.model))) for row in spent if not row.is_summary
         ],
         summaries=SummaryUsage.of(
-            _sums([row for row in spent if row.is_summary]),
             count=sum(row.is_summary and not row.is_failed for row in reported),
+            **_sums([row for row in spent if row.is_summary], SummaryUsage),
         ),
     )
 
@@ -140,9 +137,9 @@ def _messages(chat: "Session", *, everything: bool) -> Iterator[tuple[str, Any, 
         for message in chat.view().messages:
             yield message.role, message.content, message.format
         return
-    for found in chat.audit():
-        if found.kind in MESSAGE_KINDS:
-            yield found.role or "", found.content, found.entry.format or "anthropic"
+    for entry in chat.audit():
+        if entry.kind in MESSAGE_KINDS:
+            yield entry.role or "", entry.content, entry.entry.format or "anthropic"
 
 
 def _tallied(
@@ -164,30 +161,26 @@ def _tallied(
 
 def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:
     """The tallies, the highest first."""
-    rows = [
-        Tally(name=name, count=len(tokens), tokens=sum(tokens)) for name, tokens in tallies.items()
-    ]
+    rows = [Tally(name=name, count=len(own), tokens=sum(own)) for name, own in tallies.items()]
     return sorted(rows, key=lambda row: (-row.tokens, row.name))
 
 
 def _drifts(chat: "Session", counter: str) -> Mapping[str, Drift]:
-    """How far the estimates by a counter were off, by model."""
-    read = [(call, usage_tokens(call.usage)) for call in chat.calls()]
+    """The drift of a counter's estimates, by model."""
+    usages = [(call, usage_tokens(call.usage)) for call in chat.calls()]
     return drift(
         (str(call.model), call.estimates[counter], usage.input)
-        for call, usage in read
+        for call, usage in usages
         if usage is not None and counter in call.estimates
     )
 
 
-_NO_DRIFT = SimpleNamespace(estimated=None, ratio=None)
-
-
-def _sums(spent: "Sequence[Spent]") -> SimpleNamespace:
-    """The sums of some calls, by the names that documents have for them."""
-    names = ("calls", "input", "cached", "output", "unpriced")
-    sums = {name: sum(getattr(row, name) for row in spent) for name in names}
-    return SimpleNamespace(cost=_cost(spent), **sums)
+def _sums(spent: "Sequence[Spent]", document: type[Document]) -> dict[str, Any]:
+    """The sums of some calls that a document has fields for."""
+    names = {"calls", "input", "cached", "output", "unpriced"} & document.model_fields.keys()
+    return {name: sum(getattr(row, name) for row in spent) for name in names} | {
+        "cost": _cost(spent)
+    }
 
 
 def _cost(spent: "Iterable[Spent]") -> float | None:
@@ -201,14 +194,14 @@ BY: "Mapping[str, Callable[[ReportedUsage, int], str]]" = {
     "model": lambda row, _: row.model or "(not named)",
     "session": lambda row, _: row.session_id,
 }
-"""What calls can be summed up by."""
+"""The ways to group calls, and the name of a call's group."""
 
 
 class SpendingRow(Document):
-    """The calls of a day, a model or a session, those that wrote summaries included.
+    """The calls of a day, a model or a session, including those that wrote summaries.
 
-    `cached` of the input was read from a cache. `cost` is in dollars; `unpriced` calls are not in
-    it, because no cost was recorded and the table of prices does not have their model.
+    `cached` tokens of the input were read from a cache. `cost` is in dollars, without the
+    `unpriced` calls: no cost was recorded for these, and the table of prices lacks their model.
     """
 
     name: Text
@@ -222,7 +215,7 @@ class SpendingRow(Document):
 
 
 class Spending(Document):
-    """What the model calls of all sessions have cost, `by` day, model or session.
+    """The costs of the model calls of all sessions, `by` day, model or session.
 
     Days are those of the local time zone. `cost` is the sum of all known costs, in dollars, by the
     table of prices of the date `priced`.
@@ -257,22 +250,14 @@ def spending_of(
         time = row.recorded_at if recorded else row.happened_at
         groups[BY[by](row, time)].append(row)
     rows = [_row(name, group, used) for name, group in groups.items()]
-    everything = _row("", reported, used)
     if by == "day":
         rows.sort(key=lambda row: row.name)
     else:
         rows.sort(key=lambda row: (-(row.cost or 0), -row.input, row.name))
-    return Spending(
-        by=by,
-        sessions=everything.sessions,
-        calls=everything.calls,
-        unpriced=everything.unpriced,
-        priced=used.date,
-        cost=everything.cost,
-        rows=rows,
-    )
+    return Spending.of(_row("", reported, used), by=by, priced=used.date, rows=rows)
 
 
 def _row(name: str, reported: "list[ReportedUsage]", table: "Prices") -> SpendingRow:
     sessions = len({row.session_id for row in reported})
-    return SpendingRow.of(_sums(spending(reported, table)), name=name, sessions=sessions)
+    sums = _sums(spending(reported, table), SpendingRow)
+    return SpendingRow(name=name, sessions=sessions, **sums)

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Reason(Document):
-    """An entry that hides, clears or takes back another, and how that is reversed.
+    """An entry that hides, clears or takes back another, and how to reverse it.
 
-    `text` is that of a summary or marker, which the model sees instead; `policy` made it. `trigger`
-    is manual, auto, or what the agent recorded. A clearing that is `partial` leaves the head and
-    the tail of the output. The entry is reversed by uncovering entry `uncover`, or else by a rewind
-    to entry `rewind_to`, the last one before it.
+    `text` is the text of a summary or marker, which the model sees instead; `policy` made it.
+    `trigger` is manual, auto, or the agent's own word. A `partial` clearing leaves the head and the
+    tail of the output. To reverse the entry, uncover entry `uncover`, or rewind to entry
+    `rewind_to`, the last entry before it.
     """
 
     seq: int
@@ -33,11 +33,11 @@ class Reason(Document):
 
 
 class Why(Document):
-    """Whether the model sees an entry now, and if not, or not as it was written, why.
+    """The reasons why the model does not see an entry now, or not as it was written.
 
     The `reasons` come in the order in which they have to be reversed: a summary may itself be
-    hidden by another. An entry that is not `shown_to_models` is no message, so no model ever sees
-    it.
+    hidden by another. If an entry is not `shown_to_models`, it is not a message, and no model ever
+    sees it.
     """
 
     session_id: str
@@ -52,36 +52,26 @@ class Why(Document):
 
 
 def why(chat: "Session", seq: int) -> Why:
-    """Why the model does or does not see an entry."""
+    """Explain why the model does or does not see an entry."""
     row = one_entry(chat, seq)
-    reasons = {one.seq: one for one in _reasons(chat, row)}
-    return Why(
-        session_id=chat.id,
-        title=chat.info().title,
-        seq=seq,
-        kind=row.kind,
-        speaker=row.speaker,
+    reasons = {reason.seq: reason for reason in _reasons(chat, row)}
+    return Why.of(
+        *(row, chat.info()),
         shown_to_models=row.kind in MESSAGE_KINDS,
-        visible=row.visible,
-        redacted=row.redacted,
         reasons=list(reasons.values()),
     )
 
 
 def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
-    """What hides or clears a row, each after what hides that one in turn."""
+    """The entries that hide or clear a row, each after the entries that hide it in turn."""
     for hider in row.hiders:
         acting = one_entry(chat, hider.seq)
         is_uncovered = hider.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
         if is_uncovered and hider.kind != Kind.CLEARING:
             yield from _reasons(chat, acting)
         record = acting.details.get("record", {})
-        yield Reason(
-            seq=hider.seq,
-            kind=hider.kind,
-            happened_at=hider.happened_at,
-            recorded_at=hider.recorded_at,
-            trigger=hider.trigger,
+        yield Reason.of(
+            hider,
             policy=record.get("policy") if isinstance(record.get("policy"), str) else None,
             text=text_in(acting),
             partial=any(kept[0] == row.seq for kept in acting.details.get("keeps", ())),

@@ -1,4 +1,4 @@
-"""Where a text answers a query, and how well."""
+"""The places where a text answers a query, and a score."""
 
 import re
 from typing import Final, TypeAlias
@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 from roocontext.search.query import Query, QueryUnit, Word, begins_part, folded, is_in_run
 
 Stretch: TypeAlias = tuple[int, int]
-"""The offsets of the first character and of the one behind the last."""
+"""The offsets of the first character and of the one after the last."""
 
 _SATURATION: Final = 1.2
 _BY_LENGTH: Final = 0.75
@@ -15,43 +15,43 @@ _USUAL_LENGTH: Final = 1_000
 
 
 def occurrences(query: Query, text: str) -> list[list[Stretch]] | None:
-    """Where each word of the query occurs in a composed text; None if one of them does not."""
+    """The places of each word of the query in a composed text; None if one of them has none."""
     plain = folded(text)
-    found = []
+    of_words = []
     for word in query.words:
         places = _places(word, text, plain)
         if not places:
             return None
-        found.append(places)
-    return found or None
+        of_words.append(places)
+    return of_words or None
 
 
-def score(found: list[list[Stretch]], length: int) -> float:
-    """How well a text of this length answers: the more often, and the shorter, the better.
+def score(of_words: list[list[Stretch]], length: int) -> float:
+    """The score of a text of this length: higher the more places it has, and the shorter it is.
 
     BM25 without the rarity of words, because every text that is found has all of them.
     """
     norm = _SATURATION * (1 - _BY_LENGTH + _BY_LENGTH * length / _USUAL_LENGTH)
-    return sum(len(places) * (_SATURATION + 1) / (len(places) + norm) for places in found)
+    return sum(len(places) * (_SATURATION + 1) / (len(places) + norm) for places in of_words)
 
 
 def _places(word: Word, text: str, plain: str) -> list[Stretch]:
     places = []
     search, at = word.pattern.search, 0
-    while found := search(plain, at):
-        if _is_sound(word, found, text, plain):
-            places.append(found.span())
-            at = found.end()
+    while match := search(plain, at):
+        if _is_sound(word, match, text, plain):
+            places.append(match.span())
+            at = match.end()
         else:
-            at = found.start() + 1
+            at = match.start() + 1
     return places
 
 
-def _is_sound(word: Word, found: re.Match[str], text: str, plain: str) -> bool:
-    """Whether the units that were found begin and end where those of the text do."""
+def _is_sound(word: Word, match: re.Match[str], text: str, plain: str) -> bool:
+    """True if the units of a match begin and end where those of the text do."""
     group = 1
     for unit in word.units:
-        spans = [found.span(group + number) for number in range(len(unit.parts))]
+        spans = [match.span(group + number) for number in range(len(unit.parts))]
         group += len(unit.parts)
         if unit.is_run and not (
             _is_whole(unit, spans, plain) or _is_parts(unit, spans, text, plain)
@@ -80,10 +80,10 @@ def _is_parts(unit: QueryUnit, spans: list[Stretch], text: str, plain: str) -> b
 
 
 def _is_inside(plain: str, at: int) -> bool:
-    """Whether a run goes on at this offset."""
+    """True if a run continues at this offset."""
     return 0 < at < len(plain) and is_in_run(plain[at - 1]) and is_in_run(plain[at])
 
 
 def _is_edge(text: str, plain: str, at: int) -> bool:
-    """Whether a part begins or ends at this offset."""
+    """True if a part begins or ends at this offset."""
     return not _is_inside(plain, at) or begins_part(text, at)

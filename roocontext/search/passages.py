@@ -1,6 +1,6 @@
 """The text of a message that can be searched: words, and the inputs and outputs of tools.
 
-The stretch of a text that shows best what was found, with the hits marked.
+A snippet is the stretch of that text with the most hits, which are marked.
 """
 
 import json
@@ -21,7 +21,7 @@ _OPAQUE: Final = 256
 
 @dataclass(frozen=True)
 class WantedPassages:
-    """Which passages of a message are searched: of this speaker, and of this tool.
+    """The passages of a message that are searched: of this speaker, and of this tool.
 
     The tool's name is in a call. `name_of` finds it for the id of a result.
     """
@@ -36,13 +36,13 @@ def passages(
 ) -> str:
     """The wanted passages of a message as one text."""
     speaker, blocks = reader(format_).blocks(role, content)
-    found: list[str] = []
+    texts: list[str] = []
     for piece in pieces(blocks):
         by = "tool" if piece.kind is Holds.OUTPUT else speaker
         if wanted.speaker in (None, by) and _is_of_tool(piece, wanted):
             # Most pieces are texts, which need no walk.
-            found.extend([piece.text or ""] if piece.kind is Holds.TEXT else _texts(piece))
-    return "\n".join(found)
+            texts.extend([piece.text or ""] if piece.kind is Holds.TEXT else _texts(piece))
+    return "\n".join(texts)
 
 
 def speaker_of(format_: str, role: str, content: Any) -> str:
@@ -74,22 +74,22 @@ def _is_of_tool(piece: Piece, wanted: WantedPassages) -> bool:
 
 
 def _texts(piece: Piece) -> Iterator[str]:
-    for one in walk([piece]):
-        if one.text is not None:
-            yield one.text
-        if one.kind is Holds.CALL:
-            yield from _leaves(one.block.get("input"))
-        elif one.kind is Holds.OTHER:
-            yield from (leaf for leaf in _leaves(one.block) if not _is_opaque(leaf))
+    for part in walk([piece]):
+        if part.text is not None:
+            yield part.text
+        if part.kind is Holds.CALL:
+            yield from _leaves(part.block.get("input"))
+        elif part.kind is Holds.OTHER:
+            yield from (leaf for leaf in _leaves(part.block) if not _is_opaque(leaf))
         # Not of a `file`: its title is the reader's own, and in no stored content.
-        elif one.kind is Holds.MEDIA and one.block["type"] == "document":
-            title = one.block.get("title")
+        elif part.kind is Holds.MEDIA and part.block["type"] == "document":
+            title = part.block.get("title")
             if isinstance(title, str):
                 yield title
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[str]:
-    """Each value of some JSON on a line of its own, behind its name."""
+    """Each value of some JSON on a line of its own, after its name."""
     # A stack of its own: inputs may be nested as deeply as Python's own.
     left = [(name, value)]
     while left:
@@ -108,7 +108,7 @@ def _is_opaque(leaf: str) -> bool:
 
 
 WIDTH: Final = 200
-"""How many characters are shown, without lines of context."""
+"""The characters that are shown, without lines of context."""
 _BEFORE: Final = 40
 _CONTEXT_LINE: Final = 400
 
@@ -151,7 +151,7 @@ def _densest(stretches: Sequence[Stretch]) -> Stretch:
 
 
 def _start(text: str, at: int) -> int:
-    """Where a snippet begins that shows this offset: at a line or a word, if there is one near."""
+    """The start of a snippet that shows this offset: at a line or a word, if one is near."""
     lo = max(0, at - _BEFORE)
     if lo == 0:
         return 0

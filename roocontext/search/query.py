@@ -1,21 +1,18 @@
-"""What a query asks for.
+"""Queries, and the terms that a text is indexed by.
 
 A query is words, separated by spaces, all of which a message has to hold. Words between quotation
 marks have to follow each other. A word or phrase that ends in `*` is a beginning. Signs directly
 before or after a word, as in `.NET` and `C++`, belong to it. Everything else is plain text: there
 is no other operator, and no query is an error.
 
-The terms that a text is indexed by.
-
-Each part of a run, and each whole run; each character of a script without spaces, and each two
-that are neighbours; each symbol. Of the parts of a word, such as `foo_bar.py`, each two neighbours
-too: so an index finds it without reading all that has a `foo` and a `bar`.
-
-The smallest units of a text: parts of words, characters of scripts without spaces, symbols.
-
+The smallest units of a text are parts of words, characters of scripts without spaces, and symbols.
 A run is a stretch of letters and digits. Its parts begin where an identifier's words begin:
-`HTTPServer` is `http` and `server`. Underscores and punctuation separate runs. A character of a
-script that is written without spaces is a part of its own, and so is a symbol.
+`HTTPServer` is `http` and `server`. Underscores and punctuation separate runs.
+
+The terms of a text are each run and each of its parts; each character of a script without spaces,
+and each two that are neighbours; each symbol. Two neighbouring parts of a word, such as
+`foo_bar.py`, are a term too, so an index finds it without reading every text that has a `foo` and a
+`bar`.
 
 Folding keeps the length of a text, so that an offset in the folded text is one in the text.
 """
@@ -38,7 +35,7 @@ _UNSPACED = (
 RUN: Final = re.compile(f"[^\\W_{_UNSPACED}]+")
 UNSPACED: Final = re.compile(f"[{_UNSPACED}]+")
 JOINT: Final = r"(?:[^\w\s]|_)"
-"""What stands between the runs of one word: anything but a space."""
+"""The signs between the runs of one word: anything but a space."""
 SYMBOLS: Final = re.compile(r"[^\w\s\x00-\x7f]")
 """Candidates: `is_symbol` decides."""
 # Not between two parts of a word, as in `a.b`, and not three or more, as in `...and`.
@@ -48,13 +45,13 @@ SIGNS_AFTER: Final = r"[+#]+"
 
 
 class _Folded(dict[int, str]):
-    """How each character is folded, found out when it is first seen."""
+    """Each character as it is folded, computed when it is first seen."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
         whole = normalize("NFKC", char).casefold()
         lower = char.lower()
-        folded = next((it for it in (whole, lower) if len(it) == 1), char)
+        folded = next((form for form in (whole, lower) if len(form) == 1), char)
         self[code] = folded
         return folded
 
@@ -73,12 +70,12 @@ def folded(text: str) -> str:
 
 
 def is_symbol(char: str) -> bool:
-    """Whether this is an emoji, an arrow, a currency or another symbol."""
+    """True for an emoji, an arrow, a currency or another symbol."""
     return category(char).startswith("S")
 
 
 def is_in_run(char: str) -> bool:
-    """Whether this character of a folded text belongs to a run."""
+    """True if this character of a folded text belongs to a run."""
     return char.isalnum() and (char.isascii() or not UNSPACED.match(char))
 
 
@@ -91,7 +88,7 @@ def parts(run: str) -> tuple[str, ...]:
 
 
 def begins_part(text: str, at: int) -> bool:
-    """Whether a part begins at this character within a run."""
+    """True if a part begins at this character within a run."""
     if not text[at].isupper():
         return False
     return not text[at - 1].isupper() or (at + 1 < len(text) and text[at + 1].islower())
@@ -179,14 +176,14 @@ _MOST_INDEXED: Final = 32
 
 
 class Term(NamedTuple):
-    """What an index is asked for: a term, or all that begin like it."""
+    """A term to look up in an index, or all terms that begin like it."""
 
     text: str
     is_beginning: bool = False
 
 
 Among: TypeAlias = Literal["all", "standing", "visible", "hidden"]
-"""Which messages are searched, by what became of them."""
+"""The messages that are searched: all, the live ones, or those the model sees or does not."""
 Order: TypeAlias = Literal["best", "newest", "oldest"]
 """The order of the hits."""
 
@@ -195,7 +192,7 @@ Alternatives: TypeAlias = tuple[tuple[Term, ...], ...]
 
 
 class QueryUnit(NamedTuple):
-    """A run of the query, by its folded parts, or characters that stand side by side.
+    """A run of the query, by its folded parts, or neighbouring characters.
 
     `is_joined` says that it belongs to the same word as the unit before it. `before` and `after`
     are patterns of the signs next to it. The index has no signs: only the text is compared with
@@ -235,7 +232,7 @@ class Word:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Where this may be in a folded text: each part is a group."""
+        """A pattern for the places of this in a folded text: each part is a group."""
         text = ""
         for number, unit in enumerate(self.units):
             gap = _JOINTS if unit.is_run else ""
@@ -246,7 +243,7 @@ class Word:
 
     @property
     def indexed(self) -> Iterator[Alternatives]:
-        """What every text that holds this has among its terms."""
+        """The terms that every text with this word has."""
         yield from (unit.alternatives for unit in self.units)
         for left, right in pairwise(self.units):
             # A run of several parts may be found by its whole, which has other neighbours.
@@ -264,12 +261,12 @@ class Query:
 
     @cached_property
     def indexed(self) -> tuple[Alternatives, ...]:
-        """What every text that is found has among its terms."""
+        """The terms that every text with all words has."""
         asked = dict.fromkeys(one for word in self.words for one in word.indexed)
         return tuple(asked)[:_MOST_INDEXED]
 
     def may_be_in(self, stored: str | None) -> bool:
-        """Whether a message with this stored content may be found, decided without decoding it.
+        """False if a message with this stored content lacks a word; the content is not decoded.
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
         content is escaped. A message without content is damaged: whatever decodes it says so.

@@ -4,22 +4,14 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from datetime import datetime
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from pathlib import Path
+from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from sqlalchemy import URL
-
-from roocontext.log.entries import View
-from roocontext.store.engine.clock_and_ids import Clock, Ids, system_clock
-from roocontext.store.engine.engines import Durability
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
-from roocontext.store.proof.restore import StoredEntry
-from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
@@ -36,10 +28,13 @@ class _Threaded(Generic[Plain_co]):
         self._threads = threads
 
 
+# These make an asynchronous method of a plain one, with its own parameters and docstring.
+
+
 def _threaded(
     method: Callable[Concatenate[Plain_co, Params], Result],
 ) -> Callable[Concatenate[_Threaded[Plain_co], Params], Coroutine[Any, Any, Result]]:
-    """The method as a coroutine function, with its own parameters, result and docstring."""
+    """A method that returns the same."""
 
     @wraps(method)
     async def call(
@@ -50,62 +45,64 @@ def _threaded(
     return call
 
 
-class AsyncStore(_Threaded[Store]):
-    """A Store for asyncio. Close it, or use it in an `async with`."""
+def _session(
+    method: Callable[Concatenate[Plain_co, Params], Session],
+) -> Callable[Concatenate[_Threaded[Plain_co], Params], Coroutine[Any, Any, "AsyncSession"]]:
+    """A method that returns the session for asyncio."""
 
-    @classmethod
-    async def open(
-        cls,
-        url: str | Path | URL,
-        *,
-        upgrade: bool = True,
-        read_only: bool = False,
-        durability: Durability = "full",
-        clock: Clock = system_clock,
-        ids: Ids | None = None,
-        record_frames: bool = True,
-        pool_size: int = 16,
-        max_overflow: int = 16,
-        pool_timeout: float = 30,
-        pool_recycle: float | None = None,
-        lock_timeout: float | None = None,
-        statement_timeout: float | None = None,
-        prepare: bool | None = None,
-        on_begin: Sequence[str | tuple[str, Sequence[Any]]] = (),
-    ) -> "AsyncStore":
-        """See Store.open."""
+    @wraps(method)
+    async def call(
+        threaded: _Threaded[Plain_co], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> "AsyncSession":
+        threads = threaded._threads  # noqa: SLF001
+        session = await threads.run(method, threaded._plain, *args, **kwargs)  # noqa: SLF001
+        return AsyncSession(session, threads)
+
+    return call
+
+
+def _iterated(
+    method: Callable[Concatenate[Plain_co, Params], Iterator[Result]], at_once: int
+) -> Callable[Concatenate[_Threaded[Plain_co], Params], AsyncIterator[Result]]:
+    """An asynchronous generator of the same, so many of which are made in one call of a thread."""
+
+    @wraps(method)
+    async def items(
+        threaded: _Threaded[Plain_co], /, *args: Params.args, **kwargs: Params.kwargs
+    ) -> AsyncIterator[Result]:
+        iterator = method(threaded._plain, *args, **kwargs)  # noqa: SLF001
+        while some := await threaded._threads.run(lambda: [*islice(iterator, at_once)]):  # noqa: SLF001
+            for item in some:
+                yield item
+
+    return items
+
+
+def _opened(
+    open_store: Callable[Params, Store],
+) -> Callable[Params, Coroutine[Any, Any, "AsyncStore"]]:
+    """The function that opens the store for asyncio."""
+
+    @wraps(open_store)
+    async def call(*args: Params.args, **kwargs: Params.kwargs) -> "AsyncStore":
         threads = Threads()
         opened: list[Store] = []
-
-        def open_store() -> None:
-            opened.append(
-                Store.open(
-                    url,
-                    upgrade=upgrade,
-                    read_only=read_only,
-                    durability=durability,
-                    clock=clock,
-                    ids=ids,
-                    record_frames=record_frames,
-                    pool_size=pool_size,
-                    max_overflow=max_overflow,
-                    pool_timeout=pool_timeout,
-                    pool_recycle=pool_recycle,
-                    lock_timeout=lock_timeout,
-                    statement_timeout=statement_timeout,
-                    prepare=prepare,
-                    on_begin=on_begin,
-                )
-            )
-
         try:
-            await threads.run(open_store)
+            await threads.run(lambda: opened.append(open_store(*args, **kwargs)))
         except BaseException:
-            for store in opened:  # cancelled, but joined: it is open
+            for store in opened:  # the call was cancelled, but joined: the store is open
                 store.close()
             threads.shut_down()
             raise
-        return cls(opened[0], threads)
+        return AsyncStore(opened[0], threads)
+
+    return call
+
+
+class AsyncStore(_Threaded[Store]):
+    """A Store for asyncio. Close it, or use it in an `async with`."""
+
+    open = staticmethod(_opened(Store.open))
 
     async def close(self) -> None:
         """See Store.close."""
@@ -125,42 +122,13 @@ class AsyncStore(_Threaded[Store]):
     ) -> None:
         await self.close()
 
-    async def create(
-        self,
-        session_id: str | None = None,
-        *,
-        title: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        parent: str | None = None,
-    ) -> "AsyncSession":
-        """See Store.create."""
-        made = await self._threads.run(
-            self._plain.create, session_id, title=title, metadata=metadata, parent=parent
-        )
-        return AsyncSession(made, self._threads)
-
-    async def open_session(
-        self,
-        session_id: str,
-        *,
-        parent: str | None = None,
-        title: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> "AsyncSession":
-        """See Store.open_session."""
-        made = await self._threads.run(
-            self._plain.open_session, session_id, parent=parent, title=title, metadata=metadata
-        )
-        return AsyncSession(made, self._threads)
-
-    async def session(self, session_id: str) -> "AsyncSession":
-        """See Store.session."""
-        return AsyncSession(await self._threads.run(self._plain.session, session_id), self._threads)
-
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run a function of several calls over the synchronous store, in one of the threads."""
         return await self._threads.run(work, self._plain)
 
+    create = _session(Store.create)
+    open_session = _session(Store.open_session)
+    session = _session(Store.session)
     sessions = _threaded(Store.sessions)
     overview = _threaded(Store.overview)
     find = _threaded(Store.find)
@@ -186,15 +154,10 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     originals = _threaded(SessionInternals.originals)
     visible_bytes = _threaded(SessionInternals.visible_bytes)
     outline = _threaded(SessionInternals.outline)
+    audit_pages = _iterated(SessionInternals.audit_pages, 1)
     newest_notes = _threaded(SessionInternals.newest_notes)
     noted = _threaded(SessionInternals.noted)
     keep_frame = _threaded(SessionInternals.keep_frame)
-
-    async def audit_pages(self, size: int, *, after: int = 0) -> AsyncIterator[list[AuditEntry]]:
-        """See SessionInternals.audit_pages."""
-        pages = self._plain.audit_pages(size, after=after)
-        while (page := await self._threads.run(next, pages, None)) is not None:
-            yield page
 
 
 class AsyncSession(_Threaded[Session]):
@@ -227,6 +190,7 @@ class AsyncSession(_Threaded[Session]):
     set_title = _threaded(Session.set_title)
     set_metadata = _threaded(Session.set_metadata)
     note = _threaded(Session.note)
+    fork = _session(Session.fork)
     redact = _threaded(Session.redact)
     request = _threaded(Session.request)
     record = _threaded(Session.record)
@@ -237,6 +201,7 @@ class AsyncSession(_Threaded[Session]):
     waits_for = _threaded(Session.waits_for)
     pending = _threaded(Session.pending)
     view = _threaded(Session.view)
+    pages = _iterated(Session.pages, 1)
     messages = _threaded(Session.messages)
     repairs = _threaded(Session.repairs)
     diff = _threaded(Session.diff)
@@ -245,6 +210,8 @@ class AsyncSession(_Threaded[Session]):
     notes = _threaded(Session.notes)
     newest_note = _threaded(Session.newest_note)
     pins = _threaded(Session.pins)
+    audit = _iterated(Session.audit, AUDIT_PAGE)
+    stored = _iterated(Session.stored, AUDIT_PAGE)
     stats = _threaded(Session.stats)
     tokens = _threaded(Session.tokens)
     calls = _threaded(Session.calls)
@@ -252,39 +219,3 @@ class AsyncSession(_Threaded[Session]):
     head = _threaded(Session.head)
     verify = _threaded(Session.verify)  # progress is reported from a thread
     rebuild = _threaded(Session.rebuild)
-
-    async def fork(
-        self,
-        at: int | None = None,
-        *,
-        session_id: str | None = None,
-        parent: str | None = None,
-        ts: int | None = None,
-    ) -> "AsyncSession":
-        """See Session.fork."""
-        made = await self._threads.run(
-            self._plain.fork, at, session_id=session_id, parent=parent, ts=ts
-        )
-        return AsyncSession(made, self._threads)
-
-    # Generators are advanced in a thread, one page for each call.
-
-    async def pages(
-        self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
-    ) -> AsyncIterator[View]:
-        """See Session.pages."""
-        pages = self._plain.pages(size, as_of=as_of, recorded=recorded)
-        while (page := await self._threads.run(next, pages, None)) is not None:
-            yield page
-
-    async def audit(self, *, after: int = 0) -> AsyncIterator[AuditEntry]:
-        """See Session.audit."""
-        async for page in self.internals.audit_pages(AUDIT_PAGE, after=after):
-            for entry in page:
-                yield entry
-
-    async def stored(self, *, last: int | None = None) -> AsyncIterator[StoredEntry]:
-        """See Session.stored."""
-        entries = self._plain.stored(last=last)
-        while (entry := await self._threads.run(next, entries, None)) is not None:
-            yield entry

@@ -1,11 +1,12 @@
-"""What packages of roocontext need of a session, and its users do not.
+"""Operations of a session for the other packages of roocontext. None of it is part of the API.
 
 The context manager reads a snapshot and stores counts, recall reads originals, exporters read
-hidden messages, adapters read notes by their client ids. None of it is part of the API.
+hidden messages, adapters read notes by their client ids.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from roocontext.errors import StoreReadOnly
@@ -31,99 +32,101 @@ from roocontext.store.writing.kept_counts import Counted
 AUDIT_PAGE = 500
 
 
-class SessionInternals:
-    """What Session.internals returns: reads and caches of one session."""
+@dataclass(frozen=True, slots=True)
+class OpenedStore:
+    """The database, the sources and the options that the sessions of an opened store share."""
 
-    def __init__(
-        self,
-        database: Database,
-        session_id: str,
-        *,
-        clock: Clock,
-        ids: Ids,
-        record_frames: bool,
-    ) -> None:
-        self._database = database
+    database: Database
+    clock: Clock
+    ids: Ids
+    record_frames: bool
+
+
+class SessionInternals:
+    """Reads and caches of one session."""
+
+    def __init__(self, opened: OpenedStore, session_id: str) -> None:
+        self._opened = opened
+        self._database = opened.database
         self.id = session_id
-        self._clock = clock
-        self._ids = ids
-        self._record_frames = record_frames
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
-        """Everything that a manager needs of the session, read at one moment.
+        """Read everything that a manager needs of the session, at one moment.
 
-        The snapshot's new counts are not stored. Pass them to the next `commit` or to
-        `keep_counts`.
+        The new counts are not stored. Pass them to the next `commit` or to `keep_counts`.
         """
         return read_snapshot(self._database, self.id, wanted)
 
     def keep_counts(self, counted: Counted) -> bool:
-        """Store what was counted for a snapshot, and return whether any of it is new.
+        """Store the counts of a snapshot, and return whether any of them is new.
 
-        The counts are a cache: if nothing can be written, the call does nothing.
+        They are a cache: if nothing can be written, the call does nothing.
         """
         return kept_counts.keep_if_possible(self._database, self.id, counted)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
-        """Keep what the request that message `seq` answers was estimated at; whether it is new.
+        """Store the estimate of the request that message `seq` answers; return whether it is new.
 
-        A cache, no entry.
+        Estimates are a cache, not entries of the log.
         """
         check_whole("seq", seq, least=1)
         check_whole("estimate", estimate)
         return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
 
     def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
-        """What each message of the view costs, by seq; with `hidden`, each live message."""
+        """Count each message of the view, by seq; with `hidden`, each live message."""
         return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()
     ) -> Restorable | None:
-        """The newest entry that `uncover` would take back, and what the view would cost then.
+        """Find the newest entry that `uncover` can take back, and the cost of the view without it.
 
-        It is looked for as if the `given` entries were uncovered already. None if there is none.
+        The `given` entries count as uncovered already. Returns None if there is no such entry.
         """
         return count.restorable(self._database, self.id, counters, given)
 
     def uncovered_since(self, seq: int) -> bool:
-        """Whether anything was uncovered after entry `seq`."""
+        """Return whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
         return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
 
     def live(self) -> list[LiveMessage]:
-        """Every live message in view order, those hidden by a summary or marker too."""
+        """Read every live message in view order, those hidden by a summary or marker too."""
         return self._database.snapshot(live.read_live, self.id)
 
     def originals(
         self, first: int = 1, last: int | None = None, *, limit: int = 50, rewound: bool = False
     ) -> list[Original]:
-        """The first messages of a range as they were written, hidden and cleared ones too.
+        """Read the first messages of a range as they were written, hidden and cleared ones too.
 
-        Summaries, what was redacted and the answers to recall tools are left out; what was rewound
-        is too, unless `rewound` is set.
+        Summaries, redacted messages and the answers of recall tools are left out, and rewound
+        messages too unless `rewound` is set.
         """
         check_whole("first", first, least=1)
         check_maybe("last", last)
         check_whole("limit", limit, least=1)
-        asked: dict[str, Any] = {"first": first, "last": last, "limit": limit, "rewound": rewound}
-        return self._database.snapshot(read_originals, self.id, **asked)
+        return self._database.snapshot(
+            read_originals, self.id, first=first, last=last, limit=limit, rewound=rewound
+        )
 
     def visible_bytes(self) -> int:
-        """How many bytes the view's contents take as stored, cleared blocks included."""
+        """Return how many bytes the view's contents take as stored, cleared blocks included."""
         return self._database.snapshot(sessions.visible_bytes, self.id)
 
     def outline(self) -> Outline:
-        """What became of the entries, by control rows and parts. No content is read."""
+        """Read the control rows, and the parts of the log between them. No content is read."""
         return self._database.snapshot(sessions.outline, self.id)
 
-    def audit_pages(self, size: int, *, after: int = 0) -> Iterator[list[AuditEntry]]:
-        """The audit page by page, all pages of one moment, even if more is written."""
+    def audit_pages(
+        self, size: int, *, after: int = 0, as_of: int | None = None
+    ) -> Iterator[list[AuditEntry]]:
+        """Read the audit page by page, all of one moment even if more is written: now, or a seq."""
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
         with self._database.read() as tx:
-            auditor = audit.Auditor(tx, self.id)
+            auditor = audit.Auditor(tx, self.id, as_of)
             page = auditor.page(tx, after, size)
         while page:
             yield page
@@ -135,10 +138,10 @@ class SessionInternals:
     def newest_notes(
         self, beginning: str, *, before: str | None = None, limit: int = 100
     ) -> list[Note]:
-        """The newest note of each kind that begins like this, the greatest kind first.
+        """Read the newest note of each kind that begins like this, the greatest kind first.
 
-        With `before`, only of kinds that are smaller. Kinds are compared by code point; notes about
-        a message are left out.
+        With `before`, only kinds that are smaller. Kinds are compared by code point. Notes about a
+        message are left out.
         """
         check_id("beginning", beginning)
         if before is not None:
@@ -149,7 +152,7 @@ class SessionInternals:
         )
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
-        """The notes that were written with these client ids, by client id."""
+        """Read the notes that were written with these client ids, by client id."""
         for client_id in client_ids:
             check_id("client_id", client_id)
         return self._database.lookup(notes.written_by, self.id, client_ids)
@@ -157,17 +160,14 @@ class SessionInternals:
     def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
         """Record the system prompt and the tools if they changed, and return whether they did.
 
-        What is left out stays as it is recorded. `manage` and `request` do this. If nothing can be
-        written, or the store records no frames, the call does nothing.
+        Omit one to leave it as it is. `manage` and `request` do this. If nothing can be written, or
+        the store records no frames, the call does nothing.
         """
         given = GivenFrame.checked(system, tools)
-        if (
-            not self._record_frames
-            or self._database.snapshot(frame.frame_to_record, self.id, given) is None
-        ):
-            return False
-        with suppress(StoreReadOnly):
-            return self._database.write(
-                frame.keep, self.id, given, now=self._clock(), salts=self._ids.salt
-            )
+        # Usually nothing has changed, and then no writer has to wait.
+        is_new = self._database.snapshot(frame.frame_to_record, self.id, given) is not None
+        if is_new and self._opened.record_frames:
+            now, salts = self._opened.clock(), self._opened.ids.salt
+            with suppress(StoreReadOnly):
+                return self._database.write(frame.keep, self.id, given, now=now, salts=salts)
         return False

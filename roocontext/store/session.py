@@ -1,4 +1,4 @@
-"""One session's log. Each method is one transaction, or one snapshot, around one function."""
+"""Session: the log of one session. Each method runs one function in one transaction."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,10 +27,8 @@ from roocontext.store.engine.check_arguments import (
     to_point,
     to_rewind_target,
 )
-from roocontext.store.engine.clock_and_ids import Clock, Ids
-from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.internals import AUDIT_PAGE, SessionInternals
+from roocontext.store.internals import AUDIT_PAGE, OpenedStore, SessionInternals
 from roocontext.store.loop import frame, request, turns
 from roocontext.store.proof import rebuild, restore, verify
 from roocontext.store.proof.restore import StoredEntry
@@ -39,6 +37,7 @@ from roocontext.store.reading import audit, head, live, usage
 from roocontext.store.reading.audit import AuditEntry, Diff
 from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
+from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.usage import Call
 from roocontext.store.reading.view import WHOLE, Part, read_view, view_now
@@ -57,12 +56,11 @@ from roocontext.store.writing import (
 )
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
-from roocontext.store.writing.cover import Sources
 from roocontext.store.writing.erase import Redacted
 from roocontext.store.writing.items import AnyNote, Item, NewNote, Pin, SetMetadata, SetTitle, Unpin
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.store.writing.notes import drafted
-from roocontext.store.writing.record import RecordedReply
+from roocontext.store.writing.record import RecordedReply, Sources
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
@@ -72,64 +70,49 @@ Result = TypeVar("Result")
 class Session:
     """One session's log: append to it, read its view, rewind it, audit it.
 
-    It holds no state of its own, so any number of them may refer to the same session at once.
-    `parent` is the id that was given when the session was created, even if that one is purged.
+    A Session object has no state of its own: any number of them may refer to the same session.
+    `parent` is the id that was given when the session was created, even if that session is purged.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        session_id: str,
-        *,
-        parent: str | None = None,
-        clock: Clock,
-        ids: Ids,
-        record_frames: bool = True,
-    ) -> None:
-        self._database = database
+    def __init__(self, opened: OpenedStore, session_id: str, parent: str | None = None) -> None:
+        self._opened = opened
+        self._database = opened.database
+        self._clock = opened.clock
+        self._ids = opened.ids
         self.id = session_id
         self.parent = parent
-        self._clock = clock
-        self._ids = ids
-        self._record_frames = record_frames
 
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
 
     @property
     def internals(self) -> SessionInternals:
-        """What other packages of roocontext need of a session; no part of the API."""
-        return SessionInternals(
-            self._database,
-            self.id,
-            clock=self._clock,
-            ids=self._ids,
-            record_frames=self._record_frames,
-        )
+        """Operations for other packages of roocontext; not part of the API."""
+        return SessionInternals(self._opened, self.id)
 
     def info(self) -> SessionInfo:
-        """Title, metadata, times and sizes."""
+        """Read the title, metadata, times and sizes of the session."""
         return self._database.lookup(sessions.info, self.id)
 
-    def children(self) -> list[SessionInfo]:
-        """The sessions whose parent this is, in the order of their creation."""
-        return self._database.lookup(sessions.children, self.id)
+    def children(self, *, limit: int | None = None, after: str | None = None) -> Page[SessionInfo]:
+        """List the sessions whose parent this is, in the order of their creation."""
+        return self._database.lookup(sessions.children, self.id, to_limit(limit), after)
 
     def head_seq(self) -> int:
-        """The last fold entry: what `expected_seq` and plans are compared with."""
+        """Return the seq of the last entry that is not a note, for `expected_seq`."""
         return self._database.lookup(head.read_head, self.id).head_seq
 
     def waits_for(self) -> WaitsFor:
-        """Whose turn it is, by what is recorded: "user", "tools" or "model".
+        """Return whose turn it is by what is recorded: "user", "tools" or "model".
 
-        An agent's loop that asks this continues after a crash where it was.
+        An agent's loop that asks this before each step continues after a crash where it was.
         """
         return self._database.snapshot(turns.waits_for, self.id)
 
     def pending(self) -> list[PendingCall]:
-        """The tool calls of the last replies that no result answers, oldest first.
+        """Return the tool calls of the last replies that no result answers, oldest first.
 
-        None if the user has spoken since.
+        When the user has spoken since, no call is pending.
         """
         return self._database.snapshot(turns.pending, self.id)
 
@@ -149,9 +132,9 @@ class Session:
         answers: BlockRef | None = None,
         expected_seq: int | None = None,
     ) -> Receipt:
-        """Append a message; it is durable once the receipt is returned.
+        """Append a message. It is durable when the receipt is returned.
 
-        With a `client_id` repeating the call is safe. With `expected_seq` the message is only
+        With a `client_id` it is safe to repeat the call. With `expected_seq` the message is only
         written if that is still the session's head; otherwise VersionConflict names the head.
         """
         check_maybe("expected_seq", expected_seq)
@@ -167,16 +150,16 @@ class Session:
         expected_seq: int | None = None,
         skip_stored: bool = False,
     ) -> list[Receipt]:
-        """Append messages in one transaction, all or none.
+        """Append messages in one transaction: all of them or none.
 
-        If all of their client ids were stored before, their first receipts are returned; if some
-        were, DuplicateMessage is raised. With `skip_stored`, those that were stored before with
-        the same content are skipped, rewound ones too, and the others are appended in the given
-        order.
+        If all of their client ids were stored before, their first receipts are returned; if only
+        some were, DuplicateMessage is raised. With `skip_stored`, messages that were stored before
+        with the same content are skipped, even if they were rewound, and the others are appended.
         """
         check_maybe("expected_seq", expected_seq)
         now, salts = self._clock(), self._ids.salt
-        drafts = [message_draft(one, now=now, salts=salts) for one in given_messages(messages)]
+        new = given_messages(messages)
+        drafts = [message_draft(message, now=now, salts=salts) for message in new]
         return self._database.write(
             append.append_many, self.id, drafts, expected_seq, skip_stored=skip_stored
         )
@@ -195,17 +178,19 @@ class Session:
         prefill: bool = False,
         compact: bool = False,
     ) -> Request:
-        """Make the SDK's call for the model's turn: `client.messages.create(..., **request)`.
+        """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
-        `system` and `tools` are recorded when they change; what is left out is as it is recorded.
-        The `model` is the one that is asked, by default that of the newest reply. With `cache`,
-        Anthropic's breakpoints are set. When it is not the model's turn, NotTheModelsTurn is
-        raised: unless calls wait and `unanswered` answers them with a fixed text, or `prefill`
-        ends the request with the assistant's own words. `as_of` gives what the model got then, and
-        records nothing.
+        `system` and `tools` are recorded when they change; omit one to send it as it is recorded.
+        `model` is the model that will be asked, by default that of the newest reply. `cache` sets
+        Anthropic's cache breakpoints. With `as_of`, the request is what the model got then, and
+        nothing is recorded.
 
-        With `compact`, the request asks the provider to compact the history, whosever turn it is
-        unless calls wait: for Anthropic's `beta.messages.create`, or OpenAI's `responses.compact`.
+        When it is not the model's turn, NotTheModelsTurn is raised. `unanswered` answers waiting
+        calls with a fixed text instead, and `prefill` lets the assistant continue its last words.
+
+        `compact` asks the provider to compact the history, on anybody's turn unless calls wait. The
+        arguments are then those of Anthropic's `beta.messages.create` or OpenAI's
+        `responses.compact`.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
@@ -214,17 +199,17 @@ class Session:
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
         asked["compact"] = compact
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
-        # Composed before anything is recorded: it may be refused.
-        made = compose_request(read, form, cache=cache, compact=compact)
-        if not (read.is_new and self._record_frames):
-            return made
+        # Composed before the frame is recorded, because it may be refused.
+        composed = compose_request(read, form, cache=cache, compact=compact)
+        if not (read.is_new and self._opened.record_frames):
+            return composed
         now, salts = self._clock(), self._ids.salt
         with suppress(StoreReadOnly):
-            read = self._database.write(
-                request.keep_and_read, self.id, given, now=now, salts=salts, **asked
+            self._database.write(frame.keep, self.id, given, now=now, salts=salts)
+            # Read again after the note of the frame: `seq` is the last entry that was read.
+            read = self._database.snapshot(
+                request.read_request, self.id, given, as_of=None, **asked
             )
-        # Read again behind the note of the frame: `seq` must be the entry that the request was read
-        # up to.
         return compose_request(read, form, cache=cache, compact=compact)
 
     def record(
@@ -232,17 +217,20 @@ class Session:
     ) -> RecordedReply:
         """Append a model's reply: the SDK's object, or a dict of the same shape.
 
-        Content, model and usage come from it, and so does the message id. Its id, its stop reason
-        and the id of the HTTP request are kept in the message's `extra`. With the `request` that it
-        answers, the entry that was read up to is stored. A reply that is recorded again gives the
-        first receipt. The same id with other content, for the same request, is DuplicateMessage.
-        Of a stream give the final object, or the list of Gemini's chunks.
+        Content, model, usage and message id are taken from it. Its id, its stop reason and the id
+        of the HTTP request are stored in the message's `extra`; the `request` that it answers says
+        which entries the model had read. For a stream, pass the final object, or the list of
+        Gemini's chunks.
 
-        If the provider compacted the history in this reply, what it had read is hidden in the same
-        transaction, as by a summary: the receipt says by which entry.
+        A reply that was recorded before returns the first receipt. The same id with other content,
+        for the same request, raises DuplicateMessage.
+
+        If the provider compacted the history in this reply, the messages that it had read are
+        hidden in the same transaction, as by a summary. The receipt names the entry that hides
+        them.
         """
         if request is not None and not isinstance(request, Request):
-            raise InvalidOption("The request is one that `request` made.", name="request")
+            raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
         message = NewMessage(
             read.role,
@@ -256,12 +244,11 @@ class Session:
         )
         now, salts = self._clock(), self._ids.salt
         draft = message_draft(message, now=now, salts=salts, kept=read.kept())
-        return self._database.write(
-            record.record, self.id, draft, read.compacting, Sources(now, salts, self._ids.new_id)
-        )
+        sources = Sources(now, salts, self._ids.new_id)
+        return self._database.write(record.record, self.id, draft, read.compacting, sources)
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
-        """Note that a tool is about to run; `pending` then shows its call as begun.
+        """Record that a tool is about to run; `pending` then shows its call as begun.
 
         After a crash this distinguishes a call that never ran from one that may have run.
         """
@@ -279,8 +266,8 @@ class Session:
         """Append the result of a tool call, in the format of the message that holds the call.
 
         A call has one answer: if a live result answers it already, nothing is written, and the
-        receipt is that result's. A rewound one does not count. An `output` that is not text goes in
-        as it is where the format has a place for its shape, else as its JSON.
+        receipt is that result's. An `output` that is not text is stored as it is if the format has
+        a place for its shape, and as JSON text otherwise.
         """
         asked = self._database.snapshot(turns.asked_call, self.id, call)
         draft = turns.answer_draft(
@@ -303,13 +290,14 @@ class Session:
         before: int | None = None,
         last: int | None = None,
     ) -> View:
-        """What the model sees, or saw; or a page of it.
+        """Read what the model sees, or saw at a seq or a datetime; or a part of it.
 
-        A datetime is right before the first entry that happened later; with `recorded`, right after
-        the last one that the store had recorded by then.
+        A datetime means right before the first entry that happened later; with `recorded`, right
+        after the last entry that the store had recorded by then.
 
-        `limit` messages from the start or behind the message `after`; or the `last` messages, or
-        the last ones ahead of the message `before`, which costs the same however long the view is.
+        A part is the first `limit` messages, of those after the message `after` if it is given; or
+        the `last` messages, of those before the message `before`. The latter takes the same time
+        however long the view is.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         check_page(after, limit, before, last)
@@ -321,7 +309,7 @@ class Session:
     def pages(
         self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
     ) -> Iterator[View]:
-        """The view page by page, all pages of one moment, even if more is written."""
+        """Read the view page by page, all pages as of one moment even if more is written."""
         page = self.view(as_of=as_of, recorded=recorded, limit=size)
         moment = page.seq
         while page.messages:
@@ -336,10 +324,11 @@ class Session:
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> list[dict[str, Any]]:
-        """The view as a provider accepts it; `repairs` lists what had to be repaired.
+        """Return the view as a provider accepts it; `repairs` lists what had to be repaired.
 
         Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
-        Thinking only goes to the model that wrote it: `model`, by default that of the newest reply.
+        Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
+        by default that of the newest reply.
         """
         return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).messages
 
@@ -351,26 +340,26 @@ class Session:
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> tuple[Repair, ...]:
-        """What `messages` has to repair for the provider. The log itself is never changed."""
+        """List what `messages` repairs for the provider. The log itself is never changed."""
         return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).repairs
 
     def frame(self, *, as_of: int | datetime | None = None, recorded: bool = False) -> Frame | None:
-        """The system prompt and tools that were recorded last; None if none were.
+        """Read the system prompt and tools that were recorded last; None if none were.
 
-        What a redaction left of them has neither.
+        A frame that was redacted has neither.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         return self._database.snapshot(frame.read_frame, self.id, point)
 
     def message(self, seq: int) -> Message:
-        """One message, visible or not, as it was written."""
+        """Read one message, visible or not, as it was written."""
         check_whole("seq", seq, least=1)
         return self._database.snapshot(read_message, self.id, seq)
 
     def find_message(self, message_id: str) -> int:
-        """The entry of the newest live message with this id of the agent's.
+        """Find the seq of the newest live message with this id of the agent's.
 
-        If none is live, the newest that a rewind took back.
+        If none is live, it is the newest message that a rewind took back.
         """
         check_id("message_id", message_id)
         return self._database.snapshot(live.find_message, self.id, message_id)
@@ -388,10 +377,10 @@ class Session:
     ) -> Rewound:
         """Make the session what it was right after a seq, a message id, a datetime or a `ts`.
 
-        Without the target (`keep_target=False`): right before it. A seq is any entry, also one
-        that was taken back. A datetime is right before the first live entry that happened later,
-        or with `recorded`, that was recorded later. Nothing is deleted, and `undo` takes the
-        rewind back. A dry run writes nothing and returns what would be done.
+        With `keep_target=False` it becomes what it was right before. A seq may be that of any
+        entry, even a rewound one. A datetime means right before the first live entry that happened
+        later or, with `recorded`, that was recorded later. Nothing is deleted, and `undo` takes the
+        rewind back. A dry run only returns what would be done.
         """
         target = to_rewind_target(to, ts, recorded=recorded)
         check_id("trigger", trigger)
@@ -417,9 +406,10 @@ class Session:
         expected_seq: int | None = None,
         trigger: str = "manual",
     ) -> Rewound:
-        """Take back the newest rewind, undos included: twice is a redo.
+        """Take back the newest rewind. An undo is a rewind too, so a second one is a redo.
 
-        Refused when messages came since, unless `force` is set; they are hidden then.
+        If messages were appended since, it is refused unless `force` is set, which hides them.
+        With `of`, it is refused unless that is the newest rewind.
         """
         check_maybe("of", of)
         check_id("trigger", trigger)
@@ -442,11 +432,11 @@ class Session:
         trigger: str = "manual",
         dry_run: bool = False,
     ) -> Uncovered:
-        """Take back one summary, marker or clearing, and keep all that came after it.
+        """Take back one summary, marker or clearing, and keep everything that came after it.
 
-        What it hid is visible again, and it is not. Nothing is deleted: a rewind to before the
-        uncovering covers again. Doing it twice changes nothing. A dry run writes nothing and
-        returns what would be done.
+        What it hid becomes visible again, and it becomes invisible. Nothing is deleted: a rewind to
+        before the uncovering takes it back. To uncover an entry twice changes nothing. A dry run
+        only returns what would be done.
         """
         check_whole("seq", seq, least=1)
         check_maybe("expected_seq", expected_seq)
@@ -470,10 +460,10 @@ class Session:
         notes: Sequence[NewNote] = (),
         counted: Counted | None = None,
     ) -> Committed:
-        """Do what a plan says, if only appends came since it was made; or only say what it does.
+        """Carry out a plan, if nothing but appends came since it was made.
 
-        The notes are written right behind it, and what was `counted` for a snapshot is kept, all
-        in the same transaction.
+        The `notes` and the counts `counted` for a snapshot are written in the same transaction. A
+        dry run only returns what would be done.
         """
         run = self._database.snapshot if dry_run else self._database.write
         now, salts = self._clock(), self._ids.salt
@@ -496,13 +486,13 @@ class Session:
         expected_seq: int | None = None,
         skip_stored: bool = False,
     ) -> list[Written]:
-        """Write messages, notes, plans and rewinds in one transaction, all or none.
+        """Write messages, notes, plans and rewinds in one transaction: all of them or none.
 
-        Plans and rewinds name the seqs that the batch's own entries will have; with any of them
-        `expected_seq` is required. If all items were stored before, their first receipts are
-        returned; if some were, nothing is written. With `skip_stored` these are skipped and the
-        others are written: such a batch has messages and notes only, and no note of it is about
-        an entry of its own.
+        Plans and rewinds may name the seqs that entries of the batch will have, and need an
+        `expected_seq`. If all items were stored before, their first receipts are returned; if only
+        some were, DuplicateMessage is raised. With `skip_stored`, stored items are skipped and the
+        others are written: then there must be no plans and rewinds, and no notes about entries of
+        the batch.
         """
         now, salts = self._clock(), self._ids.salt
         return self._database.write(
@@ -517,7 +507,7 @@ class Session:
         )
 
     def pin(self, seq: int, *, client_id: str | None = None) -> Receipt:
-        """Let no later plan hide or clear this message."""
+        """Keep later plans from hiding or clearing a message."""
         return self._note(Pin(seq, client_id))
 
     def unpin(self, seq: int, *, client_id: str | None = None) -> Receipt:
@@ -525,11 +515,11 @@ class Session:
         return self._note(Unpin(seq, client_id))
 
     def set_title(self, title: str, *, client_id: str | None = None) -> Receipt:
-        """Give the session another title."""
+        """Replace the session's title."""
         return self._note(SetTitle(title, client_id))
 
     def set_metadata(self, metadata: Mapping[str, Any], *, client_id: str | None = None) -> Receipt:
-        """Give the session other metadata."""
+        """Replace the session's metadata."""
         return self._note(SetMetadata(metadata, client_id))
 
     def note(
@@ -541,13 +531,13 @@ class Session:
         ts: int | None = None,
         client_id: str | None = None,
     ) -> Receipt:
-        """Log something that no model sees. With a `client_id` repeating the call is safe."""
+        """Log something that no model sees. With a `client_id` it is safe to repeat the call."""
         return self._note(NewNote(note, content, target, ts, client_id))
 
     def notes(
         self, note: str, *, as_of: int | datetime | None = None, recorded: bool = False
     ) -> list[Note]:
-        """All notes of a kind, oldest first; the newest of each target counts."""
+        """Read all notes of a kind, oldest first. The newest note on each target is current."""
         check_id("note", note)
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
@@ -562,7 +552,7 @@ class Session:
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> Note | None:
-        """The note of a kind and target that counts; None if there is none. Reads one row."""
+        """Read the current note of a kind and target; None if there is none."""
         check_id("note", note)
         check_maybe("target", target, least=1)
         return self._read_at(
@@ -573,7 +563,7 @@ class Session:
     def pins(
         self, *, as_of: int | datetime | None = None, recorded: bool = False
     ) -> frozenset[int]:
-        """The messages that are pinned."""
+        """Return the seqs of the pinned messages."""
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
             lambda tx, seq: frozenset(pinned(tx, self.id, seq)),
@@ -587,10 +577,10 @@ class Session:
         parent: str | None = None,
         ts: int | None = None,
     ) -> "Session":
-        """A new session that begins as a copy of this one up to entry `at`.
+        """Create a session that begins as a copy of this one up to entry `at`.
 
-        It does not have the parent of this one. Give it a `parent` if it belongs to a family. Its
-        own time begins now, or at `ts`: the messages that were copied do not count.
+        It has no parent unless one is given. Its own time begins now, or at `ts`: the messages that
+        were copied do not count.
         """
         check_maybe("at", at)
         if parent is not None:
@@ -609,17 +599,13 @@ class Session:
             now=self._clock(),
             salts=self._ids.salt,
         )
-        return Session(
-            self._database,
-            name,
-            clock=self._clock,
-            ids=self._ids,
-            parent=parent,
-            record_frames=self._record_frames,
-        )
+        return Session(self._opened, name, parent)
 
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
-        """Erase the content of a message, metadata or frame note for good, in every fork too."""
+        """Erase the content of a message, of metadata or of a frame for good, in every fork too.
+
+        A dry run only returns what would be done.
+        """
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
         done = run(
@@ -630,14 +616,14 @@ class Session:
         return dataclasses.replace(done, erased=self._database.erase_free_space())
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
-        """Every entry ever written, in order, with why each is or is not visible now."""
+        """Read every entry ever written, in order, with why each is or is not visible now."""
         for page in self.internals.audit_pages(AUDIT_PAGE, after=after):
             yield from page
 
     def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
-        """Every entry up to `last` exactly as it is stored, for `Store.restore` of another store.
+        """Read every entry up to `last` exactly as it is stored, for `restore` of another store.
 
-        Raises VersionConflict at the end if one of them was redacted in the meantime.
+        If one of them is redacted meanwhile, VersionConflict is raised at the end.
         """
         check_maybe("last", last)
         seq, end = 0, self.head().seq if last is None else last
@@ -657,7 +643,7 @@ class Session:
         *,
         recorded: bool = False,
     ) -> Diff:
-        """What left the view and what came into it between two points; the second is now."""
+        """Compare the view at two points in time; the second is by default now."""
         points = [
             to_point(name, point, recorded=recorded) for name, point in (("old", old), ("new", new))
         ]
@@ -666,7 +652,7 @@ class Session:
             return audit.diff(tx, self.id, *seqs)
 
     def stats(self) -> Stats:
-        """How many messages and bytes are visible, hidden and taken back."""
+        """Count the messages and bytes that are visible, hidden and rewound."""
         return self._database.snapshot(sessions.stats, self.id)
 
     def tokens(
@@ -677,10 +663,10 @@ class Session:
         recorded: bool = False,
         after: int = 0,
     ) -> int:
-        """What the view costs by a counter, or the part of it that follows entry `after`.
+        """Count the tokens of the view, or of the part of it that follows entry `after`.
 
-        The counter is given itself or by its name, such as `o200k_base`. Each message is counted
-        once and remembered.
+        `counter` may be a name, such as `o200k_base`. Each message is counted once: the counts are
+        stored.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
@@ -688,39 +674,42 @@ class Session:
         return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
 
     def calls(self, *, last: int | None = None) -> list[Call]:
-        """The calls of models whose usage was given, oldest first, among the `last` entries."""
+        """Read the model calls whose usage is known, oldest first, among the `last` entries."""
         check_maybe("last", last)
         return self._database.snapshot(usage.model_calls, self.id, last=last)
 
-    def usage(self, *, family: bool = False) -> list[ReportedUsage]:
-        """What was reported for each reply and each summary; `tokens.spending` sums it up.
+    def usage(
+        self, *, family: bool = False, limit: int | None = None, after: str | None = None
+    ) -> Page[ReportedUsage]:
+        """Read the usage that was reported for replies and summaries; `tokens.spending` sums it.
 
-        With `family`, also of the sessions whose parent this is, and theirs. The entries that a
-        fork has copied are left out. No content is read.
+        With `family`, that of all its descendants too. Entries that a fork copied do not count. No
+        content is read.
         """
-        return self._database.snapshot(usage.reported, self.id, family=family)
+        return self._database.snapshot(
+            usage.reported, self.id, family=family, limit=to_limit(limit), after=after
+        )
 
     def head(self) -> Head:
-        """The last entry and its hash. Kept elsewhere, it reveals a log that was cut off."""
+        """Return the last entry and its hash. A saved head reveals that a log was cut off."""
         return self._database.lookup(verify.head_of, self.id)
 
     def verify(
         self, saved: Head | None = None, *, progress: Progress | None = None
     ) -> Verification:
-        """Check every hash, place, total and cache, and that the log continues a saved head."""
+        """Check every hash, seq, total and cache, and that the log continues a saved head."""
         if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
-            raise InvalidOption("It is no saved head of this session.", name="saved")
+            raise InvalidOption("saved must be a head of this session.", name="saved")
         return verify.verify(self._database, self.id, saved, progress)
 
     def rebuild(self) -> int:
-        """Compute the caches anew from the log; how many of their rows were wrong."""
+        """Compute the caches anew from the log, and return how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
 
     def _composed(self, form: str, model: str | None, as_of: Point) -> Outgoing:
         if model is not None:
             check_model(model)
-        read = request.sendable(self._database, self.id, model=model, as_of=as_of)
-        return read.compose(form)
+        return request.sendable(self._database, self.id, model=model, as_of=as_of).compose(form)
 
     def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
         """Read something at the seq that a point names."""

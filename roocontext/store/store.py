@@ -1,4 +1,4 @@
-"""The front door: a Store of sessions. Each method is one transaction around one function."""
+"""Store: the sessions of a database. Each method runs one function in one transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sqlalchemy import URL
 
-from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
+from roocontext.errors import SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
@@ -19,10 +19,12 @@ from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_
 from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
+from roocontext.store.internals import OpenedStore
 from roocontext.store.proof import restore
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
+from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, sessions
 from roocontext.store.sessions.listing import wanted
@@ -37,19 +39,17 @@ from roocontext.store.writing.notes import drafted
 if TYPE_CHECKING:
     from roocontext.search.passages import Speaker
     from roocontext.search.query import Among, Order
-    from roocontext.store.search.hits import SearchPage
+    from roocontext.store.search.hits import Hit
 
 
 class Store:
     """Sessions in a database. Safe to share between threads; close it, or use it in a `with`."""
 
-    def __init__(
-        self, database: Database, *, clock: Clock, ids: Ids, record_frames: bool = True
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._ids = ids
-        self._record_frames = record_frames
+    def __init__(self, opened: OpenedStore) -> None:
+        self._opened = opened
+        self._database = opened.database
+        self._clock = opened.clock
+        self._ids = opened.ids
 
     @classmethod
     def open(
@@ -73,20 +73,20 @@ class Store:
     ) -> "Store":
         """Open a database by URL, or an SQLite file by path (":memory:" for one in memory).
 
-        The schema is created or upgraded unless `upgrade` is False. With "full" durability what
-        was returned survives a power cut; "normal" may lose the last commits then, and is faster.
-        Unless `record_frames` is False, `manage` and `request` record the system prompt and the
-        tools when they change.
+        The schema is created or upgraded unless `upgrade` is False. With "full" durability, what a
+        call has written when it returns survives a power cut; "normal" is faster and may lose the
+        last commits. Unless `record_frames` is False, `manage` and `request` record the system
+        prompt and the tools when they change.
 
         Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
-        use; there is no limit on SQLite. If all are in use for `pool_timeout` seconds,
+        use; on SQLite there is no limit. If all are in use for `pool_timeout` seconds,
         PoolExhausted is raised. A connection that is `pool_recycle` seconds old is replaced.
 
-        A write waits for others for `lock_timeout` seconds: 10 on PostgreSQL, 30 on SQLite. The
-        other options are for PostgreSQL. A statement ends after `statement_timeout` seconds.
-        Statements are prepared unless there is a pooler; `prepare` says which, where that is known
-        better. The statements of `on_begin`, with values for $1, $2, are sent with each BEGIN. This
-        and a timeout make every statement a transaction.
+        A write waits for other writers for `lock_timeout` seconds: 10 on PostgreSQL, 30 on SQLite.
+        The other options are for PostgreSQL only. `statement_timeout` ends a statement after so
+        many seconds. Statements are prepared unless a pooler is detected; `prepare` overrides that.
+        `on_begin` are statements, with values for $1 and $2, that are sent with each BEGIN. Either
+        of the two makes each statement a transaction of its own.
         """
         pool = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)
         options = EngineOptions(
@@ -103,7 +103,7 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return cls(database, clock=clock, ids=ids or RandomIds(), record_frames=record_frames)
+        return cls(OpenedStore(database, clock, ids or RandomIds(), record_frames))
 
     def close(self) -> None:
         """Close every connection."""
@@ -128,24 +128,24 @@ class Store:
         metadata: Mapping[str, Any] | None = None,
         parent: str | None = None,
     ) -> "Session":
-        """Begin a session. Title and metadata are the first notes of its log.
+        """Create a session. Title and metadata become the first notes of its log.
 
-        The `parent` is the id of a session that exists, for the session of a sub-agent. It never
-        changes, and no fork copies it.
+        `parent` is the id of an existing session, for the session of a sub-agent. It never changes,
+        and forks do not copy it.
         """
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         if parent is not None:
             check_id("parent", parent)
         now = self._clock()
-        begins: list[SetTitle | SetMetadata] = []
+        notes: list[SetTitle | SetMetadata] = []
         if title is not None:
-            begins.append(SetTitle(title))
+            notes.append(SetTitle(title))
         if metadata is not None:
-            begins.append(SetMetadata(metadata))
-        drafts = [drafted(note, now=now, salts=self._ids.salt) for note in begins]
+            notes.append(SetMetadata(metadata))
+        drafts = [drafted(note, now=now, salts=self._ids.salt) for note in notes]
         self._database.write(create_session, name, drafts, now, parent=parent)
-        return self._session(name, parent)
+        return Session(self._opened, name, parent)
 
     def open_session(
         self,
@@ -155,11 +155,11 @@ class Store:
         title: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> "Session":
-        """The session with this id, created if there is none yet.
+        """Open the session with this id, or create it if there is none yet.
 
-        Safe to call from several processes at once. Title and metadata are only used if this call
-        creates the session. A `parent` that is not the one it was created with is an error; None
-        accepts any.
+        It is safe to call this from several processes at once. Title and metadata are only used if
+        this call creates the session. If it has another parent than `parent`, SessionExists is
+        raised; None accepts any.
         """
         with suppress(SessionNotFound):
             return self._continued(session_id, parent)
@@ -168,7 +168,7 @@ class Store:
         return self._continued(session_id, parent)
 
     def session(self, session_id: str) -> "Session":
-        """The session with this id."""
+        """Open the session with this id."""
         return self._continued(session_id, None)
 
     def restore(
@@ -180,13 +180,13 @@ class Store:
         created_at: int | None = None,
         dry_run: bool = False,
     ) -> RestoredLog:
-        """Write a log that `Session.stored` gave, with its seqs, salts, times and hashes.
+        """Write a log that `Session.stored` returned, with its seqs, salts, times and hashes.
 
         The whole chain is verified before the commit. If the session exists, one of the two logs
         must be the beginning of the other, and only what is missing is written. Nothing is added
-        to the log, except redactions: what is redacted in one copy of an entry is redacted in all
-        copies that the store has. A `parent` need not be restored before its child. A dry run does
-        the same, and rolls it back: it needs a store that can be written.
+        to the log except redactions: an entry that is redacted in one copy is redacted in all
+        copies in the store. A `parent` need not be restored before its child. A dry run does the
+        same and rolls it back, so it needs a store that can be written.
         """
         check_id("session_id", session_id)
         if parent is not None:
@@ -211,47 +211,48 @@ class Store:
         self,
         *,
         limit: int = 100,
-        before: SessionInfo | None = None,
+        after: str | None = None,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[SessionInfo]:
-        """One page of sessions, the newest first; the next one begins `before`.
+    ) -> Page[SessionInfo]:
+        """List the sessions, the newest first. The `next` of a page is the `after` of the next.
 
         The time of a session is when its latest message happened, or when its last entry was
-        recorded, if that is earlier. With `recorded`, it is the latter: so a program that polls
-        finds what has changed. With a `parent`, only its children are listed; with `where`, only
-        the sessions whose newest metadata has these strings at its top level; with `since` and
-        `until`, only those whose time is the first or later, and before the second.
+        recorded if that is earlier. With `recorded` it is the latter, so that a program that polls
+        finds what has changed. `parent` lists only the children of a session; `where` only sessions
+        whose newest metadata has these strings at its top level; `since` and `until` only sessions
+        whose time is at or after the first and before the second.
         """
         check_whole("limit", limit, least=1)
-        if before is not None and not isinstance(before, SessionInfo):
-            raise InvalidOption("The next page begins behind a SessionInfo.", name="before")
         asked = wanted(parent, where, since, until, recorded=recorded)
-        return self._database.lookup(sessions.newest_first, limit, before, asked)
+        return self._database.lookup(sessions.newest_first, limit, after, asked)
 
     def overview(
         self,
         *,
         limit: int = 100,
+        after: str | None = None,
         parent: str | None = None,
         where: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[SessionOverview]:
-        """The same sessions with their sizes and last calls of a model, in one statement."""
+    ) -> Page[SessionOverview]:
+        """List the same sessions with their sizes and their last calls of a model."""
         check_whole("limit", limit, least=1)
         asked = wanted(parent, where, since, until, recorded=recorded)
-        return self._database.lookup(overview.overview, limit, asked)
+        return self._database.lookup(overview.overview, limit, after, asked)
 
-    def find(self, beginning: str, *, limit: int = 100) -> list[SessionInfo]:
-        """The sessions whose ids begin like this, in the order of their ids."""
+    def find(
+        self, beginning: str, *, limit: int = 100, after: str | None = None
+    ) -> Page[SessionInfo]:
+        """List the sessions whose ids begin like this, in the order of their ids."""
         check_id("beginning", beginning)
         check_whole("limit", limit, least=1)
-        return self._database.lookup(sessions.beginning_with, beginning, limit)
+        return self._database.lookup(sessions.beginning_with, beginning, limit, after)
 
     def usage(
         self,
@@ -259,16 +260,24 @@ class Store:
         since: datetime | None = None,
         until: datetime | None = None,
         recorded: bool = False,
-    ) -> list[ReportedUsage]:
-        """What was reported for the replies and summaries of all sessions, by session.
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> Page[ReportedUsage]:
+        """Read the usage that was reported for the replies and summaries of all sessions.
 
-        With `since` and `until`, only for entries that happened at the first or later, and before
-        the second; with `recorded`, that were recorded then. What forks have copied is left out. No
-        content is read.
+        The rows are in the order of the session ids. With `since` and `until`, only entries count
+        that happened at or after the first and before the second; with `recorded`, those that were
+        recorded then. Entries that a fork copied do not count. No content is read.
         """
         times = wanted(None, None, since, until).params
-        lo, hi = times.get("since"), times.get("until")
-        return self._database.snapshot(usage.reported_between, lo, hi, recorded=recorded)
+        return self._database.snapshot(
+            usage.reported_between,
+            times.get("since"),
+            times.get("until"),
+            recorded=recorded,
+            limit=to_limit(limit),
+            after=after,
+        )
 
     def search(
         self,
@@ -287,24 +296,23 @@ class Store:
         after: str | None = None,
         context: int = 0,
         recorded: bool = False,
-    ) -> "SearchPage":
-        """The messages that hold all words of the query, hidden and rewound ones too.
+    ) -> "Page[Hit]":
+        """Find the messages that contain all words of the query, hidden and rewound ones too.
 
-        A `"phrase"` is found as it is written, and `begin*` finds all that begins so. Only messages
-        of one `session`, of a session and its descendants (`family`), or of sessions whose metadata
-        has the strings of `where`; only messages of the `user` or the `assistant`, or outputs of a
-        `tool` (`role`); only the calls and outputs of one `tool`; only messages that happened at
-        `since` or later, and before `until`. `among` is "all", "standing" (not rewound), "visible"
-        (what the model sees now) or "hidden" (what a summary or marker hides).
+        A `"phrase"` is found as it is written, and `begin*` finds words with this beginning. The
+        messages may be restricted to one `session`; to a session and its descendants (`family`); to
+        sessions whose metadata has the strings of `where`; to a `role`, which is "user",
+        "assistant" or "tool" (outputs of tools); to the calls and outputs of one `tool`; to those
+        that happened at or after `since` and before `until`. `among` is "all", "standing" (not
+        rewound), "visible" (what the model sees now) or "hidden" (by a summary or marker).
 
         The `order` is "best", "newest" or "oldest", by when messages happened; with `recorded`, all
-        times are those of recording. The next page begins `after` the page's `next`.
-        Snippets show `context` more lines on either side.
+        times are those of recording. Snippets show `context` more lines on either side.
         """
         # Loaded with the first search: opening a store does not need it.
         from roocontext.store.search import hits, scope  # noqa: PLC0415
 
-        search_for = scope.checked_search(
+        asked = scope.checked_search(
             query,
             session=session,
             family=family,
@@ -320,13 +328,13 @@ class Store:
             context=context,
             recorded=recorded,
         )
-        return self._database.snapshot(hits.search, search_for, self._database.text_search)
+        return self._database.snapshot(hits.search, asked, self._database.text_search)
 
     def index(self, *, anew: bool = False, progress: Progress | None = None) -> int:
-        """Bring the index of `search` up to date; how many messages were added to it.
+        """Bring the index of `search` up to date, and return how many messages were added.
 
-        A search finds the same without it, and reads what is not indexed. Appends do not write to
-        it. With `anew`, the index is dropped first and made again.
+        Appends do not write to the index. A search finds the same without it, but has to read every
+        message that is not indexed. With `anew`, the index is dropped first.
         """
         from roocontext.store.search import index  # noqa: PLC0415 - as in search
 
@@ -335,24 +343,27 @@ class Store:
         return index.bring_up_to_date(self._database, progress)
 
     def drop_index(self) -> None:
-        """Delete the index of `search`. `index` makes it again."""
+        """Delete the index of `search`. `index` builds it again."""
         from roocontext.store.search import index  # noqa: PLC0415 - as in search
 
         index.drop(self._database)
 
-    def purged(self, *, limit: int = 100) -> list[Purged]:
-        """The receipts of purged sessions, the newest first."""
+    def purged(self, *, limit: int = 100, after: str | None = None) -> Page[Purged]:
+        """List the receipts of purged sessions, the newest first."""
         check_whole("limit", limit, least=1)
-        return self._database.lookup(erase.receipts, limit)
+        return self._database.lookup(erase.receipts, limit, after)
 
     def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
-        """Delete everything recorded in a session. A receipt stays; the id cannot be used again."""
+        """Delete everything in a session but a receipt. Its id cannot be used again.
+
+        A dry run only returns what would be deleted.
+        """
         check_id("session_id", session_id)
         run = self._database.snapshot if dry_run else self._database.write
         try:
             purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
-        except SessionPurged as before:  # again, to erase what is left of it in the file
-            purged = Purged(**before.receipt)
+        except SessionPurged as error:  # again, to erase what is left of it in the file
+            purged = Purged(**error.receipt)
         if dry_run:
             return purged
         return replace(purged, erased=self._database.erase_free_space())
@@ -361,20 +372,10 @@ class Store:
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
-        found = self._database.lookup(sessions.parent_of, session_id)
-        if parent is not None and parent != found:
+        known = self._database.lookup(sessions.parent_of, session_id)
+        if parent is not None and parent != known:
             raise SessionExists(
-                f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+                f"Session {session_id!r} exists, and its parent is {known!r}, not {parent!r}.",
                 session_id=session_id,
             )
-        return self._session(session_id, found)
-
-    def _session(self, session_id: str, parent: str | None) -> "Session":
-        return Session(
-            self._database,
-            session_id,
-            parent=parent,
-            clock=self._clock,
-            ids=self._ids,
-            record_frames=self._record_frames,
-        )
+        return Session(self._opened, session_id, known)

@@ -77,10 +77,10 @@ class Anthropic(ModelSettings):
         while dialogue.question is not None:
             # Streamed, because the SDK refuses a call that is not if its answer may take over ten
             # minutes.
-            with _hearing() as heard, self.client.messages.stream(**dialogue.call()) as stream:
+            with _receiving() as response, self.client.messages.stream(**dialogue.call()) as stream:
                 for event in stream:
-                    heard.take(event)
-            dialogue.take(heard)
+                    response.take(event)
+            dialogue.take(response)
         return dialogue.summary()
 
 
@@ -94,16 +94,16 @@ class AsyncAnthropic(ModelSettings):
         """Ask for a summary, in pieces if the conversation is too long."""
         dialogue = _Dialogue(self, request)
         while dialogue.question is not None:
-            with _hearing() as heard:
+            with _receiving() as response:
                 async with self.client.messages.stream(**dialogue.call()) as stream:
                     async for event in stream:
-                        heard.take(event)
-            dialogue.take(heard)
+                        response.take(event)
+            dialogue.take(response)
         return dialogue.summary()
 
 
 def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
-    """Create the summariser for a client, or with a new client if none is given."""
+    """Create the summariser for a client, by default a new one."""
     if find_spec("anthropic") is None:
         raise InvalidOption(
             "The summariser anthropic needs the package anthropic, which is not installed.",
@@ -124,16 +124,16 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
             )
     if not callable(getattr(getattr(client, "messages", None), "stream", None)):
         raise InvalidOption(
-            f"client is a client of the Anthropic SDK, not {type(client).__name__}: for another"
-            " provider give a summariser, which may be any function of the request.",
+            f"client must be a client of the Anthropic SDK, not {type(client).__name__}. For"
+            " another provider, pass a summariser, which may be any function of the request.",
             name="client",
         )
     return Anthropic(client, model=model)
 
 
 @dataclass(slots=True)
-class _Heard:
-    """The response to one call, and how it ended."""
+class _Response:
+    """The response to one call, as far as it came."""
 
     texts: list[str] = field(default_factory=list)
     model: str | None = None
@@ -165,12 +165,12 @@ class _Heard:
 
 
 @contextmanager
-def _hearing() -> Iterator[_Heard]:
-    heard = _Heard()
+def _receiving() -> Iterator[_Response]:
+    response = _Response()
     try:
-        yield heard
+        yield response
     except Exception as fault:  # noqa: BLE001 - the SDK also raises errors of its transport
-        heard.fault = fault
+        response.fault = fault
 
 
 class _Dialogue:
@@ -200,19 +200,19 @@ class _Dialogue:
             "messages": [{"role": "user", "content": texts}],
         }
 
-    def take(self, heard: _Heard) -> None:
+    def take(self, response: _Response) -> None:
         """Process a response and choose the next question."""
         self._calls += 1
-        self._input += heard.input_tokens
-        self._output += heard.output_tokens
-        self._writer = heard.model or self._writer
-        kind, status = _outcome(heard)
+        self._input += response.input_tokens
+        self._output += response.output_tokens
+        self._writer = response.model or self._writer
+        kind, status = _outcome(response)
         if kind == "done":
-            self.question = self._next(heard.text)
+            self.question = self._next(response.text)
         elif kind == "too_long":
-            self.question = self._next(_too_long(heard.fault), heard.fault)
+            self.question = self._next(_too_long(response.fault), response.fault)
         else:
-            raise self._failed(kind, status=status) from heard.fault
+            raise self._failed(kind, status=status) from response.fault
 
     def summary(self) -> Summary:
         """The finished summary."""
@@ -259,18 +259,18 @@ class _Dialogue:
         return (self._input * prices.input + self._output * prices.output) / 1_000_000
 
 
-def _outcome(heard: _Heard) -> tuple[str, int | None]:
-    """How a call ended: `done`, `too_long`, or a kind of failure; and its status."""
-    if heard.fault is not None:
-        return _kind_of(heard.fault)
+def _outcome(response: _Response) -> tuple[str, int | None]:
+    """Classify the end of a call: `done`, `too_long`, or a kind of failure; and its status."""
+    if response.fault is not None:
+        return _kind_of(response.fault)
     # The stream ended without its last event: the text may lack its end.
-    if heard.stop_reason is None:
+    if response.stop_reason is None:
         return "cut", None
-    if heard.stop_reason == "model_context_window_exceeded":
+    if response.stop_reason == "model_context_window_exceeded":
         return "too_long", None
-    if heard.stop_reason not in _DONE:
-        return heard.stop_reason, None
-    return ("done" if heard.text else "empty"), None
+    if response.stop_reason not in _DONE:
+        return response.stop_reason, None
+    return ("done" if response.text else "empty"), None
 
 
 def _kind_of(fault: Any) -> tuple[str, int | None]:
@@ -299,7 +299,7 @@ def _refused(fault: Any) -> str:
 
 def _too_long(fault: Any) -> TooLong:
     """The numbers in a refusal, if it has any."""
-    found = _NUMBERS.search(str(getattr(fault, "message", "")))
-    if found is None:
+    numbers = _NUMBERS.search(str(getattr(fault, "message", "")))
+    if numbers is None:
         return TooLong()
-    return TooLong(int(found[1]) + int(found[2] or 0), int(found[3]))
+    return TooLong(int(numbers[1]) + int(numbers[2] or 0), int(numbers[3]))

@@ -1,7 +1,7 @@
 """Summarises a conversation in pieces when the model cannot read it at once.
 
-`asked` is a generator without I/O. It yields a question and receives the answer, or TooLong. It
-returns the summary. A conversation that does not fit is cut between messages; each piece is
+`ask_in_chunks` is a generator without I/O. It yields a question, receives the answer or TooLong,
+and returns the summary. A conversation that does not fit is cut between messages; each piece is
 summarised, and the summaries are combined in the same way until one is left. The generator always
 ends: the numbers of questions and levels are bounded, and so is the smallest piece.
 """
@@ -18,7 +18,7 @@ LEAST: Final = 1_000
 """The weight of the smallest piece worth a question."""
 
 LEVELS: Final = 3
-"""How many times summaries of pieces may themselves be summarised in pieces."""
+"""The most times that summaries of pieces may themselves be summarised in pieces."""
 
 _MARGIN: Final = 0.9
 _SEPARATOR: Final = 2
@@ -125,9 +125,7 @@ class _Asking:
             return [list(texts)]
         room = self._room - around.weight
         if room < LEAST:
-            raise Unanswerable(
-                "too_long", f"no room is left beside a prompt of weight {around.weight}"
-            )
+            raise Unanswerable("too_long", f"the prompt of weight {around.weight} leaves no room")
         return grouped(texts, room)
 
     def _expect(self, questions: int) -> None:

@@ -102,8 +102,8 @@ def enclosed(name: str, text: str) -> str:
 
 def without_scratchpad(answer: str) -> str:
     """The answer without the scratchpad that it may begin with."""
-    found = _SCRATCHPAD.match(answer)
-    return (answer[found.end() :] if found else answer).strip()
+    scratchpad = _SCRATCHPAD.match(answer)
+    return (answer[scratchpad.end() :] if scratchpad else answer).strip()
 
 
 @cache

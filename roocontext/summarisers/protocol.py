@@ -1,8 +1,7 @@
-"""The protocol of a summariser, and the wrapper that makes one of any function.
+"""The protocol of a summariser, the wrapper of a function, and the fallback to a second one.
 
-A summariser returns a summary or raises SummaryFailed. It raises nothing else.
-
-A summariser that asks a second one when the first fails, and keeps what the failure cost.
+A summariser returns a summary or raises SummaryFailed, and no other exception. After a fallback,
+the summary names the first summariser's failure and holds its cost.
 """
 
 import asyncio
@@ -73,7 +72,7 @@ def as_summariser(thing: Any) -> AnySummariser:
 
 
 def is_async(summariser: AnySummariser) -> TypeGuard[AsyncSummariser]:
-    """Whether its result must be awaited."""
+    """Return True if the summariser's result must be awaited."""
     return iscoroutinefunction(summariser.summarise)
 
 
@@ -88,9 +87,8 @@ async def summarised(summariser: AnySummariser, request: SummaryRequest) -> Summ
 def _asked(summariser: Summariser, request: SummaryRequest) -> Summary:
     try:
         return summariser.summarise(request)
-    except (
-        StopIteration
-    ) as fault:  # a future cannot hold StopIteration: awaiting it would never end
+    # A future cannot hold StopIteration: awaiting it would never end.
+    except StopIteration as fault:
         raise _failed(summariser.name, request, "error", calls=1) from fault
 
 
@@ -132,11 +130,9 @@ def _failing(name: str, request: SummaryRequest) -> Iterator[None]:
         raise _failed(name, request, "error", calls=1) from fault
 
 
-# A function is asked for a summary by the model that the request names. One that uses another model
-# says so in its Summary.
-
-
 def _summary(name: str, request: SummaryRequest, answer: object) -> Summary:
+    # A text is taken for the answer of the model that the request names. A function that uses
+    # another model returns a Summary.
     if iscoroutine(answer):
         # It would never run, and Python would warn of it at some later moment.
         answer.close()
@@ -164,10 +160,10 @@ _log: Final = logging.getLogger(__name__)
 
 def with_fallback(first: Any, second: Any) -> AnySummariser:
     """Combine two summarisers; the result is asynchronous if either of them is."""
-    one, other = as_summariser(first), as_summariser(second)
-    if is_async(one) or is_async(other):
-        return AsyncFallback(one, other)
-    return Fallback(cast("Summariser", one), cast("Summariser", other))
+    both = as_summariser(first), as_summariser(second)
+    if any(map(is_async, both)):
+        return AsyncFallback(*both)
+    return Fallback(*cast("tuple[Summariser, Summariser]", both))
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +215,9 @@ class AsyncFallback:
 
 
 def _of(summariser: AnySummariser, failure: SummaryFailed) -> tuple[FailedCalls, ...]:
-    """What a failure has cost; one that names no summariser is that of the one asked."""
+    """The cost of a failure; an attempt without a name is that of this summariser."""
     attempts = failed_calls(failure)
-    return tuple(replace(one, summariser=one.summariser or summariser.name) for one in attempts)
+    return tuple(replace(it, summariser=it.summariser or summariser.name) for it in attempts)
 
 
 def _after(failed: tuple[FailedCalls, ...], summary: Summary) -> Summary:
@@ -239,9 +235,9 @@ def _both(first: SummaryFailed, attempts: tuple[FailedCalls, ...]) -> SummaryFai
         summariser=names,
         kind=kinds,
         status=first.status,
-        calls=sum(one.calls for one in attempts),
-        input_tokens=sum(one.input_tokens for one in attempts),
-        output_tokens=sum(one.output_tokens for one in attempts),
+        calls=sum(attempt.calls for attempt in attempts),
+        input_tokens=sum(attempt.input_tokens for attempt in attempts),
+        output_tokens=sum(attempt.output_tokens for attempt in attempts),
         cost=total_cost(attempts),
         attempts=attempts,
     )
@@ -249,4 +245,4 @@ def _both(first: SummaryFailed, attempts: tuple[FailedCalls, ...]) -> SummaryFai
 
 def _named(attempts: tuple[FailedCalls, ...]) -> tuple[str, str]:
     """The names of the summarisers, and how they failed."""
-    return ", ".join(one.summariser for one in attempts), ", ".join(one.kind for one in attempts)
+    return ", ".join(it.summariser for it in attempts), ", ".join(it.kind for it in attempts)

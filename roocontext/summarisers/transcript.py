@@ -3,12 +3,10 @@
 Every block except thinking is shown by at least one line. Long arguments and outputs are cut in the
 middle; the words of people and models are never cut. No JSON makes this module fail.
 
-Shortening of texts to a weight that approximates tokens.
-
-Weights replace token counts where no tokeniser is available: a token is three ASCII characters, or
-three quarters of a character of any other script. Prose and code have more characters to a token;
-long digests and emoji have fewer. Cuts fall between characters, and the text that replaces the cut
-says how many characters were left out.
+Texts are shortened to a weight, where no tokeniser is available: a token is three ASCII characters,
+or three quarters of a character of any other script. Prose and code have more characters to a
+token; long digests and emoji have fewer. Cuts fall between characters, and the text that replaces
+the cut says how many characters were left out.
 """
 
 import json
@@ -17,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from roocontext.log.encoding import whole
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block, Holds, Piece, pieces, reader
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, Holds, Piece, RoleAndBlocks, pieces, reader
 from roocontext.log.summary import OutgoingMessage
 
 TOKEN: Final = 3
@@ -72,7 +70,7 @@ def last(text: str, room: int) -> str:
 
 
 def _reach(text: str, room: int) -> int:
-    """How many characters at the beginning weigh at most `room` together."""
+    """The number of characters at the beginning that weigh at most `room` together."""
     if text.isascii():
         return min(len(text), room)
     for index, character in enumerate(text):
@@ -108,7 +106,7 @@ def readings(messages: Sequence[OutgoingMessage]) -> list[RoleAndBlocks]:
 
 
 def called(read: Sequence[RoleAndBlocks]) -> dict[tuple[int, int], str]:
-    """The name of the tool behind each result, by the result's (message, block)."""
+    """The name of the tool that gave each result, by the result's (message, block)."""
     return {
         pair.result: str(read[pair.call[0]][1][pair.call[1]].get("name")) for pair in pairs(read)
     }
@@ -170,11 +168,11 @@ def _output(piece: Piece) -> str:
     )
 
 
-def _arguments(given: Any) -> Iterator[str]:
-    if not isinstance(given, dict):
-        yield shorten(as_text(given), ARGUMENT)
+def _arguments(arguments: Any) -> Iterator[str]:
+    if not isinstance(arguments, dict):
+        yield shorten(as_text(arguments), ARGUMENT)
         return
-    for key, value in given.items():
+    for key, value in arguments.items():
         yield f"{key}: {shorten(as_text(value), ARGUMENT)}"
 
 

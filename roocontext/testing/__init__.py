@@ -1,4 +1,4 @@
-"""What any store for agents' sessions must do, as checks that run over your own store.
+"""Checks that any store for agents' sessions should pass, to run over your own store.
 
 Write a driver with the ten methods of `SessionStore`, and call `examine`, or derive a test class
 from `StoreContract`.

@@ -1,9 +1,7 @@
-"""Lossless content: what comes back is what was appended, types and order of keys included.
+"""Lossless content: messages are read as they were appended, with types and the order of keys.
 
-Hostile content: JSON that agents really send and that stores change without a word.
-
-Each case is a value that a tool was called with, or a block. A case that a store refuses with an
-error is not lost; one that comes back different is.
+The cases are JSON that agents really send and that stores change silently: arguments of a tool, or
+a block. If a store refuses a case with an error, nothing is lost. If it changes the case, it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -96,19 +94,19 @@ PROMISE = Promise("lossless content")
 def _keeps(
     cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]
 ) -> Callable[[Trial], None]:
-    """A check that appends all cases to one session, or each to its own to see which is lost."""
+    """A check that appends all cases to one session, or each to its own to find the lost ones."""
 
     def run(trial: Trial) -> None:
         parts = {name: messages_of(case) for name, case in cases.items()}
         try:
-            found = iter(_come_back(trial, [it for part in parts.values() for it in part]))
+            read = iter(_read_back(trial, [message for part in parts.values() for message in part]))
         except (Lost, StoreRefused):
             _one_by_one(trial, parts)
             return
         changed = [
             f"{name} (changed)"
             for name, part in parts.items()
-            if json_texts(list(islice(found, len(part)))) != json_texts(part)
+            if json_texts(list(islice(read, len(part)))) != json_texts(part)
         ]
         if changed:
             raise Lost(", ".join(changed))
@@ -117,25 +115,25 @@ def _keeps(
 
 
 def _one_by_one(trial: Trial, parts: Mapping[str, list[Message]]) -> None:
-    """Append each part to a session of its own, and raise what came of all of them."""
+    """Append each part to a session of its own, and raise the outcome of all of them."""
     outcomes: dict[type[Exception], list[str]] = {Lost: [], StoreRefused: []}
     for name, part in parts.items():
         try:
-            found = _come_back(trial, part)
+            read = _read_back(trial, part)
         except (Lost, StoreRefused) as outcome:
             outcomes[type(outcome)].append(f"{name} ({outcome})")
         else:
-            if json_texts(found) != json_texts(part):
+            if json_texts(read) != json_texts(part):
                 outcomes[Lost].append(f"{name} (changed)")
     for kind, names in outcomes.items():
         if names:
             raise kind(", ".join(names))
 
 
-def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
-    """Append messages, and read as many with another driver.
+def _read_back(trial: Trial, messages: list[Message]) -> list[Message]:
+    """Append messages, and read them with another driver.
 
-    A refusal leaves the session as it was: nothing of the message is in it, and it goes on.
+    A refusal must leave the session as it was: without the message, and ready for another.
     """
     session, refusal = trial.new_session(), ""
     store, accepted = trial.open(session), list[Message]()
@@ -150,16 +148,16 @@ def _come_back(trial: Trial, messages: list[Message]) -> list[Message]:
         if refusal:
             accepted.append(says("after the refusal"))
             other.append(Append(accepted[-1]))
-        found = list(other.view().messages)
+        read = list(other.view().messages)
     except Exception as error:
         raise Lost(f"the session cannot be read any more: {type(error).__name__}") from error
-    if refusal and (difference := first_difference(accepted, found)):
+    if refusal and (difference := first_difference(accepted, read)):
         raise Lost(f"after the refusal {difference}")
     if refusal:
         raise StoreRefused(refusal)
-    if len(found) != len(messages):
-        raise Lost(f"{len(found)} messages instead of {len(messages)}")
-    return found
+    if len(read) != len(messages):
+        raise Lost(f"{len(read)} messages instead of {len(messages)}")
+    return read
 
 
 def _as_argument(value: Any) -> list[Message]:
@@ -168,7 +166,7 @@ def _as_argument(value: Any) -> list[Message]:
 
 
 def _as_text(text: Any) -> list[Message]:
-    """A text in a tool's argument and in its result, where programs write and nobody reads."""
+    """A text in a tool's argument and in its result: programs write there, and nobody reads."""
     return [says("go on"), tool_call("call_1", text), answers("call_1", text)]
 
 

@@ -1,4 +1,4 @@
-"""Crash safety: what was acknowledged is there, and what is there is a prefix of what was sent."""
+"""Crash safety: acknowledged messages are there, and nothing but a prefix of the sent messages."""
 
 from random import Random
 
@@ -12,7 +12,7 @@ KILLS = 3
 
 @PROMISE.check(Capability.DURABLE)
 def another_connection_reads_it(trial: Trial) -> None:
-    """What was appended is there for a driver that is opened afterwards."""
+    """A driver that is opened afterwards reads the appended messages."""
     session, messages = trial.new_session(), dialogue(2)
     store = trial.open(session)
     fill(store, messages)
@@ -22,19 +22,19 @@ def another_connection_reads_it(trial: Trial) -> None:
 
 @PROMISE.check(Capability.DURABLE)
 def killed_writers_lose_nothing(trial: Trial) -> None:
-    """A process is killed with SIGKILL amid its appends.
+    """A process is killed with SIGKILL while it appends.
 
-    What it had acknowledged is there, and what is there is a prefix of what it sent.
+    Its acknowledged messages are there, and nothing but a prefix of the messages that it sent.
     """
     chance = Random(0)  # noqa: S311 - where to kill, not a secret
     for _ in range(KILLS):
         session = trial.new_session()
         writer = trial.writer("write", session)
         try:
-            writer.ask(begin=True)
-            acknowledged = [writer.heard() for _ in range(chance.randint(1, 20))]
+            writer.send(begin=True)
+            acknowledged = [writer.receive() for _ in range(chance.randint(1, 20))]
             writer.kill()
-            acknowledged += writer.rest()
+            acknowledged += writer.receive_rest()
         finally:
             writer.close()
         _must_be_a_prefix(trial, session, len(acknowledged))
@@ -42,11 +42,11 @@ def killed_writers_lose_nothing(trial: Trial) -> None:
 
 def _must_be_a_prefix(trial: Trial, session: str, acknowledged: int) -> None:
     store = trial.open(session)
-    found = store.view().messages
-    if len(found) < acknowledged:
-        raise Lost(f"{acknowledged} messages were acknowledged, and {len(found)} are there")
-    if difference := first_difference([numbered_message(n) for n in range(len(found))], found):
+    left = store.view().messages
+    if len(left) < acknowledged:
+        raise Lost(f"{acknowledged} messages were acknowledged, and {len(left)} are there")
+    if difference := first_difference([numbered_message(n) for n in range(len(left))], left):
         raise Lost(f"after a kill: {difference}")
     store.append(Append(says("after the crash")))
-    if difference := first_difference((*found, says("after the crash")), store.view().messages):
+    if difference := first_difference((*left, says("after the crash")), store.view().messages):
         raise Lost(f"continued after a kill: {difference}")

@@ -1,7 +1,4 @@
-"""Running the checks over a store, and the report.
-
-The checks as the methods of a test class, for pytest; pytest itself is not needed here.
-"""
+"""Runs the checks over a store and reports the results, or makes tests of them for pytest."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +22,7 @@ CHECKS: tuple[Check, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a check came to, and why; the `error` is one that the store raised."""
+    """The verdict of a check, and the reason. `error` is an exception of the store."""
 
     check: Check
     verdict: Verdict
@@ -34,7 +31,7 @@ class Result:
 
     @property
     def is_loss(self) -> bool:
-        """Whether something is lost, or cannot be done at all."""
+        """True if something is lost, or cannot be done at all."""
         return self.verdict in (Verdict.LOST, Verdict.MISSING, Verdict.FAILED)
 
     def __str__(self) -> str:
@@ -43,7 +40,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What all checks came to."""
+    """The results of all checks."""
 
     results: tuple[Result, ...]
 
@@ -68,8 +65,8 @@ def examine(
 ) -> Report:
     """Run checks over a store.
 
-    The `factory` makes a driver for a place. It is given itself, or by its name, such as
-    `my_package.my_driver:open_store`; the checks with processes run only if another process can
+    The `factory` makes a driver for a place. It is a callable, or the name of one, such as
+    `my_package.my_driver:open_store`. The checks with processes run only if another process can
     import it. The `place` is the path or the URL of an empty database, by default a path in a
     folder that is deleted afterwards.
     """
@@ -79,7 +76,7 @@ def examine(
 
 @contextmanager
 def trial_of(factory: Factory | str, place: str | None = None) -> Iterator[Trial]:
-    """What checks are run with."""
+    """The trial that checks run with."""
     make: Factory = load(factory) if isinstance(factory, str) else factory
     name = factory if isinstance(factory, str) else name_of(factory)
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Append-only: nothing that was appended disappears or changes, whatever is done afterwards."""
+"""Append-only: later operations neither remove nor change an appended message."""
 
 from roocontext.testing.protocol import (
     Append,
@@ -17,10 +17,9 @@ PROMISE = Promise("append-only")
 
 
 def _must_hold(store: SessionStore, messages: list[Message]) -> None:
-    found = json_texts(store.history().messages)
-    gone = [number for number, text in enumerate(json_texts(messages), 1) if text not in found]
-    if gone:
-        raise Lost(f"{len(gone)} of {len(messages)} messages can no longer be read")
+    kept = json_texts(store.history().messages)
+    if gone := sum(text not in kept for text in json_texts(messages)):
+        raise Lost(f"{gone} of {len(messages)} messages can no longer be read")
 
 
 @PROMISE.check(Capability.REWIND)
@@ -35,7 +34,7 @@ def rewinding_keeps_everything(trial: Trial) -> None:
 
 @PROMISE.check(Capability.CONDENSE)
 def condensing_keeps_everything(trial: Trial) -> None:
-    """After a summary took the place of messages, each of them can still be read."""
+    """After a summary has replaced messages, each of them can still be read."""
     store, messages = trial.open(), dialogue(3)
     fill(store, messages)
     store.condense(Condense(4, "in short"))

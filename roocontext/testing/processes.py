@@ -17,17 +17,17 @@ from roocontext.errors import InvalidOption
 from roocontext.testing.protocol import Append, Lost, SessionStore, says
 
 PATIENCE = 60
-"""Seconds after which a process that should answer at once is given up."""
+"""Seconds to wait for an answer that should come at once."""
 
 _START = "from roocontext.testing.processes import serve; serve()"
 
 
 class Writer:
-    """A process that opened a session and writes to it. Lines of JSON go both ways."""
+    """A process that opened a session and writes to it. Both sides send lines of JSON."""
 
     def __init__(self, job: str, factory: str, place: str, session: str) -> None:
         paths = os.pathsep.join(path or os.getcwd() for path in sys.path)  # noqa: PTH109 - a text
-        self._process = subprocess.Popen(  # noqa: S603 - this Python, and a module of ours
+        self._process = subprocess.Popen(  # noqa: S603 - this Python, and this module
             [sys.executable, "-c", _START],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -36,46 +36,46 @@ class Writer:
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._to, self._from = self._process.stdin, self._process.stdout
+        self._requests, self._answers = self._process.stdin, self._process.stdout
         # Not as arguments: a place may be a URL with a password, and anyone can list processes.
-        if self.asked(job=job, factory=factory, place=place, session=session) is None:
+        if self.ask(job=job, factory=factory, place=place, session=session) is None:
             self.close()
             raise Lost("another process could not open the store: its error is on stderr")
 
-    def asked(self, **facts: Any) -> Any:
-        """Send the process something, and read one answer."""
-        self.ask(**facts)
-        return self.heard()
+    def ask(self, **facts: Any) -> Any:
+        """Send a request, and read one answer."""
+        self.send(**facts)
+        return self.receive()
 
-    def ask(self, **facts: Any) -> None:
-        """Send the process something; one that is gone has no answer."""
+    def send(self, **facts: Any) -> None:
+        """Send a request. A process that has ended does not get it."""
         with suppress(BrokenPipeError):
-            _tell(self._to, facts)
+            _send(self._requests, facts)
 
-    def heard(self) -> Any:
-        """The next that the process sent; None if it is gone."""
-        line = self._from.readline()
+    def receive(self) -> Any:
+        """The next answer; None if the process has ended."""
+        line = self._answers.readline()
         return json.loads(line) if line.endswith("\n") else None
 
     def kill(self) -> None:
-        """Kill it with SIGKILL, wherever it is."""
+        """Kill the process with SIGKILL, whatever it is doing."""
         self._process.kill()
 
-    def rest(self) -> Iterator[Any]:
-        """All that it had sent before it ended. Returns when the process is gone."""
-        while (heard := self.heard()) is not None:
-            yield heard
+    def receive_rest(self) -> Iterator[Any]:
+        """All answers until the process has ended."""
+        while (answer := self.receive()) is not None:
+            yield answer
 
     def close(self) -> None:
-        """Hang up, which ends the process."""
+        """Close the pipes, which ends the process."""
         with suppress(BrokenPipeError):
-            self._to.close()
-        self._from.close()
+            self._requests.close()
+        self._answers.close()
         self._process.wait()
 
 
 def name_of(factory: Callable[..., Any]) -> str | None:
-    """How another process imports a factory; None if it cannot."""
+    """The name by which another process imports a factory; None if it cannot."""
     module = getattr(factory, "__module__", None)
     name = getattr(factory, "__qualname__", "<")
     if module in (None, "__main__") or module not in sys.modules or "<" in name:
@@ -83,29 +83,29 @@ def name_of(factory: Callable[..., Any]) -> str | None:
     return f"{module}:{name}"
 
 
-def write_until_killed(store: SessionStore, asked: IO[str], answers: IO[str]) -> None:
-    """Append one numbered message after the other, and acknowledge each, until killed."""
-    asked.readline()
+def write_until_killed(store: SessionStore, requests: IO[str], answers: IO[str]) -> None:
+    """Append numbered messages, and acknowledge each, until killed."""
+    requests.readline()
     for number in count():
         store.append(Append(numbered_message(number)))
-        _tell(answers, {"acknowledged": number})
+        _send(answers, {"acknowledged": number})
 
 
-def race(store: SessionStore, asked: IO[str], answers: IO[str]) -> None:
-    """Append at a moment on the version that is given, and answer whether that was accepted."""
-    for line in asked:
+def race(store: SessionStore, requests: IO[str], answers: IO[str]) -> None:
+    """Append at a moment on an expected version, and answer whether that was accepted."""
+    for line in requests:
         new = json.loads(line)
-        store.view()  # as a writer does that names a version
-        _tell(answers, {"ready": True})
-        at = json.loads(asked.readline())["at"]
+        store.view()  # a writer reads the version that it expects
+        _send(answers, {"ready": True})
+        at = json.loads(requests.readline())["at"]
         while time.time() < at:
-            pass  # awake, so that both begin within microseconds
+            pass  # without sleeping, so that both writers begin within microseconds
         try:
             receipt = store.append(Append(says(new["text"]), expected=new["expected"]))
         except Exception as error:  # noqa: BLE001 - any error is a refusal
-            _tell(answers, {"refused": type(error).__name__})
+            _send(answers, {"refused": type(error).__name__})
         else:
-            _tell(answers, {"version": receipt.version})
+            _send(answers, {"version": receipt.version})
 
 
 JOBS = {"write": write_until_killed, "race": race}
@@ -117,7 +117,7 @@ def numbered_message(number: int) -> Any:
 
 
 def load(name: str) -> Any:
-    """What a name like `package.module:factory` stands for."""
+    """The object with a name like `package.module:factory`."""
     module, colon, path = name.partition(":")
     if not colon:
         line = f"{name!r} names no factory. Write it as package.module:factory."
@@ -126,21 +126,21 @@ def load(name: str) -> Any:
 
 
 def serve() -> None:
-    """Do the job that the first line on stdin names; the answers go to what was stdout."""
+    """Do the job that the first line on stdin names. The answers go to the original stdout."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the store prints is no answer
+    os.dup2(2, 1)  # the store may print, and this must not look like an answer
     signal.alarm(PATIENCE)
-    asked = json.loads(sys.stdin.readline())
-    store = load(asked["factory"])(asked["place"])
-    store.open(asked["session"])
+    request = json.loads(sys.stdin.readline())
+    store = load(request["factory"])(request["place"])
+    store.open(request["session"])
     try:
-        _tell(answers, {"opened": True})
-        JOBS[asked["job"]](store, sys.stdin, answers)
-    except BrokenPipeError:  # the parent hung up
+        _send(answers, {"opened": True})
+        JOBS[request["job"]](store, sys.stdin, answers)
+    except BrokenPipeError:  # the parent closed the pipes
         os._exit(0)
     store.close()
 
 
-def _tell(lines: IO[str], facts: dict[str, Any]) -> None:
+def _send(lines: IO[str], facts: dict[str, Any]) -> None:
     lines.write(json.dumps(facts) + "\n")
     lines.flush()

@@ -1,11 +1,8 @@
-"""What the suite asks of a store: ten methods, and the plain values that go in and come out.
+"""The ten methods that the suite needs of a store, and their arguments and results.
 
 A driver is a thin class around a store that has these methods. It is one writer's access to one
-session, so two drivers opened on the same place and session are two writers.
-
-What a check comes to, and the exceptions by which it says so.
-
-Messages that the checks write, and how two of them are compared.
+session, so two drivers opened on the same place and session are two writers. Here are also the
+verdicts of checks, and the messages that they write and compare.
 """
 
 import json
@@ -15,11 +12,11 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeAlias
 
 Version: TypeAlias = str | int
-"""A store's own name for a state of a session. The suite only compares it and gives it back."""
+"""A store's own name for a state of a session. The suite only compares it and passes it back."""
 
 
 class Capability(StrEnum):
-    """What a store may not be able to do at all."""
+    """An operation that a store may lack."""
 
     REWIND = "rewind"
     REDO = "redo"
@@ -45,9 +42,9 @@ class Message:
 class Append:
     """A message to append.
 
-    With `expected`, the message may only be stored if that is still the session's version. A
+    With `expected`, the message may only be stored if this is still the session's version. A
     `retry_key` names the request: a writer that got no answer sends the same message with the same
-    key again. A driver ignores what its store has no argument for.
+    key again. A driver ignores a field if its store has no argument for it.
     """
 
     message: Message
@@ -57,7 +54,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Condense:
-    """Put a summary in the place of the first `first` messages of the view."""
+    """Replace the first `first` messages of the view with a summary."""
 
     first: int
     summary: str
@@ -65,7 +62,7 @@ class Condense:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Begin another session as a copy of this one as it was at a version."""
+    """Begin another session as a copy of this session at a version."""
 
     at: Version
     session: str
@@ -80,7 +77,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The messages that count now, and the version that they were read at."""
+    """The messages that count now, and their version."""
 
     version: Version
     messages: tuple[Message, ...]
@@ -88,7 +85,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The messages that a model would be sent now, after all repairs that the software makes.
+    """The messages that a model would be sent now, after all repairs of the software.
 
     The `provider` decides which rules apply: "anthropic", "gemini", "openai", or "any" if the
     messages are translated for a provider later.
@@ -100,7 +97,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every message that the store can still show, in the order in which they were written."""
+    """Every message that the store can still show, in the order of writing."""
 
     messages: tuple[Message, ...]
 
@@ -108,15 +105,15 @@ class History:
 class SessionStore(Protocol):
     """One writer's access to one session of the store under test.
 
-    The suite makes one by calling a factory with a place: the path or the URL of a database of its
-    own. Any exception is a refusal, and a refusal must leave the session as it was. `lacks` names
-    what the store cannot do, with the reason; those methods are not called.
+    The suite makes a driver by calling a factory with a place: the path or the URL of a database of
+    its own. Any exception is a refusal, and a refusal must leave the session as it was. `lacks`
+    names operations that the store lacks, with the reason; those methods are not called.
     """
 
     lacks: Mapping[Capability, str]
 
     def open(self, session: str) -> Receipt:
-        """Open the session with this id, or create it. This is called first, and once."""
+        """Open the session with this id, or create it. It is called once, before the others."""
 
     def append(self, new: Append) -> Receipt:
         """Store a message at the end of the session. It must be durable on return."""
@@ -125,35 +122,35 @@ class SessionStore(Protocol):
         """Read the messages that count now."""
 
     def sent(self) -> Sent:
-        """Make the messages that a model would be sent now. Nothing is stored."""
+        """Make the messages that a model would be sent now, without storing anything."""
 
     def history(self) -> History:
-        """Read every message that can still be read, also those that no longer count."""
+        """Read every message that can still be read, including those that no longer count."""
 
     def rewind(self, to: Version) -> Receipt:
-        """Make the session what it was at a version.
+        """Return the session to a version.
 
-        Unless the store lacks `redo`, the version may also be one that a rewind took back.
+        Unless the store lacks `redo`, this may also be a version that a rewind took back.
         """
 
     def condense(self, plan: Condense) -> Receipt:
-        """Replace the oldest messages of the view by a summary, which is a user's message."""
+        """Replace the oldest messages of the view with a summary, which is a user's message."""
 
     def fork(self, copy: Fork) -> None:
-        """Begin another session as a copy of this one."""
+        """Begin another session as a copy of this session."""
 
     def delete(self) -> None:
-        """Delete the session by the call that the store offers its users for that."""
+        """Delete the session by the call that the store offers its users."""
 
     def close(self) -> None:
-        """Give back all connections. This is called last."""
+        """Release all connections. It is called last."""
 
 
 class Verdict(StrEnum):
-    """What a check comes to.
+    """The verdict of a check.
 
-    `refused` is no loss: the store raised an error and stayed as it was. `missing` means that the
-    store has no such operation, and `failed` that it raised an error where it should not.
+    `refused` is not a loss: the store raised an error and stayed as it was. `missing` means that
+    the store lacks the operation, and `failed` that it raised an unexpected error.
     """
 
     KEPT = "kept"
@@ -206,13 +203,12 @@ def json_texts(messages: Sequence[Message]) -> list[str]:
     return [json.dumps([message.role, message.content]) for message in messages]
 
 
-def first_difference(wanted: Sequence[Message], found: Sequence[Message]) -> str | None:
-    """Where two lists of messages begin to differ, without their content; None if they do not."""
-    if json_texts(wanted) == json_texts(found):
-        return None
-    for number, (one, other) in enumerate(
-        zip(json_texts(wanted), json_texts(found), strict=False), 1
-    ):
+def first_difference(wanted: Sequence[Message], actual: Sequence[Message]) -> str | None:
+    """The first difference of two lists of messages, without content; None if they are equal."""
+    pairs = zip(json_texts(wanted), json_texts(actual), strict=False)
+    for number, (one, other) in enumerate(pairs, 1):
         if one != other:
             return f"message {number} of {len(wanted)} differs"
-    return f"{len(found)} messages instead of {len(wanted)}"
+    if len(actual) == len(wanted):
+        return None
+    return f"{len(actual)} messages instead of {len(wanted)}"

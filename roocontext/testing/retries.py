@@ -8,7 +8,7 @@ PROMISE = Promise("idempotent retries")
 
 @PROMISE.check()
 def retries_store_once(trial: Trial) -> None:
-    """The same request with the same key, sent again later, stores nothing and is no error."""
+    """The same request with the same key, sent again later, stores nothing and gets no error."""
     session = trial.new_session()
     store = trial.open(session)
     store.append(Append(says("the beginning")))

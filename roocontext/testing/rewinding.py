@@ -1,4 +1,4 @@
-"""Exact rewind: the state after a rewind is the state then, and a rewind can be taken back."""
+"""Exact rewind: a rewind restores the earlier state, and can itself be undone."""
 
 from roocontext.testing.protocol import (
     Append,
@@ -35,7 +35,7 @@ def _written(store: SessionStore, turns: int) -> list[tuple[Version, tuple[Messa
 
 @PROMISE.check(Capability.REWIND)
 def rewinds_exactly(trial: Trial) -> None:
-    """After a rewind, the view equals what it was at that point; tried for each message."""
+    """After a rewind, the view equals the view at that point; tried for each message."""
     store = trial.open()
     states = _written(store, 3)
     for back, (version, wanted) in enumerate(reversed(states[:-1]), 1):
@@ -44,18 +44,18 @@ def rewinds_exactly(trial: Trial) -> None:
 
 
 @PROMISE.check(Capability.REWIND)
-def continues_behind_a_rewind(trial: Trial) -> None:
-    """What is appended after a rewind follows the messages that the rewind left."""
+def continues_after_a_rewind(trial: Trial) -> None:
+    """A message that is appended after a rewind follows the messages that the rewind left."""
     store = trial.open()
-    version, then = _written(store, 2)[1]
+    version, before = _written(store, 2)[1]
     store.rewind(version)
     store.append(Append(says("instead")))
-    _must_show(store, (*then, says("instead")), "appended after a rewind")
+    _must_show(store, (*before, says("instead")), "appended after a rewind")
 
 
 @PROMISE.check(Capability.REWIND, Capability.REDO)
 def rewinds_are_taken_back(trial: Trial) -> None:
-    """A rewind can be undone, and the view is what it was before."""
+    """A rewind can be undone, and the view is as it was before."""
     store = trial.open()
     states = _written(store, 2)
     newest, wanted = states[-1]
@@ -66,7 +66,7 @@ def rewinds_are_taken_back(trial: Trial) -> None:
 
 @PROMISE.check(Capability.REWIND, Capability.CONDENSE)
 def rewinds_past_a_summary(trial: Trial) -> None:
-    """A rewind to before a compaction shows the messages that the summary stood for."""
+    """A rewind to before a compaction shows the messages that the summary replaced."""
     store = trial.open()
     version, wanted = _written(store, 3)[-1]
     store.condense(Condense(4, "in short"))
@@ -77,14 +77,16 @@ def rewinds_past_a_summary(trial: Trial) -> None:
 
 @PROMISE.check(Capability.FORK)
 def a_fork_is_a_copy(trial: Trial) -> None:
-    """A fork begins with the state at a version; after that neither session changes the other."""
+    """A fork begins with the state at a version. Later, neither session changes the other."""
     store, name = trial.open(), trial.new_session()
     states = _written(store, 2)
-    version, then = states[1]
+    version, before = states[1]
     store.fork(Fork(version, name))
     copy = trial.open(name)
-    _must_show(copy, then, "in the fork")
+    _must_show(copy, before, "in the fork")
     copy.append(Append(says("in the fork only")))
     _must_show(store, states[-1][1], "in the parent, after the fork was written to")
     store.append(Append(says("in the parent only")))
-    _must_show(copy, (*then, says("in the fork only")), "in the fork, after the parent went on")
+    _must_show(
+        copy, (*before, says("in the fork only")), "in the fork, after the parent was written to"
+    )

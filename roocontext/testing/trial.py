@@ -1,4 +1,4 @@
-"""A check, what it may come to, and what it is given: a place to open the store at."""
+"""A check, and the trial that it runs with: a place where it can open the store."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ RunT = TypeVar("RunT", bound="Callable[[Trial], None]")
 
 
 class Trial:
-    """The store under test, for one check after the other."""
+    """The store under test. Checks use it one after the other."""
 
     def __init__(self, factory: Factory, name: str | None, place: str) -> None:
         self._factory = factory
@@ -30,7 +30,7 @@ class Trial:
         return f"session-{next(self._numbers)}"
 
     def open(self, session: str | None = None) -> SessionStore:
-        """A driver of its own for a session; it is closed at the end of the check."""
+        """A new driver for a session. It is closed at the end of the check."""
         store = self._factory(self._place)
         self._opened.append(store)
         store.open(self.new_session() if session is None else session)
@@ -38,7 +38,7 @@ class Trial:
 
     @cached_property
     def lacks(self) -> Mapping[Capability, str]:
-        """What the store says that it cannot do."""
+        """The operations that the store lacks, as it says itself."""
         store = self._factory(self._place)
         try:
             return store.lacks
@@ -46,14 +46,14 @@ class Trial:
             store.close()
 
     def writer(self, job: str, session: str) -> Writer:
-        """A process of its own that opened the session, for a job."""
+        """A process that has opened the session, for a job."""
         if self._name is None:
             raise NotRun("another process cannot import the factory")
         return Writer(job, self._name, self._place, session)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Close at the end what a check opened."""
+        """Close the drivers that a check opened."""
         try:
             yield
         finally:
@@ -63,10 +63,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that a store must do.
+    """A requirement of a store.
 
-    `run` returns if the store does it, and raises Lost or StoreRefused otherwise. `needs` are the
-    capabilities without which the check has nothing to ask.
+    `run` returns if the store meets it, and raises Lost or StoreRefused otherwise. Without one of
+    the capabilities in `needs`, the check is not run.
     """
 
     name: str
@@ -80,14 +80,14 @@ class Check:
 
 
 class Promise:
-    """What every store must keep, and the checks of it, in the order in which they are added."""
+    """A promise that every store should keep, and its checks in order."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.checks: list[Check] = []
 
     def check(self, *needs: Capability) -> Callable[[RunT], RunT]:
-        """Make a function a check: its name is the check's, and its docstring says what it asks."""
+        """Make a function a check. Its name is the check's name, its docstring the requirement."""
 
         def add(run: RunT) -> RunT:
             asks = " ".join((run.__doc__ or "").split())
@@ -99,5 +99,5 @@ class Promise:
 
 
 def fill(store: SessionStore, messages: list[Message]) -> list[Version]:
-    """Append messages; the versions after each."""
+    """Append messages, and return the version after each."""
     return [store.append(Append(message)).version for message in messages]

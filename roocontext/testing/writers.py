@@ -1,4 +1,4 @@
-"""One winner: of two writers on the same version, one succeeds and the other gets an error."""
+"""One winner: if two writers expect the same version, one succeeds and the other gets an error."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ from roocontext.testing.trial import Promise, Trial
 PROMISE = Promise("one winner")
 ROUNDS = 25
 HEAD_START = 0.003
-"""Seconds from when writers are asked to when they write, all at once."""
+"""Seconds between the request and the moment when all writers write."""
 
 
 @PROMISE.check()
@@ -39,18 +39,18 @@ def stale_writers_are_refused(trial: Trial) -> None:
 @PROMISE.check()
 def one_winner_in_threads(trial: Trial) -> None:
     """Of two threads that append on the same version, exactly one succeeds."""
-    session, begun = _begun(trial)
-    together, rounds = Barrier(2), [[begun]]
+    session, version = _begin(trial)
+    together, rounds = Barrier(2), [[version]]
 
     def writes(name: int) -> None:
         try:
-            store = trial.open(session)  # in its own thread, where its event loop runs
+            store = trial.open(session)  # in the thread where the driver's event loop runs
         except BaseException:
             together.abort()
             raise
-        while _goes_on(rounds):
+        while _continues(rounds):
             known, last = rounds[-1][0], len(rounds)
-            store.view()  # as a writer does that names a version
+            store.view()  # a writer reads the version that it expects
             if together.wait(PATIENCE) == 0:
                 rounds.append([])
             together.wait(PATIENCE)
@@ -67,38 +67,38 @@ def one_winner_in_threads(trial: Trial) -> None:
 @PROMISE.check(Capability.DURABLE)
 def one_winner_in_processes(trial: Trial) -> None:
     """Of two processes that append on the same version, exactly one succeeds."""
-    session, begun = _begun(trial)
+    session, version = _begin(trial)
     writers = [trial.writer("race", session) for _ in range(2)]
-    rounds = [[begun]]
+    rounds = [[version]]
     try:
-        while _goes_on(rounds):
+        while _continues(rounds):
             for name, writer in enumerate(writers):
-                writer.asked(text=f"{name} in round {len(rounds)}", expected=rounds[-1][0])
+                writer.ask(text=f"{name} in round {len(rounds)}", expected=rounds[-1][0])
             at = time.time() + HEAD_START
             for writer in writers:
-                writer.ask(at=at)
-            answers = [writer.heard() or {} for writer in writers]
-            rounds.append([it["version"] for it in answers if "version" in it])
+                writer.send(at=at)
+            answers = [writer.receive() or {} for writer in writers]
+            rounds.append([answer["version"] for answer in answers if "version" in answer])
     finally:
         for writer in writers:
             writer.close()
     _judge(rounds, trial, session)
 
 
-def _begun(trial: Trial) -> tuple[str, Version]:
-    """A session with a message, and its version."""
+def _begin(trial: Trial) -> tuple[str, Version]:
+    """Create a session with a message, and return its version."""
     session = trial.new_session()
     return session, trial.open(session).append(Append(says("the beginning"))).version
 
 
-def _goes_on(rounds: list[list[Version]]) -> bool:
-    """Whether each round so far had one winner, whose version the next one begins with."""
+def _continues(rounds: list[list[Version]]) -> bool:
+    """Check that each round so far had one winner. The next round begins with its version."""
     return len(rounds) <= ROUNDS and len(rounds[-1]) == 1
 
 
 def _judge(rounds: list[list[Version]], trial: Trial, session: str) -> None:
     if len(rounds[-1]) != 1:
         raise Lost(f"{'both writers' if rounds[-1] else 'neither writer'} succeeded")
-    found = len(trial.open(session).view().messages)
-    if found != len(rounds):
-        raise Lost(f"{len(rounds)} messages were accepted, and {found} are there")
+    count = len(trial.open(session).view().messages)
+    if count != len(rounds):
+        raise Lost(f"{len(rounds)} messages were accepted, and {count} are there")

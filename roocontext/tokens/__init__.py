@@ -1,6 +1,6 @@
 """Token counts, limits and prices of models, and how far estimates are from reported usage.
 
-This package reads the data files beside it and is otherwise pure: no network, no clock, no store.
+This package reads its own data files and is otherwise pure: no network, no clock, no store.
 The vocabularies and the tiktoken engine are loaded by the first count that needs them.
 """
 

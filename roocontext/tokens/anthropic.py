@@ -29,7 +29,7 @@ class CountTokens:
         self._model = model
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """The tokens of one message, including the few of a request; 0 if it is blank."""
+        """The tokens of one message, with the few of its own request; 0 if it is blank."""
         texts, images = split_message(role, content, format)
         text_blocks = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
         # Blank texts are refused by the endpoint.
@@ -44,12 +44,12 @@ class CountTokens:
         tools: Sequence[Block] = (),
     ) -> int:
         """The tokens of a whole request."""
-        given: dict[str, Any] = {"model": self._model, "messages": messages}
+        body: dict[str, Any] = {"model": self._model, "messages": messages}
         if system:
-            given["system"] = system
+            body["system"] = system
         if tools:
-            given["tools"] = tools
-        answer = self._client.messages.count_tokens(**given)
+            body["tools"] = tools
+        answer = self._client.messages.count_tokens(**body)
         if iscoroutine(answer):
             answer.close()
             raise TypeError("A counter needs a synchronous client: anthropic.Anthropic().")

@@ -3,7 +3,7 @@
 tiktoken panics, with an exception that `except Exception` does not catch, when its pattern has to
 backtrack over half a million whitespace characters without a line break. Such a run is a piece of
 its own, except its last character, which belongs to the text after it. So the run is cut out and
-given to an engine whose pattern takes everything as one piece. The sum does not change.
+encoded by an engine whose pattern takes everything as one piece. The sum does not change.
 
 A long text is counted in stretches, so that an interrupt is handled between two of them. A text may
 be split between two pieces wherever the pattern is known to split it. A long run of one kind of
@@ -65,7 +65,7 @@ _WINDOW: Final = 4_096
 """Runs are searched and split in windows of this size, at which tiktoken is fastest."""
 
 _TAIL: Final = 8
-"""How many tokens a stretch repeats. Together they are shorter than a window."""
+"""The tokens that a stretch repeats. Together they are shorter than a window."""
 
 _REMEMBERED: Final = 1_000
 
@@ -113,7 +113,7 @@ class Vocabulary:
         self._known: dict[bytes, int] = {}
 
     def count(self, text: str) -> int:
-        """How many tokens the text has; names of special tokens count as ordinary text."""
+        """The number of tokens of a text; names of special tokens count as ordinary text."""
         words, blanks = self._engines or self._load()
         if len(text) < min(LONG, self._longest_run):
             return len(words.encode_ordinary(text))
@@ -174,7 +174,7 @@ def _piece_end(text: str, end: int) -> int:
 
 
 def _in_stretches(engine: "Encoding", text: str) -> int:
-    """How many tokens the text has, counted in stretches."""
+    """The number of tokens of a text, counted in stretches."""
     last: tuple[str, list[int]] = ("", [])
     # Where a stretch may begin, the tokens before it, and the token that it must begin with.
     begins: list[tuple[int, int, int | None]] = [(0, 0, None)]
@@ -183,7 +183,7 @@ def _in_stretches(engine: "Encoding", text: str) -> int:
         while True:
             start, before, first = begins[-1]
             stretch = text[start:end]
-            if stretch != last[0]:  # the same again and again is the commonest of long runs
+            if stretch != last[0]:  # most long runs repeat the same stretch
                 last = (stretch, engine.encode_ordinary(stretch))
             tokens = last[1]
             # The joint holds (see above); otherwise it is counted again from an earlier one.
@@ -223,7 +223,7 @@ class Tiktoken:
 
     @property
     def exact(self) -> bool:
-        """Whether the texts are counted as the model reads them."""
+        """True if the texts are counted as the model reads them."""
         return self.percent == 100
 
     def tokens(self, text: str) -> int:

@@ -39,7 +39,7 @@ def stringify(value: Any) -> str:
 
 
 def truthy(value: Any) -> bool:
-    """Whether the value is true in JavaScript."""
+    """True if the value is true in JavaScript."""
     return isinstance(value, dict | list) or bool(value)
 
 

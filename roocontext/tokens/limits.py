@@ -1,10 +1,10 @@
-"""The context limit of a model, the source of that number, and which models bind thinking.
+"""The context limit of a model, the source of that number, and the families of model names.
 
 The caller's number takes precedence, then the environment, then limits.toml, then its default. An
 invalid value logs a warning and the next source is used: a mistyped variable must not stop an
 agent. Nothing is cached between calls, so a changed environment takes effect at once.
 
-Model names: `us.anthropic.claude-opus-4-6-v1:0` belongs to the family `claude`.
+`us.anthropic.claude-opus-4-6-v1:0` belongs to the family `claude`.
 """
 
 import logging
@@ -87,8 +87,8 @@ def limit_for(
     if override is not None:
         if type(override) is int and override > 0:
             return Limit(override, output, OVERRIDE)
-        _log.warning("The given limit is not a positive integer and is ignored.")
-    for name, context in _from_environment(rules, model, _given(environ)):
+        _log.warning("limit= is not a positive integer and is ignored.")
+    for name, context in _from_environment(rules, model, _variables(environ)):
         return Limit(context, output, name)
     if line is not None:
         return Limit(known["context"], output, f"table:{line}")
@@ -96,7 +96,7 @@ def limit_for(
 
 
 def binds_thinking(model: str) -> bool:
-    """Whether a model refuses its thinking behind another prefix than the one it was made for."""
+    """True if a model refuses its thinking after another prefix than the one it was made for."""
     return re.match(_profile("default")["binds_thinking"], bare(model)) is not None
 
 
@@ -108,13 +108,13 @@ def models() -> dict[str, int]:
 def switches(environ: Mapping[str, str] | None = None) -> Switches:
     """Read OPENCODE_DISABLE_AUTOCOMPACT and OPENCODE_DISABLE_PRUNE: `1` or `true` switches off."""
     off = [
-        str(_given(environ).get(name, "")).lower() in ("1", "true")
+        str(_variables(environ).get(name, "")).lower() in ("1", "true")
         for name in ("OPENCODE_DISABLE_AUTOCOMPACT", "OPENCODE_DISABLE_PRUNE")
     ]
     return Switches(autocompact=not off[0], prune=not off[1])
 
 
-def _given(environ: Mapping[str, str] | None) -> Mapping[str, str]:
+def _variables(environ: Mapping[str, str] | None) -> Mapping[str, str]:
     """The variables, or those of the process. As a default, help would print their values."""
     return os.environ if environ is None else environ
 

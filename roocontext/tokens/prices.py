@@ -1,4 +1,4 @@
-"""What a call costs, by a dated table of prices: prices.toml, or a file of the caller's.
+"""The cost of a call, by a dated table of prices: prices.toml, or a file of the caller.
 
 A model that the table does not have has no cost. A wrong price would be worse than none, so a name
 is never shortened to the name of its family.
@@ -32,7 +32,7 @@ class Rates(NamedTuple):
     cache_write_1h: float
 
     def cost(self, usage: Usage) -> float:
-        """What these tokens cost, in dollars."""
+        """The cost of these tokens, in dollars."""
         # `Usage.input` is everything that was sent, whichever provider reported it.
         plain = usage.input - usage.cached - usage.written
         dollars = (
@@ -53,7 +53,7 @@ class Price(NamedTuple):
     long: Rates | None = None
 
     def cost(self, usage: Usage) -> float:
-        """What a call with this usage costs, in dollars."""
+        """The cost of a call with this usage, in dollars."""
         is_long = self.above is not None and usage.input > self.above
         return (self.long if is_long and self.long else self.rates).cost(usage)
 
@@ -88,10 +88,12 @@ def _parsed(text: str) -> Prices:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidOption(f"A table of prices is TOML: {error}.", name="prices") from None
+        raise InvalidOption(f"The table of prices is not TOML: {error}.", name="prices") from None
     date, lines = table.get("date"), table.get("models")
     if not (isinstance(date, str) and isinstance(lines, dict)):
-        raise InvalidOption("A table of prices has a date, as text, and models.", name="prices")
+        raise InvalidOption(
+            "The table of prices must have a date, as text, and models.", name="prices"
+        )
     return Prices(date, {bare(model): _price(model, line) for model, line in lines.items()})
 
 
@@ -107,11 +109,11 @@ def _price(model: str, line: Any) -> Price:
     return Price(_rates(model, base), above, _rates(model, long))
 
 
-def _rates(model: str, given: Any) -> Rates:
-    if not isinstance(given, dict):
+def _rates(model: str, line: Any) -> Rates:
+    if not isinstance(line, dict):
         raise _wrong(model)
-    numbers = {name: number for name, number in given.items() if _is_price(number)}
-    if numbers.keys() != given.keys() or not {"input", "output"} <= numbers.keys() <= {*_RATES}:
+    numbers = {name: number for name, number in line.items() if _is_price(number)}
+    if numbers.keys() != line.keys() or not {"input", "output"} <= numbers.keys() <= {*_RATES}:
         raise _wrong(model)
     write = numbers.get("cache_write", numbers["input"])
     return Rates(
@@ -129,7 +131,7 @@ def _is_price(number: Any) -> bool:
 
 def _wrong(model: str) -> InvalidOption:
     return InvalidOption(
-        f"The price of {model!r} needs input and output, and may have {', '.join(_RATES[2:])},"
-        " above and long: dollars for a million tokens.",
+        f"The price of {model!r} must have input and output, and may have {', '.join(_RATES[2:])},"
+        " above and long, in dollars for a million tokens.",
         name="prices",
     )

@@ -1,4 +1,4 @@
-"""Sums of what providers reported: tokens by model and kind, and what they cost."""
+"""Sums of the providers' reports: tokens by model and kind, and their cost."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ _COSTS: Final = ("cost", "total_cost", "cost_usd")
 class Spent:
     """The calls of one model: its replies, or the summaries that it wrote.
 
-    `input` is all that was sent; `cached` of it was read from a cache, and `written` to one.
+    `input` is everything that was sent; `cached` of it was read from a cache, and `written` to one.
     `thinking` is the part of `output` that the provider reported as such, None if it reports none.
-    `cost` is in dollars: what was recorded with a call, or else what the table of prices gives.
-    `unpriced` calls have neither, and are not in the cost; if all are, it is None.
+    `cost` is in dollars: the cost recorded with a call, or else that of the table of prices. The
+    `unpriced` calls have neither and are not in the cost; if all are unpriced, it is None.
     """
 
     model: str | None
@@ -38,7 +38,7 @@ class Spent:
 
 
 def spending(rows: Iterable[ReportedUsage], table: Prices | None = None) -> tuple[Spent, ...]:
-    """The sums of what `usage()` of a session returns, by model; summaries apart.
+    """Sum the result of a session's `usage()` by model; summaries are separate.
 
     The table of prices is the built-in one, unless another is given.
     """
@@ -70,11 +70,11 @@ def _spent(rows: list[ReportedUsage], table: Prices) -> Spent:
     )
 
 
-# An agent may record anything, so values that are no numbers, or absurd ones, are left out.
+# An agent may record anything, so absurd values and values that are no numbers are left out.
 
 
 def _calls(row: ReportedUsage) -> int:
-    """How many calls were made: one for a reply; a summary says how many, and may need none."""
+    """The number of calls: 1 for a reply; for a summary its own number, which may be 0."""
     if not row.is_summary:
         return 1
     calls = row.usage.get("calls") if isinstance(row.usage, Mapping) else None
@@ -82,7 +82,7 @@ def _calls(row: ReportedUsage) -> int:
 
 
 def _cost(row: ReportedUsage, table: Prices) -> float | None:
-    """The cost that was recorded, or what the table gives for the tokens."""
+    """The recorded cost, or else the table's for the tokens."""
     if isinstance(row.usage, Mapping):
         for name in _COSTS:
             cost = row.usage.get(name)

@@ -1,12 +1,8 @@
-"""The usage that a provider reports for a call, and the drift of our estimates from it.
+"""The usage that a provider reports for a call, and the parts of a message that are counted.
 
-The parts of a message that are counted: the texts that the model reads, and the images.
-
-All our own counters read every format in this way. An unknown block is counted as its JSON, which
-is more than the model sees. Too high an estimate condenses the context early, while too low a one
-makes the provider refuse the request.
-
-What one message costs in tokens, bytes and images.
+Our own counters read every format in the same way: the texts that the model reads, and the images.
+An unknown block is counted as its JSON, which is more than the model sees: too high an estimate
+condenses the context early, too low an estimate makes the provider refuse the request.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,10 +17,10 @@ from roocontext.tokens.javascript import stringify
 
 
 class Usage(NamedTuple):
-    """The tokens of one call: sent, received, and how many of those sent came from a cache.
+    """The tokens of one call: `input` was sent, and `output` received.
 
-    `written` of those sent were written to a cache, `written_1h` of these for an hour. `thinking`
-    is a part of the output; None if the provider does not report it.
+    `cached` of the input was read from a cache, and `written` was written to one, `written_1h` of
+    that for an hour. `thinking` is a part of the output; None if the provider does not report it.
     """
 
     input: int
@@ -38,35 +34,35 @@ class Usage(NamedTuple):
 def usage_tokens(usage: Any) -> Usage | None:
     """Read a usage of Anthropic, OpenAI or Gemini; None if it is none of these.
 
-    It is what the call cost, the provider's own compactions included.
+    It is the cost of the call, with that of the provider's own compactions.
     """
     return _read(usage, last=False)
 
 
 def last_request(usage: Any) -> Usage | None:
-    """The usage of the last request that the model answered in a call: what its context held."""
+    """Read the usage of the last request that the model answered in a call: its whole context."""
     return _read(usage, last=True)
 
 
 def _read(usage: Any, *, last: bool) -> Usage | None:
-    given = plain(usage)
-    if not isinstance(given, Mapping):
+    fields = plain(usage)
+    if not isinstance(fields, Mapping):
         return None
-    # By the fields that each API alone has: recorded usage does not say whose it is.
-    if "prompt_tokens" in given:
-        return _openai(given, "prompt_tokens", "completion_tokens")
-    if "input_tokens_details" in given:
-        return _openai(given, "input_tokens", "output_tokens")
-    if "input_tokens" in given:
-        requests = _iterations(given)
+    # By the fields that only one API has: recorded usage does not name its provider.
+    if "prompt_tokens" in fields:
+        return _openai(fields, "prompt_tokens", "completion_tokens")
+    if "input_tokens_details" in fields:
+        return _openai(fields, "input_tokens", "output_tokens")
+    if "input_tokens" in fields:
+        requests = _iterations(fields)
         return _anthropic(_answered(requests)[-1:] if last else requests)
-    gemini = {_snake(key): value for key, value in given.items()}
+    gemini = {_snake(key): value for key, value in fields.items()}
     return _gemini(gemini) if "prompt_token_count" in gemini else None
 
 
 @dataclass(frozen=True, slots=True)
 class Drift(Value):
-    """How far the estimates of some calls are from the usage that the provider reported."""
+    """The difference between the estimates of some calls and the provider's reports."""
 
     calls: int
     estimated: int
@@ -78,7 +74,7 @@ class Drift(Value):
         return self.reported / self.estimated if self.estimated else None
 
     def exceeds(self, ratio: float) -> bool:
-        """Whether estimate and report differ by more than this factor, in either direction."""
+        """True if estimate and report differ by more than this factor, in either direction."""
         larger, smaller = sorted((self.estimated, self.reported), reverse=True)
         return larger > smaller * ratio
 
@@ -94,28 +90,28 @@ def drift(calls: Iterable[tuple[str, int, int]]) -> dict[str, Drift]:
     return read
 
 
-def _iterations(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The requests that a call of Anthropic's consisted of, or the call itself."""
-    listed = given.get("iterations")
-    found = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
-    return found or [given]
+def _iterations(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The requests of which a call of Anthropic consisted, or the call itself."""
+    listed = fields.get("iterations")
+    requests = [it for it in listed if isinstance(it, Mapping)] if isinstance(listed, list) else []
+    return requests or [fields]
 
 
 def _answered(requests: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """The requests without those that only compacted, if there is another."""
-    return [one for one in requests if one.get("type") != "compaction"] or requests
+    return [it for it in requests if it.get("type") != "compaction"] or requests
 
 
 def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:
     """Anthropic's `input_tokens` leaves out the tokens read from and written to a cache."""
     total = Usage(0, 0, 0)
-    for given in requests:
-        cached = _tokens(given, "cache_read_input_tokens")
-        written = _tokens(given, "cache_creation_input_tokens")
-        hourly = _inner(given, "cache_creation", "ephemeral_1h_input_tokens") or 0
+    for fields in requests:
+        cached = _tokens(fields, "cache_read_input_tokens")
+        written = _tokens(fields, "cache_creation_input_tokens")
+        hourly = _inner(fields, "cache_creation", "ephemeral_1h_input_tokens") or 0
         total = Usage(
-            total.input + _tokens(given, "input_tokens") + written + cached,
-            total.output + _tokens(given, "output_tokens"),
+            total.input + _tokens(fields, "input_tokens") + written + cached,
+            total.output + _tokens(fields, "output_tokens"),
             total.cached + cached,
             total.written + written,
             total.written_1h + min(hourly, written),
@@ -123,29 +119,29 @@ def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:
     return total
 
 
-def _openai(given: Mapping[str, Any], sent: str, received: str) -> Usage:
-    cached = _inner(given, f"{sent}_details", "cached_tokens") or 0
-    thinking = _inner(given, f"{received}_details", "reasoning_tokens")
-    return Usage(_tokens(given, sent), _tokens(given, received), cached, thinking=thinking)
+def _openai(fields: Mapping[str, Any], sent: str, received: str) -> Usage:
+    cached = _inner(fields, f"{sent}_details", "cached_tokens") or 0
+    thinking = _inner(fields, f"{received}_details", "reasoning_tokens")
+    return Usage(_tokens(fields, sent), _tokens(fields, received), cached, thinking=thinking)
 
 
-def _gemini(given: Mapping[str, Any]) -> Usage:
+def _gemini(fields: Mapping[str, Any]) -> Usage:
     # Gemini's `totalTokenCount` counts both.
-    sent = _tokens(given, "prompt_token_count") + _tokens(given, "tool_use_prompt_token_count")
-    thoughts = _tokens(given, "thoughts_token_count")
-    received = _tokens(given, "candidates_token_count") + thoughts
-    thinking = thoughts if "thoughts_token_count" in given else None
-    return Usage(sent, received, _tokens(given, "cached_content_token_count"), thinking=thinking)
+    sent = _tokens(fields, "prompt_token_count") + _tokens(fields, "tool_use_prompt_token_count")
+    thoughts = _tokens(fields, "thoughts_token_count")
+    received = _tokens(fields, "candidates_token_count") + thoughts
+    thinking = thoughts if "thoughts_token_count" in fields else None
+    return Usage(sent, received, _tokens(fields, "cached_content_token_count"), thinking=thinking)
 
 
-def _inner(given: Mapping[str, Any], part: str, key: str) -> int | None:
+def _inner(fields: Mapping[str, Any], part: str, key: str) -> int | None:
     """A number inside a part of the usage; None if the provider sent none."""
-    details = given.get(part)
+    details = fields.get(part)
     return _tokens(details, key) if isinstance(details, Mapping) and key in details else None
 
 
-def _tokens(given: Mapping[str, Any], key: str) -> int:
-    value = given.get(key)
+def _tokens(fields: Mapping[str, Any], key: str) -> int:
+    value = fields.get(key)
     return value if type(value) is int and 0 < value <= MAX_INTEGER else 0
 
 
@@ -162,13 +158,13 @@ class ReadMessage(NamedTuple):
 
 def split_message(role: str, content: Any, format: str) -> ReadMessage:  # noqa: A002 - the log's word
     """Read one message of any format."""
-    found = pieces(reader(format).blocks(role, content)[1])
-    texts = tuple(text for text in _texts(found) if text)
-    return ReadMessage(texts, tuple(_images(found)))
+    message = pieces(reader(format).blocks(role, content)[1])
+    texts = tuple(text for text in _texts(message) if text)
+    return ReadMessage(texts, tuple(_images(message)))
 
 
-def _texts(found: Iterable[Piece]) -> Iterator[str]:
-    for kind, block, text, _ in walk(found):
+def _texts(message: Iterable[Piece]) -> Iterator[str]:
+    for kind, block, text, _ in walk(message):
         if kind is Holds.OUTPUT or (kind is Holds.MEDIA and block["type"] == "image"):
             continue
         if text is not None:
@@ -179,8 +175,8 @@ def _texts(found: Iterable[Piece]) -> Iterator[str]:
             yield stringify(block)
 
 
-def _images(found: Iterable[Piece]) -> Iterator[Block]:
-    for piece in walk(found):
+def _images(message: Iterable[Piece]) -> Iterator[Block]:
+    for piece in walk(message):
         if piece.kind is Holds.MEDIA and piece.block["type"] == "image":
             yield piece.block
 
@@ -205,7 +201,7 @@ class Images:
     exact = True
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """How many images the message shows, including those in tool outputs."""
+        """The number of images in the message, including those in tool outputs."""
         return len(split_message(role, content, format).images)
 
 
@@ -213,7 +209,7 @@ IMAGES = Images()
 
 
 def size_of(counter: Counter, role: str, content: Any, format: str = "anthropic") -> Size:  # noqa: A002 - the log's word
-    """What one message costs in each of the three."""
+    """The cost of one message in tokens, bytes and images."""
     return Size(
         counter.count(role, content, format),
         BYTES.count(role, content, format),

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from roocontext import Store
-from roocontext.cli.completion import AIMS, join_words
+from roocontext.cli.completion import join_words
 from support import showcase
 from support.cli_process import CommandLine
 
 CommandLines = Callable[..., CommandLine]
+AIMS = ["manage", "condense", "truncate", "clear"]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
 PLAIN = ["Plain_2", "plain-1.x", "codex:019d-a", "codex:019d-b", "cline:177"]
@@ -114,7 +115,7 @@ def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None
     [
         ("condense last --policy gem", ["gemini", "gemini-upstream"]),
         ("condense last --summariser ", ["anthropic", "extractive"]),
-        ("preview last ", list(AIMS)),
+        ("preview last ", AIMS),
         (
             "append last x --format ",
             ["anthropic", "gemini", "langchain", "openai", "openai-responses", "pydantic-ai"],
@@ -265,4 +266,4 @@ def test_words_are_joined_that_bash_splits_at_colons() -> None:
         join_words(environ)
         assert environ["COMP_WORDS"].split("\n") == joined
         assert environ["COMP_CWORD"] == str(len(joined) - 1)
-        assert environ.get("_ROOCONTEXT_BEGUN") == begun
+        assert environ.get("_ROOCONTEXT_BEGINNING") == begun

@@ -163,7 +163,7 @@ def test_a_part_is_selected(chat: Session, run: CommandLine) -> None:
     assert "None of the 9 entries matches." in run("audit", "one", "--kind", "summary").out
     unknown = run("audit", "one", "--kind", "x")
     assert unknown.code == Code.USAGE
-    assert "kinds are message, summary" in unknown.err
+    assert "'message', 'summary'" in unknown.err
     newest = run("show", "one", "-n", "2").out
     assert "the model sees 6 messages. These are 2 of them." in newest
 

@@ -41,7 +41,7 @@ def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> Non
     assert len(store.sessions()) == 3
     refused = run("purge", "--older-than", "60d")
     assert refused.code == Code.USAGE
-    assert "Not a terminal, cannot ask: use --yes or --dry-run." in refused.err
+    assert "standard input is not a terminal. Use --yes or --dry-run." in refused.err
     done = run("purge", "--older-than", "2026-01-01", "--yes", "--json").document
     names = [row["session_id"] for row in done["sessions"]]
     assert sorted(names) == ["december", "november"]

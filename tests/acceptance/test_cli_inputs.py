@@ -222,7 +222,7 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
     for words, known in (
         ("condense parser --policy x", "default, gemini"),
         ("condense parser --summariser x", "anthropic, extractive"),
-        ("preview parser x --limit 900", "manage, condense, truncate"),
+        ("preview parser x --limit 900", "'manage', 'condense', 'truncate'"),
         ("append parser x --role x", "user, assistant"),
         ("append parser x --format x", "anthropic, gemini, langchain, openai"),
     ):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roocontext import Plan, Session, Store
 from roocontext.cli.screens import results, tables, timeline
 from roocontext.cli.screens import tree as picture
-from roocontext.cli.screens.erasing import redaction_question
+from roocontext.cli.screens.erasing import draw_redacted
 from roocontext.cli.screens.results import draw_view_change
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Control, Kind
@@ -24,8 +24,8 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.spans import live_ranges
 from roocontext.reports import history, times
 from roocontext.reports.erasing import redaction
+from roocontext.reports.history import Selection
 from roocontext.reports.results import Checked, OutcomeReport, verification_of
-from roocontext.reports.sessions import Selection
 from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip, tree_of
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
@@ -85,7 +85,7 @@ def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) 
 
 
 def audited(chat: Session, columns: int, *, full: bool = False, after: int = 0) -> str:
-    log = timeline.ShownLog(chat.id, chat.info().title, chat.info().last_seq, after)
+    log = timeline.ShownLog(chat.info(), after)
     rows = history.audit_rows(chat, Selection(after=after))
     return drawn(
         columns,
@@ -331,19 +331,19 @@ def outcome(**told: Any) -> OutcomeReport:
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        ({"hidden": 1}, ["Hid 1 message behind a summary, entry 7.", "500 → 200 tokens of 900"]),
+        ({"hidden": 1}, ["Replaced 1 message with a summary, entry 7.", "500 → 200 tokens of 900"]),
         (
             {"hidden": 2, "exact": False},
-            ["Hid 2 messages behind a summary, entry 7.", "~500 → ~200 tokens of 900"],
+            ["Replaced 2 messages with a summary, entry 7.", "~500 → ~200 tokens of 900"],
         ),
         ({"cleared": 1, "dry_run": True}, ["Would clear 1 tool output."]),
         (
             {"cleared": 3, "hidden": 1_000, "seqs": [7, 8]},
-            ["Cleared 3 tool outputs and hid 1,000 messages behind a summary, entries 7, 8."],
+            ["Cleared 3 tool outputs and replaced 1,000 messages with a summary, entries 7, 8."],
         ),
         (
             {"cleared": 1, "hidden": 2, "seqs": [7, 8], "dry_run": True},
-            ["Would clear 1 tool output and hide 2 messages behind a summary."],
+            ["Would clear 1 tool output and replace 2 messages with a summary."],
         ),
         (
             {"seqs": [], "status": "noop", "reason": "Nothing is due.", "tokens_after": 500},
@@ -356,7 +356,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "counter": "roo", "tokens_before": 100, "tokens_after": 131},
             [
-                "Hid no visible message behind a summary, entry 7.",
+                "Replaced no visible message with a summary, entry 7.",
                 "100 → 131 tokens of 900",
                 "policy roo · counted by roo",
                 "The context grew by 31 tokens, as in the program that policy roo imitates.",
@@ -365,7 +365,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"policy": "roo", "tokens_before": 0, "tokens_after": 1, "dry_run": True},
             [
-                "Would hide no visible message behind a summary.",
+                "Would replace no visible message with a summary.",
                 "0 → 1 token of 900",
                 "policy roo · counted by bytes",
                 "The context would grow by 1 token, as in the program that policy roo imitates.",
@@ -374,7 +374,7 @@ def outcome(**told: Any) -> OutcomeReport:
         (
             {"hidden": 4, "excess": {"tokens": 1_200}, "window_source": "default"},
             [
-                "Hid 4 messages behind a summary, entry 7.",
+                "Replaced 4 messages with a summary, entry 7.",
                 "500 → 200 tokens of 900",
                 "policy default · counted by bytes · no model is known",
                 "That is 1,200 tokens over the limit.",
@@ -393,7 +393,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     run = command_line(path)
     assert run("condense", "build", "--limit", "900").code == 0
     done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Hid no visible message behind a marker, entry 21." in done.out
+    assert "Replaced no visible message with a marker, entry 21." in done.out
     assert "The context grew by" in done.out
 
 
@@ -458,19 +458,19 @@ def test_what_is_erased_is_said_before_and_after(
         assert run("fork", "parser", "--id", f"fork-{number}").code == 0
     with Store.open(path) as store:
         planned = redaction(store.session("parser"), 5, dry_run=True)
-    shown = "tool, 851 B: 0 def parse(words): 1 for i in range(len(words) - 1): 2 d...\n"
-    assert redaction_question(planned) == (
-        f"{shown}This erases the content of entry 5 of parser, and its copies in fork-0 5, fork-1"
-        " 5, fork-2 5 and 2 more. Summaries that may quote it remain: fork-0 16, fork-1 16,"
-        " fork-2 16 and 3 more. Erase it for good?"
+    copies = "fork-0 5, fork-1 5, fork-2 5, fork-3 5, fork-4 5"
+    shown = "  tool, 851 B: 0 def parse(words): 1 for i in range(len(words) - 1): 2 def…\n"
+    asked = drawn(200, lambda screen: draw_redacted(screen, planned))
+    assert asked.startswith(
+        f"This would erase the content of entry 5, and its copies in {copies}.\n{shown}"
+        "Summaries that may quote it: fork-0 16, fork-1 16, fork-2 16, fork-3 16, fork-4 16,"
     )
     alone = planned.model_copy(update={"copies": [["parser", 5]], "summaries": []})
-    assert redaction_question(alone) == (
-        f"{shown}This erases the content of entry 5 of parser. Erase it for good?"
+    assert drawn(200, lambda screen: draw_redacted(screen, alone)) == (
+        f"This would erase the content of entry 5.\n{shown}"
     )
     assert "This would erase" in run("redact", "parser", "5", "--dry-run").out
     done = " ".join(run("redact", "parser", "5", "--yes").out.split())
-    copies = "fork-0 5, fork-1 5, fork-2 5, fork-3 5, fork-4 5"
     assert f"Erased the content of entry 5, and its copies in {copies}." in done
     again = run("redact", "parser", "5", "--dry-run")
     assert "Nothing was changed: the content of entry 5 was erased before." in again.out

@@ -55,7 +55,7 @@ def test_a_whole_session_by_commands_alone(
     run("append", "last", "--role", "assistant", "The loop ends one step too early. " * 9)
     run("append", "last", "Then mend it, please.")
     assert re.search(r"^.parser +1 min .* 3  mend it$", plain(run("sessions")), re.MULTILINE)
-    assert "Hid " in plain(run("condense", "parser", "--limit", "200"))
+    assert "Replaced " in plain(run("condense", "parser", "--limit", "200"))
     audit = plain(run("audit", "parser"))
     assert all(line.startswith("|") for line in audit.splitlines())
     assert "in summary 5" in audit
@@ -67,8 +67,9 @@ def test_a_whole_session_by_commands_alone(
     assert "Erased the content" in plain(run("redact", "parser", "2", answer="y"))
     assert "ok  parser" in plain(run("verify"))
     purged = plain(run("purge", "parser", answer="y"))
-    assert "Title: mend it\nFirst prompt: Then mend it, please.\n" in purged
-    assert ") of parser. Delete them for good? [y/N]" in purged
+    assert "  Title: mend it\n  First prompt: Then mend it, please.\n" in purged
+    assert "This would delete the content of parser: " in purged
+    assert "\nDelete it for good? [y/N]" in purged
     assert "Deleted the content of parser" in purged
     assert "was purged" in plain(run("show", "parser"))
     assert run.code == Code.NOT_FOUND

@@ -66,8 +66,11 @@ def ask(store: Store, tool: str, *, allow_write: bool = False, **given: Any) -> 
 def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None:
     chat = store.session("parser")
     rows = [as_json(row) for row in audit_rows(chat)]
-    assert ask(store, "read_history", session="pars") == rows
-    assert ask(store, "read_history", session="last", first=3, limit=2) == rows[2:4]
+    assert ask(store, "read_history", session="pars") == {"entries": rows, "next": None}
+    page = ask(store, "read_history", session="last", first=3, limit=2)
+    assert page["entries"] == rows[2:4]
+    rest = ask(store, "read_history", session="last", after=page["next"])
+    assert rest == {"entries": rows[4:], "next": None}
     shown = as_json(effective_history(chat, None))
     assert ask(store, "show_session", session="parser") == shown
     newest = ask(store, "show_session", session="parser", limit=2)
@@ -86,7 +89,7 @@ def test_a_page_of_large_entries_is_short(store: Store) -> None:
     for _ in range(3):
         chat.append("user", "x" * 600_000)
     for first in (1, 2, 3):
-        rows = ask(store, "read_history", session="large", first=first)
+        rows = ask(store, "read_history", session="large", first=first)["entries"]
         assert [row["seq"] for row in rows] == [first]
     shown = ask(store, "show_session", session="large")
     assert [row["seq"] for row in shown["messages"]] == [3]
@@ -160,7 +163,7 @@ def test_what_a_log_holds_cannot_break_the_protocol(store: Store) -> None:
         deep = [deep]
     chat.append("user", NASTY)
     chat.append("user", [{"type": NASTY, NASTY: NASTY, "deep": deep}])
-    rows = ask(store, "read_history", session=f"={HOSTILE}")
+    rows = ask(store, "read_history", session=f"={HOSTILE}")["entries"]
     assert [row["content"] for row in rows[1:]] == [row.content for row in [*chat.audit()][1:]]
 
     async def resources(client: Client) -> list[Any]:
@@ -186,9 +189,9 @@ def test_a_resource_of_no_session_is_refused(store: Store) -> None:
 @on_a_file
 def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
     store.create("long").append("user", "a" * 5_000 + "b" * 5_000)
-    (row,) = ask(store, "read_history", session="long", longest=100)
+    (row,) = ask(store, "read_history", session="long", longest=100)["entries"]
     assert row["content"] == f"{'a' * 50}\n[9,900 characters left out]\n{'b' * 50}"
-    (whole,) = ask(store, "read_history", session="long", longest=10_000)
+    (whole,) = ask(store, "read_history", session="long", longest=10_000)["entries"]
     assert len(whole["content"]) == 10_000
 
 
@@ -210,7 +213,7 @@ async def serves(client: Client) -> None:
     before = await client.call_tool("read_history", {"session": "parser"})
     assert "message 5" in before.content[0].text
     nasty = await client.call_tool("read_history", {"session": f"={HOSTILE}"})
-    assert json.loads(nasty.content[0].text)[-1]["content"] == NASTY
+    assert json.loads(nasty.content[0].text)["entries"][-1]["content"] == NASTY
     listed = (await client.list_resources()).resources
     (one,) = [resource for resource in listed if resource.name == HOSTILE]
     assert json.loads((await client.read_resource(one.uri)).contents[0].text)["title"] == HOSTILE

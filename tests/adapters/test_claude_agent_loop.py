@@ -34,7 +34,7 @@ def test_the_bundled_program_resumes_from_the_store(tmp_path):
         assert not [one for one in chat.audit() if one.kind not in ("message", "note")]
         assert chat.waits_for() == "user"
         assert len(chat.calls()) == 4
-        assert {hit.session_id for hit in store.search("drops").hits} == {chat.id}
+        assert {hit.session_id for hit in store.search("drops")} == {chat.id}
         assert chat.verify().ok
         assert chat.repairs() == ()
         messages, loaded = asyncio.run(read_back(url, info.metadata))

@@ -127,6 +127,19 @@ PLACES = [
 ]
 
 
+ROOTS = {
+    "claude-agent-sdk",
+    "content",
+    "event",
+    "state",
+    "message",
+    "record",
+    "value",
+    "channel_values",
+    "writes",
+}
+
+
 @pytest.fixture
 def run_over(tmp_path):
     with asyncio.Runner() as runner:
@@ -171,7 +184,7 @@ def test_deep_values(run_over, place):
         if refused is not None:
             assert levels > 240
             assert "nested deeper" in str(refused)
-            assert refused.path.count("<0>") > 5  # the rest is left out
+            assert refused.path.split(".")[0].split("[")[0] in ROOTS
             assert run_over(stored) == before
         else:
             assert levels < 500

@@ -102,7 +102,7 @@ def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
         assert chat.verify().ok
         calls = [one for one in written if one.content["data"].get("tool_calls")]
         assert len(calls) == 51
-        (hit,) = lab.store.search('"what is at place 7"', tool="look").hits
+        (hit,) = lab.store.search('"what is at place 7"', tool="look")
         assert hit.seq in {one.seq for one in written}
         assert chat.waits_for() == "user"
         assert {one.model for one in chat.usage() if one.model} == {"scripted-1"}

@@ -49,7 +49,7 @@ def test_a_value_is_exact_if_writing_and_reading_it_changes_nothing(value):
 
 def test_a_deep_value_is_exact_and_one_within_itself_is_not():
     deep: list = []
-    for _ in range(600):
+    for _ in range(400):
         deep = [deep]
     assert is_exact(deep)
     deep.append(deep)

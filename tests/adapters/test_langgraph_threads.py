@@ -18,7 +18,7 @@ from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 
 from roocontext import InvalidOption, SessionExists
 from roocontext.adapters.langgraph import RooContextSaver
-from roocontext.errors import FrameworkMissing
+from roocontext.errors import FrameworkMissing, InvalidIdentifier
 from support.langgraph_thread import Thread, at, said
 
 
@@ -100,7 +100,9 @@ def digests(session):
     return "".join(hashlib.blake2b(text, digest_size=16).hexdigest() for text in texts)
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "~a", "x" * 5_000, "\ud800", "\0", "тема ✓", " "])
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "a%2Fb", "~a", "x" * 400, "\ud800", "\0", "тема ✓", " "]
+)
 def test_a_thread_id_is_any_string(saver, name):
     own = saver._given.run_now(lambda store: store.create()).id
     thread = f"{name}{own}" if name else ""
@@ -119,8 +121,16 @@ def test_a_thread_id_is_any_string(saver, name):
     assert [*saver.list({"configurable": {"thread_id": thread}})] == []
 
 
+def test_an_id_that_is_too_long_is_refused_with_its_size(thread):
+    with pytest.raises(InvalidIdentifier, match="session_id has 1,010 bytes"):
+        thread.saver.put(at("x" * 1_000), empty_checkpoint(), {}, {})
+    with pytest.raises(InvalidIdentifier, match="1,017 bytes"):
+        thread.saver.put(at(thread.name), empty_checkpoint() | {"id": "x" * 1_000}, {}, {})
+    assert [*thread.saver.list(at(thread.name))] == []
+
+
 def test_checkpoint_ids_of_any_kind(thread):
-    names = ["a", "b/c", "~", "x" * 2_000, "é", "\ud800"]
+    names = ["a", "a b", "a!", "b/c", "~", "x" * 900, "é", "\ud800"]
     for number, name in enumerate(names):
         checkpoint = empty_checkpoint() | {"id": name, "channel_values": {"n": number}}
         thread.saver.put(thread.config, checkpoint, {}, {})

@@ -81,7 +81,7 @@ def test_messages_come_back_equal_and_are_messages_of_ours(desk):
     sent = chat.messages("anthropic")
     assert [block["type"] for block in sent[1]["content"]] == ["text", "tool_use"]
     assert sent[2]["content"][0]["tool_use_id"] == sent[1]["content"][1]["id"]
-    assert [hit.session_id for hit in desk.store.search("kind").hits] == [chat.id]
+    assert [hit.session_id for hit in desk.store.search("kind")] == [chat.id]
     assert chat.verify().ok
 
 

@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from roocontext.cli.screens.wrapping import _SIMPLE, wrapped
+from roocontext.cli.screens.screen import _SIMPLE, wrapped
 
 CONSOLE = Console(width=200)
 WORDS = st.text(st.sampled_from("ab -–é日🙂\u0301\xa0\u3000xyz   "), max_size=60)

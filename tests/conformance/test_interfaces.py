@@ -42,7 +42,7 @@ def test_both_take_and_give_the_same(plain, coroutine):
     for name, method in public(plain).items():
         twin_method = public(coroutine)[name]
         if hasattr(twin_method, "__wrapped__"):
-            assert twin_method.__wrapped__ is method, name
+            assert twin_method.__wrapped__ == method, name
             assert twin_method.__doc__ == method.__doc__, name
             continue
         one, other = inspect.signature(method), inspect.signature(twin_method)

@@ -262,6 +262,17 @@ def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
     assert take(store, file.path)[0].new == 0
 
 
+def test_a_transcript_of_which_no_row_can_be_read_has_failed(store, file):
+    file.user("hello")
+    file.path.write_text(file.path.read_text()[:-20])
+    (done,) = import_paths(store, [file.path])
+    assert (done.status, [str(one) for one in done.problems]) == (
+        "failed",
+        [f"{file.path}:1: the line is cut off"],
+    )
+    assert store.sessions() == []
+
+
 def test_a_line_that_is_not_json_in_a_field_that_no_row_needs(store, file):
     file.user("one")
     with file.path.open("a") as text:
@@ -461,6 +472,19 @@ def test_a_kept_row_that_an_earlier_compaction_hides_is_written_again(store, fil
     assert [text for _, text in seen(chat_of(store))] == ["S2", "kept at last", "kept", "more"]
     assert (done.again, done.problems) == (2, ())
     assert take(store, file.path)[0].new == 0
+
+
+def test_an_earlier_summary_and_a_row_that_it_hides_are_kept(store, file):
+    one = file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    file.compact("S1")
+    summary = file.at
+    uuids = [summary, one]
+    file.compact("S2", preservedMessages={"anchorUuid": f"u-{file.count + 2}", "uuids": uuids})
+    file.user("three")
+    (done,) = take(store, file.path)
+    assert (done.problems, done.again) == ((), 2)
+    assert [text for _, text in seen(chat_of(store))] == ["S2", "one", "S1", "three"]
 
 
 def test_a_hidden_row_that_is_kept_ahead_of_a_summary_is_reported(store, file):

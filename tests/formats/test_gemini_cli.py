@@ -229,6 +229,35 @@ def test_calls_without_ids_in_an_old_checkpoint(store, tmp_path):
     assert answer == [{"functionResponse": {"name": "ls", "response": {"output": "a"}}}]
 
 
+def test_several_results_of_calls_without_ids_are_paired_by_name_and_order(store, tmp_path):
+    def call(name: str) -> Any:
+        return {"functionCall": {"name": name, "args": {}}}
+
+    def result(name: str, output: str) -> Any:
+        response = {"id": f"{name}-{output}", "name": name, "response": {"output": output}}
+        return {"functionResponse": response}
+
+    history = [
+        {"role": "user", "parts": [{"text": "go"}]},
+        {"role": "model", "parts": [call("ls"), call("cat"), call("ls")]},
+        {"role": "user", "parts": [result("ls", "a"), result("cat", "b"), result("ls", "c")]},
+    ]
+    path = tmp_path / "checkpoint-several.json"
+    path.write_text(json.dumps(history))
+    done = take(store, path)
+    chat = store.session(done.session_id)
+    parts = [part for one in chat.view().messages for part in one.content["parts"]]
+    assert parts == [part for content in history for part in content["parts"]]
+    assert chat.waits_for() == "model"
+    answers = [message.answers for message in chat.view().messages[2:]]
+    assert answers == [(answers[0][0], 0), (answers[0][0], 1), (answers[0][0], 2)]
+    sent = chat.messages("anthropic")
+    calls = [block["id"] for block in sent[1]["content"]]
+    results = [(block["tool_use_id"], block["content"]) for block in sent[2]["content"]]
+    assert results == list(zip(calls, "abc", strict=True))
+    assert take(store, path).new == 0
+
+
 def test_the_prompts_of_a_project(store, path):
     file = path.parent.parent / "logs.json"
     prompt = {"sessionId": "g-1", "messageId": 0, "type": "user", "message": "/help"}

@@ -326,28 +326,6 @@ def test_the_first_messages(store, tmp_path):
     assert (messages[0].ts, messages[1].model) == (4, "claude-x")
 
 
-def test_a_session_that_is_only_in_the_events(store, tmp_path):
-    path = as_database(tmp_path, INFO, [])
-    part = {"id": "prt_1", "messageID": "msg_1", "type": "text"}
-    events = [
-        ("message.updated.1", {"info": {"id": "msg_1", "role": "user"}}),
-        ("message.part.updated.1", {"part": {**part, "text": "half"}}),
-        ("message.part.updated.1", {"part": {**part, "text": "whole"}}),
-        ("message.part.updated.1", {"part": {**part, "id": "prt_2", "text": "gone"}}),
-        ("message.part.removed.1", {"messageID": "msg_1", "partID": "prt_2"}),
-        ("message.updated.1", {"info": {"id": "msg_2", "role": "user"}}),
-        ("message.removed.1", {"messageID": "msg_2"}),
-    ]
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE event (aggregate_id, seq, type, data)")
-        for seq, (kind, data) in enumerate(events):
-            values = ("ses_1", seq, kind, json.dumps(data))
-            connection.execute("INSERT INTO event VALUES (?, ?, ?, ?)", values)
-        connection.commit()
-    take(store, path)
-    assert seen(store) == ["whole"]
-
-
 def test_the_second_schema(store, tmp_path):
     path = tmp_path / "opencode.db"
     done = {"status": "completed", "input": {"a": 1}, "content": [{"type": "text", "text": "out"}]}

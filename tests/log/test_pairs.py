@@ -16,11 +16,11 @@ from roocontext.log.pairs import (
     pairs,
     partners,
     reach,
-    split,
     tools_from,
     tools_of,
 )
 from support.examples import examples
+from support.separated import split
 
 
 def call(tool_id):

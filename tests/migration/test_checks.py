@@ -11,7 +11,15 @@ from migration.conftest import Raw
 from roocontext import Store
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kind
-from roocontext.store.engine.schema import ERASURES, entries, metadata
+from roocontext.store.engine.schema import (
+    ALIKE,
+    DISTRIBUTION,
+    ERASURES,
+    VERSION_TABLE,
+    entries,
+    metadata,
+    search_rows,
+)
 
 
 @contextmanager
@@ -116,7 +124,7 @@ def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
     """A check sees what would be stored: of what can be made a column's type, it is made one."""
     log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone', 1, 1)")
     log.run("INSERT INTO search_marks VALUES ('s', 1)")
-    for table in metadata.tables.values():
+    for table in [metadata.tables[name] for name in ALIKE]:
         for column in table.columns:
             for value in _others(column.type):
                 refusal = log.refuses(_insert(table.name, {column.name: value}))
@@ -132,27 +140,45 @@ def _others(type_: Any) -> tuple[str, ...]:
     return ("x'01'", "'one'", "1.5") if not isinstance(type_, Boolean) else ("x'01'", "'one'")
 
 
-# What has to be reached when something is erased
+# What has to be reached when something is erased, and when sessions are distributed
+
+
+def _columns(raw: Raw) -> dict[str, set[str]]:
+    """Of each table its columns, asked of the database, so that no later migration is forgotten."""
+    Store.open(raw.url).close()
+    if raw.engine == "file":
+        rows = raw.run(
+            "SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c"
+            # The index of the terms, which only SQLite has.
+            " WHERE m.type = 'table' AND m.name NOT LIKE 'search_terms%'"
+        )
+    else:
+        rows = raw.run(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " JOIN information_schema.tables USING (table_schema, table_name)"
+            " WHERE table_schema = 'public' AND table_type = 'BASE TABLE'"
+        )
+    columns: dict[str, set[str]] = {}
+    for table, column in rows:
+        columns.setdefault(table, set()).add(column)
+    return columns
 
 
 def test_no_table_of_sessions_is_forgotten_by_erasing(raw: Raw) -> None:
-    """Asked of the database itself, so that a table of a later migration is not forgotten."""
-    Store.open(raw.url).close()
-    if raw.engine == "file":
-        tables = raw.run(
-            "SELECT m.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c"
-            " WHERE m.type = 'table' AND c.name = 'session_id'"
-        )
-    else:
-        tables = raw.run(
-            "SELECT table_name FROM information_schema.columns JOIN information_schema.tables"
-            " USING (table_schema, table_name) WHERE column_name = 'session_id'"
-            " AND table_schema = 'public' AND table_type = 'BASE TABLE'"
-        )
-    assert {name for (name,) in tables} == {erasure.table.name for erasure in ERASURES} | {
-        "sessions"
-    }
+    of_sessions = {name for name, columns in _columns(raw).items() if "session_id" in columns}
+    assert of_sessions == {erasure.table.name for erasure in ERASURES} | {"sessions"}
     assert all(erasure.purge for erasure in ERASURES)
+
+
+def test_every_table_is_distributed_by_its_session(raw: Raw) -> None:
+    columns = _columns(raw)
+    assert sorted(placed.table for placed in DISTRIBUTION) == sorted(columns)
+    assert set(columns) - {VERSION_TABLE} == set(metadata.tables)
+    assert columns["search_rows"] - {"id"} == set(search_rows.columns.keys())
+    for table, column, colocated_with in DISTRIBUTION:
+        assert column == ("session_id" if "session_id" in columns[table] else None)
+        is_alone = column is None or table == "sessions"
+        assert colocated_with == (None if is_alone else "sessions")
 
 
 def test_a_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:

@@ -131,8 +131,8 @@ def test_a_page_of_sessions_is_found_among_many_as_among_few(
     for count in (40, 400):
         for _ in range(count):
             store.create()
-        last = store.sessions(limit=10)[-1] if page == "next" else None
-        costs.append(work.of(lambda last=last: store.sessions(limit=10, before=last))[1])
+        last = store.sessions(limit=10).next if page == "next" else None
+        costs.append(work.of(lambda last=last: store.sessions(limit=10, after=last))[1])
     assert costs[1] < 1.2 * costs[0]
 
 

@@ -104,7 +104,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "uncovered since": lambda _, chat: chat.internals.uncovered_since(LONG - 30),
     "list": lambda store, _: store.sessions(),
     "find by its beginning": lambda store, _: store.find("s"),
-    "next list": lambda store, _: store.sessions(before=store.sessions(limit=5)[-1]),
+    "next list": lambda store, _: store.sessions(after=store.sessions(limit=5).next),
     "list by recording": lambda store, _: store.sessions(recorded=True),
     "overview": lambda store, _: store.overview(limit=20),
     "list of a parent": lambda store, _: store.sessions(parent=PARENT),
@@ -426,7 +426,7 @@ def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]
         return execute(self, text, params, **options)
 
     with psycopg.connect(url, autocommit=True) as admin:
-        for table in (*metadata.tables, "search_rows"):
+        for table in metadata.tables:
             admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
         fill(
             admin.execute,

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget, Size
-from roocontext.log.pairs import split
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader, text_of
 from roocontext.log.summary import Summary
@@ -18,6 +17,7 @@ from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, Too
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
 from support.provider_rules import violations
+from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")

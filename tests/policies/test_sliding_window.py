@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from roocontext import Plan, Store
 from roocontext.log.counting import Budget, Size
-from roocontext.log.pairs import split
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader
 from roocontext.policies.layout import Layout, held, turns
@@ -16,6 +15,7 @@ from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
 from support.provider_rules import violations
+from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")

@@ -204,7 +204,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "head": lambda _, chat: chat.head(),
     "session": lambda store, chat: store.session(chat.id),
     "sessions": lambda store, _: store.sessions(),
-    "sessions before": lambda store, _: [store.sessions(before=one) for one in store.sessions()],
+    "sessions after": lambda store, _: store.sessions(after=store.sessions(limit=1).next),
     "purged": lambda store, _: store.purged(),
     "sessions since": lambda store, _: store.sessions(since=NOW, until=NOW),
     "sessions where": lambda store, chat: store.sessions(parent=chat.id, where={"user": "ann"}),

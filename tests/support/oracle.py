@@ -13,9 +13,10 @@ from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
 from roocontext.log.entries import BlockRef, Control, Kind, Range, natural_position, ranges_of
 from roocontext.log.fold import FoldRow, Tags
-from roocontext.log.pairs import links_of, pairs, partners, split
+from roocontext.log.pairs import links_of, pairs, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import calls, reader, results
+from support.separated import split
 
 
 class Model:

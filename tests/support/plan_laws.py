@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from roocontext.log.pairs import split
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
@@ -10,6 +9,7 @@ from roocontext.policies.layout import groups, waiting, whole_groups
 from roocontext.policies.situation import Situation
 from support.dialogue import shown
 from support.provider_rules import violations
+from support.separated import split
 
 
 def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:

@@ -16,13 +16,13 @@ from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind, View
-from roocontext.log.pairs import split
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.tokens.usage import IMAGES
 from support.async_driver import Driven
 from support.dialogue import shown, state
 from support.provider_rules import violations
+from support.separated import split
 
 MOST_ASKED = 3
 SETTLED = 8

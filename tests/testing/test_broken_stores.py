@@ -12,9 +12,9 @@ BROKEN = [
     (broken.DeletesForGood, {"deleting keeps everything"}),
     (
         broken.RewindsTooFar,
-        {"rewinds exactly", "continues behind a rewind", "rewinds are taken back"},
+        {"rewinds exactly", "continues after a rewind", "rewinds are taken back"},
     ),
-    (broken.ContinuesWhereItWas, {"continues behind a rewind"}),
+    (broken.ContinuesWhereItWas, {"continues after a rewind"}),
     (broken.CannotGoForward, {"rewinds are taken back"}),
     (broken.KeepsTheSummary, {"rewinds past a summary"}),
     (broken.ForksTheNewest, {"a fork is a copy"}),

@@ -9,14 +9,15 @@ from roocontext import (
     AsyncStore,
     ContextManager,
     Head,
+    Hit,
     Message,
     NewMessage,
     Note,
     Outcome,
+    Page,
     PendingCall,
     Plan,
     Rewind,
-    SearchPage,
     Session,
     SessionInfo,
     SetTitle,
@@ -51,21 +52,21 @@ def sync() -> None:
         assert_type(chat.newest_note("remark"), Note | None)
         assert_type(store.open_session("typed", parent=chat.id), Session)
         assert_type(chat.parent, str | None)
-        assert_type(store.search("typed", role="tool", among="hidden"), SearchPage)
+        assert_type(store.search("typed", role="tool", among="hidden"), Page[Hit])
         assert_type(store.index(), int)
-        assert_type(chat.children(), list[SessionInfo])
+        assert_type(chat.children(), Page[SessionInfo])
 
 
 async def with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
-        assert_type(await store.sessions(limit=3), list[SessionInfo])
-        assert_type(await store.search("typed", order="newest"), SearchPage)
+        assert_type(await store.sessions(limit=3), Page[SessionInfo])
+        assert_type(await store.search("typed", order="newest"), Page[Hit])
         chat = await store.create()
         assert_type(chat, AsyncSession)
         assert_type(await chat.fork(), AsyncSession)
         assert_type(await store.open_session("typed", parent=chat.id), AsyncSession)
         assert_type(chat.parent, str | None)
-        assert_type(await chat.children(), list[SessionInfo])
+        assert_type(await chat.children(), Page[SessionInfo])
         assert_type(await chat.append("user", "hello", client_id="one"), Receipt)
         assert_type(await chat.waits_for(), Literal["user", "tools", "model"])
         assert_type(await chat.begin((await chat.pending())[0]), Receipt)

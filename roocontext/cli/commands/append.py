@@ -1,7 +1,8 @@
-"""The command that appends a message. The content is an argument, a file, or standard input."""
+"""`roocontext append`: appends a message, from an argument, a file or standard input."""
 
 import json
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,14 +10,14 @@ from typing import Annotated, Any
 import typer
 
 import roocontext
-from roocontext.cli import completion
+from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import Expected
 from roocontext.cli.screens import results
-from roocontext.cli.terminal import is_terminal
+from roocontext.cli.terminal import is_terminal, read_input
 from roocontext.errors import InvalidOption, VersionConflict
 
 app = typer.Typer()
@@ -38,7 +39,7 @@ def append(
         str | None,
         typer.Argument(
             metavar="CONTENT",
-            help="The message's content. Default: what standard input holds, unchanged.",
+            help="The message's content. Default: the text on standard input, unchanged.",
         ),
     ] = None,
     *,
@@ -109,16 +110,21 @@ def append(
     """
     if session != NEW and (session_id, title) != (None, None):
         raise Refusal("--id and --title are for `new` sessions.", Code.USAGE)
-    given = _given(content, file)
-    message: Any = _parsed("CONTENT", given) if content_json else given
+    text = _text(content, file)
+    body: Any = _parsed("CONTENT", text) if content_json else text
     reported = None if usage is None else _parsed("--usage", usage)
     facts: dict[str, Any] = {"ts": ts, "message_id": message_id, "client_id": client_id}
     facts |= {"format": content_format, "model": model, "usage": reported}
-    if session == NEW:
-        # Before there is a session: a refused message must not leave an empty one.
-        _check_first(roocontext.NewMessage(role, message, **facts), expected_seq)
-    with context.session_or_new(session, session_id=session_id, title=title) as chat:
-        receipt = chat.append(role, message, expected_seq=expected_seq, **facts)
+    with ExitStack() as stack:
+        if session == NEW:
+            # A refused message must not leave an empty session, so it is checked first.
+            _check_first(roocontext.NewMessage(role, body, **facts), expected_seq)
+            is_first = find_database.is_first_use(context.url)
+            store = stack.enter_context(context.store(write=True, create=is_first))
+            chat = store.create(session_id, title=title)
+        else:
+            chat = stack.enter_context(context.session(session, write=True))
+        receipt = chat.append(role, body, expected_seq=expected_seq, **facts)
     context.show(receipt, results.draw_receipt)
 
 
@@ -132,25 +138,18 @@ def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> 
         raise VersionConflict(line, expected=expected_seq, actual=0)
 
 
-def _given(content: str | None, file: Path | None) -> str:
-    """The content, from the one place where it was given."""
+def _text(content: str | None, file: Path | None) -> str:
+    """The content, from the argument, the file or standard input."""
     if content is not None and file is not None:
         raise Refusal("CONTENT and --file were both given: give one of them.", Code.USAGE)
     if content is not None:
         return content
     if file is None and is_terminal(sys.stdin):
         raise Refusal("There is no content: give CONTENT or --file, or pipe it in.", Code.USAGE)
-    try:
-        given = (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
-    except UnicodeDecodeError as error:
-        line = f"The content is not UTF-8 at byte {error.start}."
-        raise Refusal(line, Code.USAGE) from None
-    except OSError as error:
-        line = f"The file {str(file)!r} cannot be read: {error.strerror}."
-        raise Refusal(line, Code.NOT_FOUND) from None
-    if not given:
+    text = read_input("The content" if file is None else f"The file {str(file)!r}", file)
+    if not text:
         raise Refusal("There is no content: the input is empty.", Code.USAGE)
-    return given
+    return text
 
 
 def _parsed(name: str, text: str) -> Any:
@@ -161,9 +160,9 @@ def _parsed(name: str, text: str) -> Any:
 
 
 def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; refused if it has a name twice, because one of the values would be lost."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """An object. It is refused if it has a name twice, because one value would be lost."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         line = f"{name} has an object with the same name twice; one value would be lost."
         raise Refusal(line, Code.USAGE)
-    return found
+    return fields

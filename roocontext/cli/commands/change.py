@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 import roocontext
 from roocontext import reports
-from roocontext.cli import completion, points
+from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
@@ -22,25 +22,25 @@ from roocontext.cli.options import (
     SessionName,
     check_window,
 )
+from roocontext.cli.points import Point, entry_argument, entry_option, explain_missing, read_points
 from roocontext.cli.screens import results
 from roocontext.errors import MessageNotFound
 
 if TYPE_CHECKING:
     from roocontext import ContextManager, Receipt, Session
     from roocontext.context import Outcome
+    from roocontext.reports.undo import ViewChange
 
 app = typer.Typer()
 _change = partial(command, app, panel=CHANGE)
-
-_REFUSED = ("failed", "conflict")
 
 PolicyName = Annotated[
     str,
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="What decides which messages are hidden: default, hybrid, sliding_window, gemini,"
-        " opencode, roo, or another that Tab offers.",
+        help="The policy that decides which messages are hidden: default, hybrid,"
+        " sliding_window, gemini, opencode, roo, or another that Tab offers.",
         autocompletion=completion.complete_policies,
     ),
 ]
@@ -58,17 +58,18 @@ SummariserName = Annotated[
     typer.Option(
         "--summariser",
         metavar="NAME",
-        help="What writes the summary: extractive, which works offline, or anthropic.",
+        help="The summariser that writes the summary: extractive, which works offline, or"
+        " anthropic.",
         autocompletion=completion.complete_summarisers,
     ),
 ]
-
 Protected = Annotated[
     list[str] | None,
     typer.Option(
         "--protect", metavar="TOOL", help="A tool whose outputs are never cleared. May be repeated."
     ),
 ]
+Reversed = Annotated[Point, entry_argument("The summary, marker or clearing to take back.")]
 
 
 @_change(document="ViewChange")
@@ -77,11 +78,11 @@ def rewind(
     session: SessionName,
     *,
     to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHERE",
-            help="An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
+        Point | None,
+        entry_option(
+            "An entry's number, `last`, a time such as `2026-01-31 09:30` or `2h ago`, or a"
             " message's id. A time is right before the first live entry that happened later.",
+            metavar="WHERE",
         ),
     ] = None,
     message_id: Annotated[
@@ -108,22 +109,19 @@ def rewind(
 
     For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
     """
-    if sum(one is not None for one in (to, message_id, ts)) != 1:
-        line = "Where to? Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
+    if sum(target is not None for target in (to, message_id, ts)) != 1:
+        line = "Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
         raise Refusal(line, Code.USAGE)
-    with context.session(session, write=not dry_run) as chat, points.naming("--to", to):
-        where = message_id if to is None else points.rewind_place(chat, "--to", to, context.now)
+    with context.session(session, write=not dry_run) as chat, explain_missing(to):
         done = chat.rewind(
-            where,
+            message_id if to is None else to.for_rewind(chat),
             ts=ts,
             recorded=recorded,
             keep_target=not before,
             expected_seq=expected_seq,
             dry_run=dry_run,
         )
-        answer = reports.undo.rewound_report(chat, done)
-        draw = partial(results.draw_view_change, short=context.short_id(chat))
-    context.show(answer, draw)
+        _show_change(context, chat, reports.undo.rewound_report(chat, done))
 
 
 @_change(document="ViewChange")
@@ -132,7 +130,7 @@ def undo(
     session: SessionName,
     *,
     of: Annotated[
-        str | None, typer.Option(metavar="SEQ", help="Refuse unless this entry is the last change.")
+        Point | None, entry_option("Refuse unless this entry is the last change.")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Undo even if that hides newer messages.")
@@ -143,39 +141,41 @@ def undo(
     """Undo the last change of the view: a rewind, summary, marker, clearing or uncovering.
 
     Messages that came after a summary, marker or clearing are kept. An undo is a change of the view
-    too, so a second one is a redo. `tree` lists earlier changes, and `uncover` takes back one of
+    too, so a second undo is a redo. `tree` lists earlier changes, and `uncover` takes back one of
     them.
     """
     with context.session(session, write=not dry_run) as chat:
-        change = None if of is None else context.entry(chat, "--of", of)
-        answer = reports.undo.undo_last_change(
-            chat, of=change, force=force, expected_seq=expected_seq, dry_run=dry_run
+        change = reports.undo.undo_last_change(
+            chat,
+            of=None if of is None else of.entry(chat),
+            force=force,
+            expected_seq=expected_seq,
+            dry_run=dry_run,
         )
-        draw = partial(results.draw_view_change, short=context.short_id(chat))
-    context.show(answer, draw)
+        _show_change(context, chat, change)
 
 
 @_change(document="ViewChange")
 def uncover(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[
-        str, typer.Argument(metavar="SEQ", help="The summary, marker or clearing to take back.")
-    ],
+    seq: Reversed,
     *,
     expected_seq: Expected = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Take back one summary, marker or clearing, and keep everything after it.
 
-    Nothing is deleted. `tree` lists what can be uncovered. A rewind to before it covers again.
+    Nothing is deleted. `tree` lists the entries that can be uncovered. A rewind to before the
+    uncovering covers the messages again.
     """
     with context.session(session, write=not dry_run) as chat:
-        target = context.entry(chat, "SEQ", seq)
-        done = chat.uncover(target, expected_seq=expected_seq, dry_run=dry_run)
-        answer = reports.undo.uncovered_report(chat, done)
-        draw = partial(results.draw_view_change, short=context.short_id(chat))
-    context.show(answer, draw)
+        done = chat.uncover(seq.entry(chat), expected_seq=expected_seq, dry_run=dry_run)
+        _show_change(context, chat, reports.undo.uncovered_report(chat, done))
+
+
+def _show_change(context: CommandContext, chat: "Session", change: "ViewChange") -> None:
+    context.show(change, partial(results.draw_view_change, short=context.short_id(chat)))
 
 
 @_change(document="OutcomeReport")
@@ -196,7 +196,7 @@ def condense(
         manager = _manager(context, chat, model, policy, limit, summariser=summariser)
         with context.progress("Asking for a summary"):
             outcome = manager.condense(chat)
-        return _show(context, chat, outcome)
+        return _show_outcome(context, chat, outcome)
 
 
 @_change(document="OutcomeReport")
@@ -208,10 +208,10 @@ def truncate(
     policy: PolicyName = "default",
     limit: LimitOption = None,
 ) -> bool:
-    """Hide the oldest messages behind a marker now, even if the context is not full."""
+    """Hide the oldest messages now, even if the context is not full. A marker replaces them."""
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit)
-        return _show(context, chat, manager.truncate(chat))
+        return _show_outcome(context, chat, manager.truncate(chat))
 
 
 @_change(document="OutcomeReport")
@@ -226,8 +226,8 @@ def clear(
 ) -> bool:
     """Replace old tool outputs with a placeholder now, even if the context is not full."""
     with context.session(session, write=True) as chat:
-        manager = _manager(context, chat, model, policy, limit, protect=protect or ())
-        return _show(context, chat, manager.prune(chat))
+        manager = _manager(context, chat, model, policy, limit, protect=protect)
+        return _show_outcome(context, chat, manager.prune(chat))
 
 
 @_change(document="OutcomeReport")
@@ -235,11 +235,10 @@ def preview(
     context: CommandContext,
     session: SessionName,
     aim: Annotated[
-        str,
+        Literal["manage", "condense", "truncate", "clear"],
         typer.Argument(
             metavar="AIM",
             help="manage, which only acts when the context is full, condense, truncate or clear.",
-            autocompletion=completion.complete_aims,
         ),
     ] = "manage",
     *,
@@ -254,89 +253,12 @@ def preview(
     The summary is really written, so a summariser that calls a model calls it.
     """
     with context.session(session) as chat:
-        protected = protect or ()
         manager = _manager(
-            context, chat, model, policy, limit, summariser=summariser, protect=protected
+            context, chat, model, policy, limit, summariser=summariser, protect=protect
         )
         with context.progress("Trying it"):
             outcome = manager.preview(chat, aim)
         context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)
-
-
-@_change(document="Forked")
-def fork(
-    context: CommandContext,
-    session: SessionName,
-    *,
-    at: Annotated[
-        str | None, typer.Option(metavar="SEQ", help="Copy up to this entry. Default: the last.")
-    ] = None,
-    session_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")
-    ] = None,
-) -> None:
-    """Create a new session as a copy of this one."""
-    with context.session(session, write=True) as chat:
-        seq = None if at is None else context.entry(chat, "--at", at)
-        branch = chat.fork(seq, session_id=session_id)
-        answer = reports.results.forked_report(branch, chat.id)
-    context.show(answer, results.draw_forked)
-
-
-@_change(document="Pins")
-def pin(
-    context: CommandContext,
-    session: SessionName,
-    seqs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SEQ",
-            help=f"The messages, each by {WAYS}. Without any, the pinned messages are listed.",
-        ),
-    ] = None,
-    *,
-    remove: Annotated[bool, typer.Option("--remove", help="Unpin the messages instead.")] = False,
-) -> None:
-    """Pin messages, so that no policy ever hides or clears them."""
-    with context.session(session, write=bool(seqs)) as chat:
-        wanted = [context.entry(chat, "SEQ", seq) for seq in seqs or []]
-        done: list[Receipt] = []
-        for seq in wanted:
-            with _half_done(wanted[: len(done)]):
-                done.append(chat.unpin(seq) if remove else chat.pin(seq))
-        pinned = sorted(chat.pins())
-    changed = any(receipt.new for receipt in done) if done else None
-    answer = reports.results.Pins(session_id=chat.id, pins=pinned, changed=changed)
-    context.show(answer, results.draw_pins)
-
-
-@_change(document="Titled")
-def title(
-    context: CommandContext,
-    session: SessionName,
-    title: Annotated[
-        str | None,
-        typer.Argument(metavar="TITLE", help="The new title. Without one, the title is shown."),
-    ] = None,
-) -> None:
-    """Show or change the title of a session."""
-    with context.session(session, write=title is not None) as chat:
-        changed = None if title is None else chat.set_title(title).new
-        known = chat.info().title
-    answer = reports.results.Titled(session_id=chat.id, title=known, changed=changed)
-    context.show(answer, results.draw_title)
-
-
-@contextmanager
-def _half_done(before: Sequence[int]) -> Iterator[None]:
-    """Add to the error which messages were done before it."""
-    try:
-        yield
-    except MessageNotFound as error:
-        if not before:
-            raise
-        line = f"{error.fact} Already done: {', '.join(map(str, before))}."
-        raise MessageNotFound(line, **error.facts) from None
 
 
 def _manager(
@@ -347,24 +269,99 @@ def _manager(
     limit: int | None,
     *,
     summariser: str = "extractive",
-    protect: Sequence[str] = (),
+    protect: Sequence[str] | None = None,
 ) -> "ContextManager":
-    """Make the manager for the named model, or for the one that the newest message names."""
+    """Make the manager for the named model, or for the model that the newest message names."""
     manager = roocontext.ContextManager(
         reports.gauge.model_in_use(chat, model) or "",
         policy=policy,
         limit=limit,
         summariser=summariser,
-        protected_tools=protect,
+        protected_tools=protect or (),
         clock=context.obj.clock,
     )
     check_window(manager)
     return manager
 
 
-def _show(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
+def _show_outcome(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
     """Show what was done, and return whether anything was."""
-    if outcome.status in _REFUSED:
+    if outcome.status in ("failed", "conflict"):
         raise Refusal(f"{outcome.status}: {outcome.reason}", Code.REFUSED)
     context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)
     return outcome.changed
+
+
+@_change(document="Forked")
+def fork(
+    context: CommandContext,
+    session: SessionName,
+    *,
+    at: Annotated[Point | None, entry_option("Copy up to this entry. Default: the last.")] = None,
+    session_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")
+    ] = None,
+) -> None:
+    """Create a new session as a copy of this session."""
+    with context.session(session, write=True) as chat:
+        branch = chat.fork(None if at is None else at.entry(chat), session_id=session_id)
+        answer = reports.results.forked_report(branch, chat.id)
+    context.show(answer, results.draw_forked)
+
+
+@_change(document="Pins")
+def pin(
+    context: CommandContext,
+    session: SessionName,
+    seqs: Annotated[
+        list[Point] | None,
+        typer.Argument(
+            metavar="SEQ",
+            parser=str,
+            callback=read_points,
+            help=f"The messages, each by {WAYS}. Without any, the pinned messages are listed.",
+        ),
+    ] = None,
+    *,
+    remove: Annotated[bool, typer.Option("--remove", help="Unpin the messages instead.")] = False,
+) -> None:
+    """Pin messages, so that no policy ever hides or clears them."""
+    with context.session(session, write=bool(seqs)) as chat:
+        wanted = [seq.entry(chat) for seq in seqs or []]
+        done: list[Receipt] = []
+        for seq in wanted:
+            with _naming_done(wanted[: len(done)]):
+                done.append(chat.unpin(seq) if remove else chat.pin(seq))
+        pinned = sorted(chat.pins())
+    changed = any(receipt.new for receipt in done) if done else None
+    answer = reports.results.Pins(session_id=chat.id, pins=pinned, changed=changed)
+    context.show(answer, results.draw_pins)
+
+
+@contextmanager
+def _naming_done(seqs: Sequence[int]) -> Iterator[None]:
+    """Add to the error which messages were done before it."""
+    try:
+        yield
+    except MessageNotFound as error:
+        if not seqs:
+            raise
+        line = f"{error.fact} Already done: {', '.join(map(str, seqs))}."
+        raise MessageNotFound(line, **error.facts) from None
+
+
+@_change(document="Titled")
+def title(
+    context: CommandContext,
+    session: SessionName,
+    title: Annotated[
+        str | None,
+        typer.Argument(metavar="TITLE", help="The new title. Without it, the title is shown."),
+    ] = None,
+) -> None:
+    """Show or change the title of a session."""
+    with context.session(session, write=title is not None) as chat:
+        changed = None if title is None else chat.set_title(title).new
+        known = chat.info().title
+    answer = reports.results.Titled(session_id=chat.id, title=known, changed=changed)
+    context.show(answer, results.draw_title)

@@ -2,12 +2,7 @@
 
 The agent is a script, everything else is real: it reads and edits files in a folder of its own and
 runs commands there, the session is in a real store, and the manager decides when something must
-leave the view. It needs neither a key nor a network.
-
-The agent of the demo: its story, and the folder in which it works.
-
-The story is `demo_data/story.toml`. The tools are real: files are written, read and changed, and
-commands are run.
+leave the view. It needs neither a key nor a network. The script is `demo_data/story.toml`.
 """
 
 import io
@@ -47,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ScriptedStep:
-    """One call of a tool, and what the agent says with it."""
+    """A call of a tool, with the text that the agent writes before it."""
 
     says: str
     tool: str
@@ -65,7 +60,7 @@ class ScriptedStep:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the user asks, what the agent does about it, and what it answers."""
+    """A question of the user, the steps that the agent takes, and its answer."""
 
     name: str
     asked: str
@@ -75,7 +70,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The agent's system prompt, the files that it finds, and its tasks."""
+    """The agent's system prompt, the files of its project, and its tasks."""
 
     system: str
     files: Mapping[str, str]
@@ -99,7 +94,7 @@ class Workshop:
             (folder / name).write_text(text)
 
     def do(self, step: ScriptedStep) -> str:
-        """Do a step; the output of its tool."""
+        """Do a step, and return the output of its tool."""
         output: str = getattr(self, step.tool)(**step.given)
         return output
 
@@ -116,9 +111,9 @@ class Workshop:
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace a text that the file has once."""
         text = (self._folder / path).read_text()
-        found = text.count(old)
-        if found != 1:
-            return f"Nothing was changed: the text occurs {found} times."
+        count = text.count(old)
+        if count != 1:
+            return f"Nothing was changed: the text occurs {count} times."
         (self._folder / path).write_text(text.replace(old, new))
         return f"{path}: 1 place was changed."
 
@@ -134,23 +129,23 @@ class Workshop:
         return f"{path}: {len(text.splitlines())} lines were added."
 
     def search(self, text: str) -> str:
-        """The lines with a text in them."""
-        found = [
+        """The lines that contain a text."""
+        lines = [
             f"{path.name}:{number}: {line.strip()}"
             for path in sorted(self._folder.glob("*.py"))
             for number, line in enumerate(path.read_text().splitlines(), 1)
             if text in line
         ]
-        return "\n".join(found) or "Nothing was found."
+        return "\n".join(lines) or "Nothing was found."
 
     def run(self, command: str, code: str = "") -> str:
         """Run Python; its output and exit code."""
         words = [sys.executable if word == "python" else word for word in command.split()]
         words += [code] if code else []
-        done = subprocess.run(  # noqa: S603 - commands of the script above, in a folder of its own
+        process = subprocess.run(  # noqa: S603 - commands of the script, in a folder of its own
             words, cwd=self._folder, capture_output=True, text=True, timeout=60, check=False
         )
-        output = f"{done.stdout}{done.stderr}exit code {done.returncode}"
+        output = f"{process.stdout}{process.stderr}exit code {process.returncode}"
         # The tokens of the context must not depend on where the folder is.
         return output.replace(f"{self._folder.resolve()}/", "")
 
@@ -159,7 +154,7 @@ WINDOW = 2_400
 """The context window of the scripted model."""
 
 _NEXT = ("sessions", "show last", "audit last", "tree last")
-"""What can be run after the demo."""
+"""Commands that can be run after the demo."""
 
 _HELD, _ROLE = len("~99,999"), len("assistant")
 
@@ -195,18 +190,18 @@ def demo(
         raise Refusal("The folder is not empty; nothing in it was changed.", Code.REFUSED)
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if context.as_json else Screen()
-    given = context.obj
+    invocation = context.obj
     with (
-        given.bars.hidden(),
-        roocontext.Store.open(database, clock=given.clock, ids=given.ids) as store,
+        invocation.bars.hidden(),
+        roocontext.Store.open(database, clock=invocation.clock, ids=invocation.ids) as store,
     ):
         chat = store.create(title="fix the parser")
-        answer = _Story(screen, chat, Workshop(place / "project")).tell(database)
+        answer = _Player(screen, chat, Workshop(place / "project")).tell(database)
     context.show(answer, lambda _screen, _answer: _commands(screen, answer))
 
 
-class _Story:
-    """Plays the story and shows what happens to the session."""
+class _Player:
+    """Plays the story, and shows what happens to the session."""
 
     def __init__(self, screen: Screen, chat: "Session", workshop: Workshop) -> None:
         self._screen = screen
@@ -253,7 +248,7 @@ class _Story:
         self._chat.append("assistant", task.answer)
 
     def _manage(self) -> str:
-        """Run the manager; the tokens of the context then."""
+        """Run the manager, and return the tokens of the context afterwards."""
         outcome = self._context.manage(self._chat, system=story().system)
         if outcome.changed:
             self._chapter(f"The manager acts: {outcome.status}")
@@ -307,8 +302,8 @@ class _Story:
             " with each call but is no message."
         )
         self._chapter("The audit: every entry, and why the model sees it or not")
-        log = timeline.ShownLog(chat.id, chat.info().title, chat.info().last_seq, 0)
-        timeline.draw_audit(screen, reports.history.audit_rows(chat), log=log, full=False)
+        rows = reports.history.audit_rows(chat)
+        timeline.draw_audit(screen, rows, log=timeline.ShownLog(chat.info()), full=False)
         self._chapter("Verify: every hash, position, total and cache")
         checked = reports.results.checked_session(chat.verify())
         results.draw_verified(screen, reports.results.verification_of([checked]))
@@ -325,23 +320,21 @@ class _Story:
         )
 
     def _gauge(self) -> "Gauge":
-        """What a call of the model would send now, counted by the manager."""
+        """The tokens that a call of the model would send now, counted by the manager."""
         counter = self._context.settings.counter
-        return reports.gauge.Gauge(
+        return reports.gauge.Gauge.of(
             tokens=self._context.preview(self._chat, system=story().system).tokens_before,
             exact=counter.exact,
             counter=counter.name,
-            reported=None,
-            reported_at=None,
             has_frame=True,
             model="a script",
             limit=WINDOW,
             limit_source="override",
         )
 
-    def _filled(self, found: "Gauge") -> None:
-        bar, style = meter.bar(self._screen, found)
-        self._screen.line((f"{bar} ", style), meter.size_in_words(found), indent=2)
+    def _filled(self, gauge: "Gauge") -> None:
+        bar, style = meter.bar(self._screen, gauge)
+        self._screen.line((f"{bar} ", style), meter.size_in_words(gauge), indent=2)
 
     def _chapter(self, title: str) -> None:
         self._screen.blank()
@@ -368,16 +361,16 @@ def _is_made_empty(folder: Path) -> bool:
 
 
 def _commands(screen: Screen, answer: "Demo") -> None:
-    """The commands that show what was left behind."""
+    """The commands to try on the database of the demo."""
     screen.blank()
-    screen.line(("Look around in what it leaves behind", "title"))
+    screen.line(("Look around in the demo's database", "title"))
     screen.raw(f"export {VARIABLE}={shlex.quote(answer.database)}", indent=2)
     for words in _NEXT:
         screen.raw(f"{_program()} {words}", indent=2)
 
 
 def _program() -> str:
-    """The name of the program, or its path if the shell would not find it."""
+    """The name of the program, or its path if the shell does not find it."""
     started = Path(sys.argv[0])
     by_name = shutil.which(PROGRAM) is not None or started.name != PROGRAM
     return PROGRAM if by_name else shlex.quote(str(started))

@@ -1,6 +1,7 @@
-"""Commands that erase content for good. They show what goes, and ask first."""
+"""Commands that erase content for good. They show what they would erase, and ask first."""
 
 from collections.abc import Iterator
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,8 @@ from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import WAYS, DryRunOption, SessionName
+from roocontext.cli.options import DryRunOption, EntryName, SessionName
+from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionPurged
 from roocontext.log.moments import milliseconds
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _erase = partial(command, app, panel=VERIFY)
 
+_LISTED = 10
+"""How many sessions are listed before a person is asked."""
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
@@ -31,18 +36,18 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmat
 def redact(
     context: CommandContext,
     session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The message: {WAYS}.")],
+    seq: EntryName,
     *,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Erase the content of one message for good, in this session and in its copies."""
     with context.session(session, write=not dry_run) as chat:
-        number = context.entry(chat, "SEQ", seq)
+        number = seq.entry(chat)
         if not (yes or dry_run):
             planned = reports.erasing.redaction(chat, number, dry_run=True)
             if planned.changed:
-                context.confirm(erasing.redaction_question(planned))
+                context.confirm(planned, erasing.draw_redacted, "Erase it for good?")
         done = reports.erasing.redaction(chat, number, dry_run=dry_run)
     context.show(done, erasing.draw_redacted)
 
@@ -60,25 +65,25 @@ def purge(
     ] = None,
     *,
     older_than: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN",
-            help="Purge all sessions of which nothing happened or was recorded since then: `30d` or"
-            " `2026-01-31`.",
+        datetime | None,
+        time_option(
+            "Purge all sessions in which nothing has happened or was recorded since then:"
+            " `30d` or `2026-01-31`."
         ),
     ] = None,
     happened: Annotated[
         bool,
         typer.Option(
             "--happened",
-            help="With --older-than: go only by when things happened, so that what was imported"
-            " since then goes too.",
+            help="With --older-than: use only the times when things happened. Old sessions that"
+            " were imported since then are purged too.",
         ),
     ] = False,
     recorded: Annotated[
         bool,
         typer.Option(
-            "--recorded", help="With --older-than: go only by when the store recorded things."
+            "--recorded",
+            help="With --older-than: use only the times when the store recorded things.",
         ),
     ] = False,
     yes: Yes = False,
@@ -89,15 +94,14 @@ def purge(
     `sessions --purged` lists the receipts.
     """
     if (session is None) == (older_than is None):
-        raise Refusal("What is to go? Name one session, or give --older-than.", Code.USAGE)
+        raise Refusal("Name one session, or give --older-than.", Code.USAGE)
     if (happened or recorded) and (older_than is None or (happened and recorded)):
         raise Refusal("--older-than takes either --happened or --recorded.", Code.USAGE)
     if session is not None:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
         return
-    until = context.moment("--older-than", older_than)
-    assert until is not None
-    before = milliseconds(until)
+    assert older_than is not None
+    before = milliseconds(older_than)
 
     def is_older(info: "SessionInfo") -> bool:
         """By the later of both clocks, or by the one that was named."""
@@ -105,15 +109,17 @@ def purge(
         return max(times) < before
 
     with context.store(write=not dry_run) as store:
-        # A list goes by the earlier of the two, so it holds at least the sessions that are meant.
-        found = filter(is_older, store.sessions(until=until, limit=reports.naming.ALL))
+        # A list goes by the earlier of the two clocks, so it has every session that is meant.
         planned = [
-            reports.erasing.planned_purge(store, info.session_id, changed=True) for info in found
+            reports.erasing.planned_purge(store, info.session_id, changed=True)
+            for info in store.sessions(until=older_than, limit=reports.naming.ALL)
+            if is_older(info)
         ]
-        answer = reports.erasing.purged_sessions(planned, dry_run=dry_run)
+        answer = reports.erasing.purged_sessions(planned, dry_run=True)
         if planned and not dry_run:
             if not yes:
-                context.confirm(erasing.purge_all_question(answer, now=context.now))
+                draw = partial(erasing.draw_purged_sessions, now=context.now, most=_LISTED)
+                context.confirm(answer, draw, "Delete them for good?")
             with context.progress("Purging") as progress:
                 done = [*_purged(store, planned, progress)]
             answer = reports.erasing.purged_sessions(done, dry_run=False)
@@ -123,7 +129,7 @@ def purge(
 def _purged(
     store: "Store", planned: "list[PurgedReport]", progress: "Progress"
 ) -> "Iterator[PurgedReport]":
-    """Purge the planned sessions, but for those that have changed since: they are no longer old."""
+    """Purge the planned sessions, except those that have changed since: they are not old now."""
     for number, row in enumerate(planned, 1):
         chat = store.session(row.session_id)
         if chat.info().updated_at == row.updated_at:
@@ -132,18 +138,18 @@ def _purged(
 
 
 def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: bool) -> None:
-    again = False
+    was_purged = False
     with context.store(write=not dry_run) as store:
         try:
             name = reports.naming.session_named(store, session)
-        except SessionPurged as before:  # purging again erases what is left of it in the file
-            name, again = before.session_id, True
-        if dry_run or not (yes or again):
-            planned = reports.erasing.planned_purge(store, name, changed=not again)
+        except SessionPurged as before:  # purging again erases the bytes that are left in the file
+            name, was_purged = before.session_id, True
+        if dry_run or not (yes or was_purged):
+            planned = reports.erasing.planned_purge(store, name, changed=not was_purged)
             if dry_run:
                 context.show(planned, erasing.draw_purged)
                 return
-            context.confirm(erasing.purge_question(planned))
+            context.confirm(planned, erasing.draw_purged, "Delete it for good?")
         done = store.purge(name)
-    answer = reports.erasing.purged_report(done, changed=not again, dry_run=False)
+    answer = reports.erasing.purged_report(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)

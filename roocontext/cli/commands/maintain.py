@@ -1,6 +1,5 @@
-"""Commands that verify, and look after the database."""
+"""Commands that verify sessions, and look after the database."""
 
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,10 +11,11 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.find_database import looked_for
+from roocontext.cli.find_database import looked_for, without_password
 from roocontext.cli.options import SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import one_line
+from roocontext.cli.terminal import read_input
 from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
@@ -45,8 +45,9 @@ def backup(
     """
     if file.endswith("/"):
         raise Refusal(f"{file!r} is a folder: name a new file in it.", Code.USAGE)
-    with looked_for(context.url), context.progress("Copying") as progress:
-        answer = reports.results.backed_up(context.url, context.place, Path(file), progress)
+    url = context.url
+    with looked_for(url), context.progress("Copying") as progress:
+        answer = reports.results.backed_up(url, without_password(url), Path(file), progress)
     context.show(answer, results.draw_backup)
     return answer.command is None
 
@@ -61,7 +62,7 @@ def verify(
         typer.Option(
             metavar="FILE",
             readable=False,
-            help="A file with what `head` printed earlier; `-` is standard input.",
+            help="A file with the earlier output of `head`; `-` is standard input.",
         ),
     ] = None,
     rebuild: Annotated[
@@ -75,14 +76,17 @@ def verify(
     """
     if head is not None and session is None:
         raise Refusal("--head belongs to one session: name the session.", Code.USAGE)
+    saved = None
+    if head is not None:
+        file = None if str(head) == "-" else head
+        saved = roocontext.Head.from_json(read_input(f"The head {str(head)!r}", file))
     with context.store(write=rebuild) as store:
         ids = (
             [info.session_id for info in reports.naming.every_session(store)]
             if session is None
             else [reports.naming.session_named(store, session)]
         )
-        saved = None if head is None else _saved(head)
-        rows = [_checked(context, store.session(one), saved, rebuild=rebuild) for one in ids]
+        rows = [_checked(context, store.session(name), saved, rebuild=rebuild) for name in ids]
     answer = reports.results.verification_of(rows)
     context.show(answer, results.draw_verified)
     return answer.ok
@@ -101,7 +105,7 @@ def doctor(context: CommandContext) -> bool:
     """Check the database for risks: versions, settings, permissions, damage."""
     with looked_for(context.url):
         findings = reports.health.examined(context.url)
-    answer = reports.health.diagnosis(context.place, findings)
+    answer = reports.health.diagnosis(without_password(context.url), findings)
     context.show(answer, results.draw_diagnosis)
     return answer.ok
 
@@ -139,24 +143,13 @@ def _schema(context: CommandContext) -> "SchemaVersion":
         return health.schema_version_of(context.url)
 
 
-def _saved(path: Path) -> "Head":
-    try:
-        text = sys.stdin.read() if str(path) == "-" else path.read_text("utf-8")
-    except UnicodeDecodeError:
-        raise Refusal(f"The head {str(path)!r} is not UTF-8.", Code.USAGE) from None
-    except OSError as error:
-        line = f"The head {str(path)!r} cannot be read: {error.strerror}."
-        raise Refusal(line, Code.NOT_FOUND) from None
-    return roocontext.Head.from_json(text)
-
-
 def _checked(
     context: CommandContext, chat: "Session", saved: "Head | None", *, rebuild: bool
 ) -> "Checked":
     with context.progress(f"Verifying {one_line(chat.id, longest=_LABEL)}") as progress:
-        found = chat.verify(saved, progress=progress)
-    if not rebuild:
-        return reports.results.checked_session(found)
-    with context.progress("Recomputing the caches"):
-        rebuilt = chat.rebuild()
-    return reports.results.checked_session(found, rebuilt)
+        verification = chat.verify(saved, progress=progress)
+    corrected = None
+    if rebuild:
+        with context.progress("Recomputing the caches"):
+            corrected = chat.rebuild()
+    return reports.results.checked_session(verification, corrected)

@@ -1,4 +1,4 @@
-"""The command that serves a database to agents and editors, by the Model Context Protocol."""
+"""`roocontext mcp`: serves a database to agents and editors by the Model Context Protocol."""
 
 import os
 import signal
@@ -50,6 +50,6 @@ def mcp(
 
 
 def _leave(*_: object) -> NoReturn:
-    """End the process at once: the SDK reads stdin in a thread, which it would wait for."""
+    """End the process at once. The SDK would wait for its thread that reads stdin."""
     write_error("roocontext: Interrupted.\n")
     os._exit(Code.INTERRUPTED)  # each commit is atomic

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated
@@ -11,77 +12,60 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, points
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import PAUSE, WAYS, ModelName, Recorded, SessionName
+from roocontext.cli.points import Point, entry_argument, entry_option, time_option
 from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
 from roocontext.log.entries import Kind
 
 if TYPE_CHECKING:
     from roocontext import Session
-    from roocontext.reports.history import EntryRow
-    from roocontext.reports.sessions import Selection
+    from roocontext.reports.history import EntryRow, Selection
 
 app = typer.Typer()
 _read = partial(command, app, panel=INSPECT)
 
 _FOLLOWED = 10
-"""How many rows come before those that are followed."""
+"""How many rows `-f` shows before it waits for new ones."""
 
 Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
 AsOf = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
+    Point | None,
+    entry_option(
+        f"An entry: {WAYS}. A time is right before the first entry that happened later.",
         metavar="WHEN",
-        help=f"An entry: {WAYS}. A time is right before the first entry that happened later.",
     ),
 ]
 Number = Annotated[
     int | None,
-    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only so many, the newest ones."),
+    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only this many, the newest."),
 ]
 Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since", metavar="WHEN", help="Only what happened after this time, such as `2h`."
-    ),
+    datetime | None, time_option("Only entries that happened after this time, such as `2h`.")
 ]
 Role = Annotated[
     list[str] | None,
     typer.Option(
         "--role",
         metavar="ROLE",
-        help="Only messages of this role; `tool` is the outputs of tools. May be repeated.",
+        help="Only messages of this role; `tool` selects the outputs of tools. May be repeated.",
     ),
 ]
-
-
-def _check_kinds(kinds: list[str] | None) -> list[str] | None:
-    for kind in kinds or ():
-        if kind not in set(Kind):
-            line = f"There is no kind {kind[:64]!r}; kinds are {', '.join(Kind)}."
-            raise Refusal(line, Code.USAGE)
-    return kinds
-
-
 KindOption = Annotated[
-    list[str] | None,
+    list[Kind] | None,
     typer.Option(
         "--kind",
         metavar="KIND",
         help="Only entries of this kind, such as message, summary or rewind. May be repeated.",
-        autocompletion=completion.complete_kinds,
-        callback=_check_kinds,
     ),
 ]
 Reverse = Annotated[bool, typer.Option("--reverse", help="Show the newest first.")]
 Follow = Annotated[
     bool,
-    typer.Option("--follow", "-f", help="Also show what is written from now on, until Ctrl-C."),
+    typer.Option("--follow", "-f", help="Also show new entries as they are written, until Ctrl-C."),
 ]
 Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Show a long output in a pager.")]
 
@@ -91,8 +75,7 @@ def show(
     context: CommandContext,
     session: SessionName,
     seq: Annotated[
-        str | None,
-        typer.Argument(metavar="SEQ", help=f"Show this entry whole, visible or not: {WAYS}."),
+        Point | None, entry_argument(f"Show this entry whole, visible or not: {WAYS}.")
     ] = None,
     *,
     as_of: AsOf = None,
@@ -111,41 +94,39 @@ def show(
 
     A pager opens at the newest message.
     """
-    if seq is not None:
-        with context.session(session) as chat:
-            row = reports.history.one_entry(chat, context.entry(chat, "SEQ", seq))
-            draw = partial(entry.draw_entry, info=chat.info(), name=context.short_id(chat))
-        context.show(row, draw, pager=pager)
-        return
-    if follow and (context.as_json or as_of is not None):
+    if follow and (context.as_json or as_of is not None) and seq is None:
         line = "-f shows the present on a screen: use `audit -f --json`, or leave out --as-of."
         raise Refusal(line, Code.USAGE)
     with context.session(session) as chat:
-        when = context.point(chat, "--as-of", as_of)
-        chosen = reports.sessions.Selection(
+        if seq is not None:
+            row = reports.history.one_entry(chat, seq.entry(chat))
+            draw = partial(entry.draw_entry, info=chat.info(), name=context.short_id(chat))
+            context.show(row, draw, pager=pager)
+            return
+        selection = reports.history.Selection(
             newest=number or (_FOLLOWED if follow else None),
-            after=_last_before(context, chat, since, recorded=recorded),
+            after=_last_before(chat, since, recorded=recorded),
             roles=tuple(role or ()),
             kinds=tuple(kind or ()),
             reverse=reverse,
         )
         rows = None
         with context.progress("Counting tokens") as progress:
-            if as_of is None and chosen == reports.history.EVERYTHING and not context.as_json:
+            if as_of is None and selection == reports.history.EVERYTHING and not context.as_json:
                 answer, rows = reports.history.streamed_history(chat, model, progress=progress)
             else:
                 answer = reports.history.effective_history(
                     *(chat, model),
-                    as_of=when,
+                    as_of=None if as_of is None else as_of.in_log(chat),
                     recorded=recorded,
-                    selection=chosen,
+                    selection=selection,
                     progress=progress,
                 )
         name = "" if follow else context.short_id(chat)
         draw_view = partial(timeline.draw_view, full=full, name=name, rows=rows)
         context.show(answer, draw_view, pager=pager and not follow, at_end=not reverse)
         if follow:
-            news = (row for row in _followed(chat, chosen, answer.seq) if row.visible)
+            news = (row for row in _followed(chat, selection, answer.seq) if row.visible)
             context.stream(news, partial(timeline.draw_messages, full=full), pager=False)
 
 
@@ -154,9 +135,7 @@ def audit(
     context: CommandContext,
     session: SessionName,
     *,
-    after: Annotated[
-        str | None, typer.Option(metavar="SEQ", help="Start after this entry.")
-    ] = None,
+    after: Annotated[Point | None, entry_option("Start after this entry.")] = None,
     number: Number = None,
     since: Since = None,
     role: Role = None,
@@ -172,41 +151,37 @@ def audit(
     A pager opens at the newest entry.
     """
     with context.session(session) as chat:
-        chosen = reports.sessions.Selection(
+        selection = reports.history.Selection(
             newest=number or (_FOLLOWED if follow else None),
-            after=_last_before(context, chat, since, recorded=recorded),
+            after=_last_before(chat, since, recorded=recorded),
             roles=tuple(role or ()),
             kinds=tuple(kind or ()),
             reverse=reverse,
         )
         if after is not None:
-            chosen = replace(chosen, after=max(context.entry(chat, "--after", after), chosen.after))
+            selection = replace(selection, after=max(after.entry(chat), selection.after))
         info = chat.info()
-        name = context.short_id(chat)
-        log = timeline.ShownLog(chat.id, info.title, info.last_seq, chosen.after, name, recorded)
-        rows = reports.history.audit_rows(chat, chosen)
+        log = timeline.ShownLog(info, selection.after, context.short_id(chat), recorded)
+        rows = reports.history.audit_rows(chat, selection)
         if follow:
-            rows = chain(rows, _followed(chat, chosen, info.last_seq))
+            rows = chain(rows, _followed(chat, selection, info.last_seq))
         draw = partial(timeline.draw_audit, log=log, full=full)
         context.stream(rows, draw, pager=pager and not follow, at_end=not reverse)
 
 
-def _last_before(
-    context: CommandContext, chat: "Session", since: str | None, *, recorded: bool
-) -> int:
-    """The last entry before the time of --since; 0 if none is given."""
-    when = context.moment("--since", since)
-    return 0 if when is None else chat.view(as_of=when, recorded=recorded, last=1).seq
+def _last_before(chat: "Session", since: datetime | None, *, recorded: bool) -> int:
+    """The last entry before the time of --since; 0 without it."""
+    return 0 if since is None else chat.view(as_of=since, recorded=recorded, last=1).seq
 
 
-def _followed(chat: "Session", chosen: "Selection", last: int) -> "Iterator[EntryRow]":
+def _followed(chat: "Session", selection: "Selection", last: int) -> "Iterator[EntryRow]":
     """The selected entries after the last, as they are written, until an interrupt."""
     while True:
-        news = replace(chosen, after=last, newest=None, reverse=False)
+        news = replace(selection, after=last, newest=None, reverse=False)
         for row in reports.history.audit_rows(chat, news):
             last = max(last, row.seq)
             yield row
-        sys.stdout.flush()  # a pipe would keep rows back until it has many
+        sys.stdout.flush()  # a pipe would be written to only after many rows
         time.sleep(PAUSE)
 
 
@@ -225,22 +200,21 @@ def diff(
     context: CommandContext,
     session: SessionName,
     old: Annotated[
-        str,
-        typer.Argument(
-            metavar="OLD",
-            help=f"The earlier point, right after an entry: {WAYS}. A time is right"
+        Point,
+        entry_argument(
+            f"The earlier point, right after an entry: {WAYS}. A time is right"
             " before the first entry that happened later.",
+            metavar="OLD",
         ),
     ],
     new: Annotated[
-        str | None, typer.Argument(metavar="NEW", help="The later point. Default: now.")
+        Point | None, entry_argument("The later point. Default: now.", metavar="NEW")
     ] = None,
     *,
     recorded: Recorded = False,
 ) -> None:
     """Show which messages left the view and which came into it between two points."""
     with context.session(session) as chat:
-        before = points.point(chat, "OLD", old, context.now)
-        after = context.point(chat, "NEW", new)
-        answer = reports.history.difference(chat, before, after, recorded=recorded)
+        end = None if new is None else new.in_log(chat)
+        answer = reports.history.difference(chat, old.in_log(chat), end, recorded=recorded)
     context.show(answer, timeline.draw_difference)

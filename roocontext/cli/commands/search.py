@@ -1,6 +1,7 @@
-"""Commands that find messages by their words, and explain why one is hidden."""
+"""Commands that find messages by their words, and explain why an entry is hidden."""
 
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -10,7 +11,8 @@ from roocontext import reports
 from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import WAYS, Recorded, SessionName, Where, conditions
+from roocontext.cli.options import After, EntryName, Recorded, SessionName, Where, conditions
+from roocontext.cli.points import time_option
 from roocontext.cli.screens import entry
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
@@ -28,9 +30,9 @@ def search(
         list[str],
         typer.Argument(
             metavar="TEXT",
-            help='The words, all of which a message has to hold. `"a phrase"` is found as it is'
-            " written, `begin*` finds all that begins so, and `C++` finds only that. Put `--`"
-            " before a text that begins with a dash.",
+            help='Words that a message must all contain. `"a phrase"` is found exactly as written,'
+            " `begin*` finds every word that begins like that, and `C++` is found with its signs."
+            " Put `--` before a text that begins with a dash.",
         ),
     ],
     *,
@@ -61,21 +63,17 @@ def search(
         str | None, typer.Option(metavar="NAME", help="Only the calls and outputs of this tool.")
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN", help="Only messages since then: `yesterday`, `2026-01-31` or `30d`."
-        ),
+        datetime | None,
+        time_option("Only messages since then: `yesterday`, `2026-01-31` or `30d`."),
     ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only messages before then.")
-    ] = None,
+    until: Annotated[datetime | None, time_option("Only messages before then.")] = None,
     where: Where = None,
     among: Annotated[
         Among,
         typer.Option(
             metavar="WHICH",
-            help="`visible` is what the model sees now, `hidden` what summaries and markers hide,"
-            " `standing` is both, `all` also what rewinds took back.",
+            help="`visible`: messages that the model sees now; `hidden`: those that summaries and"
+            " markers hide; `standing`: both; `all`: also those that rewinds took back.",
         ),
     ] = "all",
     order: Annotated[
@@ -83,15 +81,16 @@ def search(
     ] = "best",
     limit: Annotated[
         int,
-        typer.Option("--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The most hits."),
+        typer.Option(
+            "--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The maximum number of hits."
+        ),
     ] = _USUAL,
-    after: Annotated[
-        str | None,
-        typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
-    ] = None,
+    after: After = None,
     lines: Annotated[
         int,
-        typer.Option("--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines around."),
+        typer.Option(
+            "--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines of context."
+        ),
     ] = 0,
     recorded: Recorded = False,
 ) -> None:
@@ -99,7 +98,6 @@ def search(
 
     The index is brought up to date first, if the database can be written to.
     """
-    lo, hi = context.moment("--since", since), context.moment("--until", until)
     _index(context)
     with context.store() as store:
         query = " ".join(text)
@@ -109,8 +107,8 @@ def search(
             family=None if family is None else reports.naming.session_named(store, family),
             role=role,
             tool=tool,
-            since=lo,
-            until=hi,
+            since=since,
+            until=until,
             where=conditions(where),
             among=among,
             order=order,
@@ -125,21 +123,17 @@ def search(
 
 @command(app, panel=INSPECT, document="Why")
 def why(
-    context: CommandContext,
-    session: SessionName,
-    seq: Annotated[str, typer.Argument(metavar="SEQ", help=f"The entry: {WAYS}.")],
-    *,
-    recorded: Recorded = False,
+    context: CommandContext, session: SessionName, seq: EntryName, *, recorded: Recorded = False
 ) -> None:
     """Show whether the model sees an entry, and if not, what hides it and how to bring it back."""
     with context.session(session) as chat:
-        answer = reports.why.why(chat, context.entry(chat, "SEQ", seq))
+        answer = reports.why.why(chat, seq.entry(chat))
         draw = partial(entry.draw_why, name=context.short_id(chat), recorded=recorded)
     context.show(answer, draw)
 
 
 def _index(context: CommandContext) -> None:
-    # Without the index the search reads more and finds the same.
+    # Without the index, the search reads more and finds the same.
     with (
         suppress(StoreReadOnly, StoreFull, StoreUnavailable),
         context.progress("Indexing") as report,

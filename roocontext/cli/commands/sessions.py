@@ -1,7 +1,8 @@
-"""`roocontext sessions`: finds a session by what it is about, its age, its parent or metadata."""
+"""`roocontext sessions`: finds sessions by their text, age, parent or metadata."""
 
 import shutil
 import sys
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,8 @@ from roocontext.cli import completion, terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, Where, conditions
+from roocontext.cli.options import After, ModelName, Recorded, Where, conditions
+from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
 from roocontext.errors import SessionPurged
 
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _USUAL = 20
-"""How many sessions are listed where there is no screen to fill."""
+"""How many sessions are listed if there is no screen to fill."""
 _OTHER_LINES = 5
-"""The lines of a screen that are left for the headings, two notes below and the next prompt."""
+"""The lines of a screen for the headings, two notes at the end and the next prompt."""
 
 
 @command(app, panel=INSPECT, document="Sessions")
@@ -40,14 +42,11 @@ def sessions(
     ] = "",
     *,
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WHEN",
-            help="Only sessions with a message since then: `yesterday`, `2026-01-31` or `30d`.",
-        ),
+        datetime | None,
+        time_option("Only sessions with a message since then: `yesterday`, `2026-01-31` or `30d`."),
     ] = None,
     older_than: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Only sessions without a message since then.")
+        datetime | None, time_option("Only sessions without a message since then.")
     ] = None,
     parent: Annotated[
         str | None,
@@ -68,30 +67,33 @@ def sessions(
             min=1,
             max=1_000_000,
             help="List no more sessions than this. Default: as many as the screen holds, or"
-            f" {_USUAL} if the output is no terminal.",
+            f" {_USUAL} if the output is not a terminal.",
         ),
     ] = None,
+    after: After = None,
     recorded: Recorded = False,
     model: ModelName = None,
 ) -> None:
     """List the sessions, newest first, and how full their context windows are."""
     if purged and (parent or where):
         raise Refusal("Purged sessions have no metadata, and are not listed by parent.", Code.USAGE)
-    lo, hi = context.moment("--since", since), context.moment("--older-than", older_than)
     page = limit or _room(context)
     with context.store() as store:
         if purged:
-            answer = reports.sessions.purged(store, text, since=lo, until=hi, limit=page)
+            answer = reports.sessions.purged(
+                store, text, since=since, until=older_than, limit=page, after=after
+            )
         else:
             answer = reports.sessions.matching_sessions(
                 store,
                 text,
                 parent=None if parent is None else _parent(store, parent),
                 where=conditions(where),
-                since=lo,
-                until=hi,
+                since=since,
+                until=older_than,
                 recorded=recorded,
                 limit=page,
+                after=after,
                 model=model,
             )
     if purged:
@@ -116,8 +118,8 @@ def _room(context: CommandContext) -> int:
 
 
 def _parent(store: "Store", name: str) -> str:
-    """The id of the session with this name. The children of a purged one can be listed too."""
+    """The id of the session with this name. The children of a purged session are listed too."""
     try:
         return reports.naming.session_named(store, name)
-    except SessionPurged as gone:
-        return str(gone.facts["session_id"])
+    except SessionPurged as error:
+        return str(error.facts["session_id"])

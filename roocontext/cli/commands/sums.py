@@ -1,16 +1,17 @@
-"""Commands that sum up: tokens and costs, and sizes, of one session or of all."""
+"""Commands that sum up tokens, costs and sizes, of one session or of all."""
 
+from datetime import datetime
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import ModelName, Recorded, SessionOrAll
+from roocontext.cli.points import time_option
 from roocontext.cli.screens import tables
 
 app = typer.Typer()
@@ -30,19 +31,17 @@ def usage(
         bool, typer.Option("--family", help="Count the model calls of all its descendants too.")
     ] = False,
     by: Annotated[
-        str | None,
+        Literal["day", "model", "session"] | None,
         typer.Option(
             metavar="WHAT",
             help="Of all sessions: sum up by `day`, `model` or `session`. Default: day.",
-            autocompletion=completion.complete_sums,
         ),
     ] = None,
     since: Annotated[
-        str | None,
-        typer.Option(metavar="WHEN", help="Of all sessions: only calls since then, such as `7d`."),
+        datetime | None, time_option("Of all sessions: only calls since then, such as `7d`.")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Of all sessions: only calls before then.")
+        datetime | None, time_option("Of all sessions: only calls before then.")
     ] = None,
     recorded: Recorded = False,
     model: ModelName = None,
@@ -51,7 +50,11 @@ def usage(
     if session is None:
         if everything or family:
             raise Refusal("--all and --family are about one session: name it.", Code.USAGE)
-        _spending(context, by or "day", since, until, recorded=recorded)
+        with context.store() as store:
+            spent = reports.usage.spending_of(
+                store, by or "day", since=since, until=until, recorded=recorded
+            )
+        context.show(spent, tables.draw_spending, pager=True)
         return
     if by or since or until or recorded:
         line = "--by, --since, --until and --recorded are about all sessions: name none."
@@ -61,18 +64,6 @@ def usage(
             chat, model, everything=everything, family=family, progress=progress
         )
     context.show(answer, tables.draw_usage)
-
-
-def _spending(
-    context: CommandContext, by: str, since: str | None, until: str | None, *, recorded: bool
-) -> None:
-    if by not in reports.usage.BY:
-        known = ", ".join(reports.usage.BY)
-        raise Refusal(f"--by is {by[:64]!r}, but it must be one of {known}.", Code.USAGE)
-    lo, hi = context.moment("--since", since), context.moment("--until", until)
-    with context.store() as store:
-        answer = reports.usage.spending_of(store, by, since=lo, until=hi, recorded=recorded)
-    context.show(answer, tables.draw_spending, pager=True)
 
 
 @_read(document="StatsReport")

@@ -1,4 +1,4 @@
-"""Commands that bring sessions in and out."""
+"""Commands that import and export sessions."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -51,7 +51,7 @@ def import_(
         bool, typer.Option("--all", help="Look in the default places of all tools.")
     ] = False,
     on_conflict: Annotated[
-        str,
+        Literal["refuse", "fork"],
         typer.Option(
             "--on-conflict",
             metavar="refuse|fork",
@@ -65,44 +65,38 @@ def import_(
 ) -> bool:
     """Import sessions of other agents, or files that `export` has written.
 
-    Importing again doubles nothing: a session that has grown is continued. The exit code is 1 if a
-    file or a line could not be read. Everything else is imported.
+    Importing again stores nothing twice: a session that has grown is continued. The exit code is 1
+    if a file or a line could not be read. Everything else is imported.
 
     With `--watch`, `--json` prints a document on one line: for the first import, and for each later
-    one that changed something.
+    import that changed something.
     """
     from roocontext.formats import find  # noqa: PLC0415 - heavy
 
-    if on_conflict not in ("refuse", "fork"):
-        raise Refusal("--on-conflict is refuse or fork.", Code.USAGE)
     if everything and (tool or paths):
         line = "--all looks in the default places of all tools: use it without --from and paths."
         raise Refusal(line, Code.USAGE)
-    # A session's metadata has the path of its source, whatever folder the command was run in.
-    chosen = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
+    # Absolute, because a session's metadata records the path of its source.
+    named = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
     tools = [tool] if tool else find.tools() if everything else []
-    default = [place for one in tools for place in find.places(one)]  # checks the name too
+    if not (named or tools):
+        raise Refusal("Name files or folders, or use --from TOOL or --all.", Code.USAGE)
+    default = [place for name in tools for place in find.places(name)]  # checks the name too
+    chosen = named or default
     if not chosen:
-        if not tools:
-            line = "Name files or folders, or use --from TOOL or --all."
-            raise Refusal(line, Code.USAGE)
-        chosen = default
-        if not chosen:
-            line = f"{tool or 'No tool'} has no sessions in its default place: name a folder."
-            raise Refusal(line, Code.NOT_FOUND)
+        line = f"{tool or 'No tool'} has no sessions in its default place: name a folder."
+        raise Refusal(line, Code.NOT_FOUND)
     seen: dict[Path, int] = {}
-    find.changed_paths(
-        chosen if watch else (), seen
-    )  # before the import, which others may overtake
+    # Before the import: a file that changes during it is imported again.
+    find.changed_paths(chosen if watch else (), seen)
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
     context.show(answer, results.draw_import, has_followers=watch)
     while watch:
         time.sleep(PAUSE)
-        if not (news := find.changed_paths(chosen, seen)):
-            continue
-        answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
-        if any(one.status not in ("unchanged", "failed") for one in answer.sessions):
-            context.show(answer, results.draw_import, has_followers=True)
+        if news := find.changed_paths(chosen, seen):
+            answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
+            if any(session.status not in ("unchanged", "failed") for session in answer.sessions):
+                context.show(answer, results.draw_import, has_followers=True)
     return answer.ok
 
 
@@ -137,8 +131,8 @@ def export(
 ) -> None:
     """Write a session in another format.
 
-    Nothing is overwritten. With --output, `--json` prints what was written. Without it, only the
-    session itself is printed, and on stderr what the format cannot hold.
+    Nothing is overwritten. With --output, `--json` prints a report. Without it, only the session
+    itself is printed, and content that the format cannot hold is named on stderr.
     """
     from roocontext.formats import exports  # noqa: PLC0415 - heavy
 
@@ -146,16 +140,15 @@ def export(
     with context.store() as store, context.progress("Exporting") as progress:
         chat = store.session(reports.naming.session_named(store, session))
         if output is None:
-            for file in exports.exported_files(
-                store, chat, exporter, family=family, progress=progress
-            ):
+            files = exports.exported_files(store, chat, exporter, family=family, progress=progress)
+            for file in files:
                 write_bytes(file.chunks)
             missing = exports.left_out(store, chat, exporter, family=family)
             if line := results.left_out_line(reports.transfers.in_words(missing)):
                 sys.stderr.write(f"{line}\n")
             return
         try:
-            found = exports.export(
+            written = exports.export(
                 store, chat, exporter, output=output, family=family, progress=progress
             )
         except FileExistsError as error:
@@ -163,34 +156,31 @@ def export(
         except OSError as error:
             line = f"{output!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
-    context.show(reports.transfers.exported(chat.id, to, found), results.draw_export)
+    context.show(reports.transfers.exported(chat.id, to, written), results.draw_export)
 
 
 def _imported(
-    context: CommandContext, paths: list[Path], tool: str | None, on_conflict: str, *, dry_run: bool
+    context: CommandContext,
+    paths: list[Path],
+    tool: str | None,
+    on_conflict: Literal["refuse", "fork"],
+    *,
+    dry_run: bool,
 ) -> "Import":
     from roocontext.formats import import_paths  # noqa: PLC0415 - heavy
 
-    with (
-        _store(context, dry_run=dry_run) as store,
-        context.progress("Importing") as progress,
-    ):
-        found = import_paths(
-            store,
-            paths,
-            tool=tool,
-            on_conflict="fork" if on_conflict == "fork" else "refuse",
-            dry_run=dry_run,
-            progress=progress,
+    with _store(context, dry_run=dry_run) as store, context.progress("Importing") as progress:
+        imports = import_paths(
+            store, paths, tool=tool, on_conflict=on_conflict, dry_run=dry_run, progress=progress
         )
-        return reports.transfers.imported(found, dry_run=dry_run)
+        return reports.transfers.imported(imports, dry_run=dry_run)
 
 
 @contextmanager
 def _store(context: CommandContext, *, dry_run: bool) -> "Iterator[Store]":
-    """The store; for a dry run without a database an empty one."""
+    """The store. A dry run without a database gets an empty store."""
     try:
-        # For writing in a dry run too: a restore is checked by restoring, and rolled back.
+        # A dry run writes too: a restore is checked by restoring, and rolled back.
         with context.store(write=True, create=not dry_run, dry_run=dry_run) as store:
             yield store
     except StoreNotFound:

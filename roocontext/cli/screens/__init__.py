@@ -1,1 +1,1 @@
-"""What a person sees: answers drawn on a terminal, harmless, as wide as it is."""
+"""Draws answers on a terminal, in its width, with all text made safe to print."""

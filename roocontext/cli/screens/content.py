@@ -12,8 +12,7 @@ from roocontext.reports.naming import quantity, size
 
 LINES = 12
 CHARACTERS = 1_200
-"""How much of one block is shown without --full."""
-
+"""How much of a block is shown without --full."""
 
 _LONGEST_NAME = 60
 
@@ -27,11 +26,7 @@ class BlockText(msgspec.Struct, frozen=True):
 
 
 def block_texts(
-    role: str,
-    content: Any,
-    form: str,
-    signs: Signs = UNICODE_SIGNS,
-    tools: Sequence[str] = (),
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS, tools: Sequence[str] = ()
 ) -> Iterator[BlockText]:
     """The blocks of a message of any format. `tools` names the tools of its outputs, in order."""
     _, blocks = reader(form).blocks(role, content)
@@ -44,11 +39,7 @@ def block_texts(
 
 
 def one_line_of(
-    role: str,
-    content: Any,
-    form: str,
-    signs: Signs = UNICODE_SIGNS,
-    tools: Sequence[str] = (),
+    role: str, content: Any, form: str, signs: Signs = UNICODE_SIGNS, tools: Sequence[str] = ()
 ) -> str:
     """A message in one line."""
     lines = (
@@ -61,16 +52,16 @@ def one_line_of(
 def readable(text: str, *, full: bool = False, whole: str = "--full") -> tuple[str, str]:
     """The part of a text that is shown, and a line about the rest, if there is any.
 
-    `whole` is what shows all of it: an option of the command, or another command.
+    `whole` is the option or the command that shows the whole text.
     """
     if full:
         return safe(text), ""
     lines = text[:CHARACTERS].split("\n", LINES)
-    shown = "\n".join(lines[:LINES])
-    left = len(text) - len(shown)
+    few = "\n".join(lines[:LINES])
+    left = len(text) - len(few)
     if left <= 0:
-        return safe(shown), ""
-    return safe(shown), f"{quantity(left, 'more character')}{whole and f': {whole} shows them'}"
+        return safe(few), ""
+    return safe(few), f"{quantity(left, 'more character')}{whole and f': {whole} shows them'}"
 
 
 def _shown(piece: Piece, signs: Signs) -> tuple[str, str]:
@@ -100,7 +91,7 @@ def _measured(tool: str, output: Piece) -> Iterator[str]:
 
 
 def _output(output: Piece, signs: Signs) -> str:
-    """The texts of a tool's output, or what it holds instead of text."""
+    """The texts of a tool's output, or the headings of its other blocks."""
     if text := _text_of(output):
         return text
     inside = walk(output.inside)
@@ -109,16 +100,16 @@ def _output(output: Piece, signs: Signs) -> str:
 
 
 def _text_of(output: Piece) -> str:
-    """All texts in a tool's output; nothing if there are only empty ones."""
+    """All texts in a tool's output; an empty text if all of them are empty."""
     texts = [piece.text or "" for piece in walk(output.inside) if piece.kind is Holds.TEXT]
     return "\n".join(texts) if any(texts) else ""
 
 
-def _arguments(given: Any) -> str:
+def _arguments(call: Any) -> str:
     """The arguments of a call: names and values if they are simple, else JSON."""
-    if isinstance(given, dict) and all(isinstance(value, str | int) for value in given.values()):
-        return ", ".join(f"{name}={_value(value)}" for name, value in given.items())
-    return _compact(given)
+    if isinstance(call, dict) and all(isinstance(value, str | int) for value in call.values()):
+        return ", ".join(f"{name}={_value(value)}" for name, value in call.items())
+    return _compact(call)
 
 
 def _value(value: str | int) -> str:
@@ -128,7 +119,7 @@ def _value(value: str | int) -> str:
 
 
 def _media(block: Any) -> str:
-    """An image or a file: its type and size, or where it is."""
+    """An image or a file: its type and size, or its URL."""
     match block.get("source"):
         case {"media_type": str(kind), "data": str(data)}:
             return f"[{one_line(kind, longest=40)}, {quantity(len(data), 'character')}]"

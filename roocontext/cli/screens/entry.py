@@ -1,4 +1,4 @@
-"""Single entries: one with all that is recorded of it, why it is hidden, the hits of a search."""
+"""Single entries: an entry with all its fields, why it is hidden, the hits of a search."""
 
 import re
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from roocontext.cli.screens import content, timeline
 from roocontext.cli.screens.next_commands import draw_next, next_command
-from roocontext.cli.screens.safe_text import headline, named, one_line, safe
+from roocontext.cli.screens.safe_text import one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
 from roocontext.reports.times import age, chosen_time, local_time, zoned_time
@@ -29,11 +29,11 @@ _SHORTENS = "The middle of its output is cleared by clearing"
 
 
 def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: str) -> None:
-    """One entry whole: its content, what was recorded with it, and what hides it.
+    """A whole entry: its content, its recorded fields, and the entries that hide it.
 
-    `name` is that of the session in the commands that come next.
+    `name` is the session's name in the suggested commands.
     """
-    screen.line(*headline(info.session_id, info.title, screen.signs.more))
+    screen.headline(info.session_id, info.title)
     _, time = local_time(row.happened_at).split()
     timeline.draw_whole_entry(screen, row, timeline.start_of(row, time, len(str(row.seq))))
     for hider in row.hiders:
@@ -46,15 +46,15 @@ def draw_entry(screen: Screen, row: "EntryRow", *, info: "SessionInfo", name: st
 
 
 def _hidden_by(hider: "HiderRow", *, recorded: bool = False) -> str:
-    """What hides, takes back or clears an entry, and since when."""
+    """Say which entry hides, takes back or clears another, and since when."""
     trigger = f", {one_line(hider.trigger)}" if hider.trigger else ""
     time = zoned_time(chosen_time(hider, recorded=recorded))
     return f"{HIDES[Kind(hider.kind)]} {hider.seq} since {time}{trigger}."
 
 
 def draw_why(screen: Screen, answer: "Why", *, name: str, recorded: bool = False) -> None:
-    """Whether the model sees an entry, and what hides it, with the command for each."""
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    """Say whether the model sees an entry, and what hides it, with the commands to reverse it."""
+    screen.headline(answer.session_id, answer.title)
     kind = answer.speaker if answer.kind == Kind.MESSAGE else answer.kind
     what = f"Entry {answer.seq}, {one_line(kind or '')}"
     screen.line(f"{what}: {_seen(answer)}.")
@@ -86,7 +86,7 @@ def _seen(answer: "Why") -> str:
 
 def _reason(screen: Screen, reason: "Reason", name: str, *, recorded: bool) -> None:
     policy = "" if reason.policy in (None, reason.trigger) else f"policy {reason.policy}"
-    who = [one_line(one) for one in (reason.trigger, policy) if one]
+    who = [one_line(name) for name in (reason.trigger, policy) if name]
     by = f" ({', '.join(who)})" if who else ""
     since = f"since {zoned_time(chosen_time(reason, recorded=recorded))}{by}"
     hides = _SHORTENS if reason.partial else HIDES[Kind(reason.kind)]
@@ -111,7 +111,7 @@ _LINES = re.compile(r"\s*\n\s*")
 
 
 def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = False) -> None:
-    """Each hit: where it is, the words around it, and what hides it."""
+    """Each hit: its session and entry, the words around it, and what hides it."""
     if not answer.hits:
         screen.line(f"No message has {one_line(answer.query)!r}.")
     for number, hit in enumerate(answer.hits):
@@ -124,7 +124,7 @@ def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = Fa
 
 
 def _hit(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:
-    name = named(hit.session_id, screen.signs.more)
+    name = screen.name(hit.session_id)
     who = hit.speaker if hit.kind == Kind.MESSAGE else hit.kind
     about = f"  {one_line(who)}, {age(chosen_time(hit, recorded=recorded), now)}"
     screen.line((f"{name} {hit.seq}", "title"), (about, "note"))
@@ -138,16 +138,16 @@ def _hit(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:
 
 
 def _snippet(screen: Screen, hit: "HitRow") -> Iterator[tuple[str, str]]:
-    """The words, with the hits in a style of their own."""
-    shown, at = hit.snippet, 0
-    if shown.is_continued:
+    """The words, with the matches in a style of their own."""
+    snippet, at = hit.snippet, 0
+    if snippet.is_continued:
         yield screen.signs.more, "note"
-    for lo, hi in shown.marks:
-        yield _plain(shown.text[at:lo]), ""
-        yield _plain(shown.text[lo:hi]), "match"
+    for lo, hi in snippet.marks:
+        yield _plain(snippet.text[at:lo]), ""
+        yield _plain(snippet.text[lo:hi]), "match"
         at = hi
-    yield _plain(shown.text[at:]), ""
-    if shown.continues:
+    yield _plain(snippet.text[at:]), ""
+    if snippet.continues:
         yield screen.signs.more, "note"
 
 

@@ -1,4 +1,4 @@
-"""The meter: how full a context window is, in words and as a bar."""
+"""How full a context window is, in words and as a bar."""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ def size_in_words(gauge: "Gauge") -> str:
 
 
 def window_share(gauge: "Gauge") -> str:
-    """How full the window is, in a few characters; the tokens if its size is not known."""
+    """The percentage of the window that is full, or the tokens if its size is not known."""
     sign = "" if gauge.exact else "~"
     if gauge.limit is not None and gauge.limit_source != _DEFAULT:
         return f"{sign}{100 * gauge.tokens / gauge.limit:.0f} %"
@@ -39,7 +39,7 @@ def window_share(gauge: "Gauge") -> str:
 
 
 def source(gauge: "Gauge") -> str:
-    """Which of the tokens the provider reported, and what counted or estimated the others."""
+    """How many tokens the provider reported, and which counter estimated the others."""
     counter = one_line(gauge.counter, longest=_NAME)
     if gauge.reported is None:
         verb = "counted" if gauge.exact else "estimated"

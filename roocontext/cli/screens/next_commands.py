@@ -1,4 +1,4 @@
-"""Commands to copy from a screen: what people may want to do next."""
+"""Commands that people may want to run next, to be copied from a screen."""
 
 import shlex
 
@@ -9,10 +9,10 @@ from roocontext.reports.naming import LAST, LITERAL
 
 
 def next_command(name: str, words: str) -> str:
-    """A command about a session, whose name takes the place of `{}` in the words.
+    """A command about a session, whose name replaces `{}` in the words.
 
-    Nothing if the name could not be typed like this: a shell would change it, or it means something
-    else.
+    It is empty if the name cannot be typed like this: a shell would change it, or it means
+    something else.
     """
     is_plain = shlex.quote(name) == name and name not in (LAST, NEW)
     if not is_plain or name.startswith(("-", LITERAL)):
@@ -27,6 +27,6 @@ def draw_next(screen: Screen, about: str, command: str) -> None:
 
 
 def draw_hint(screen: Screen, about: str, command: str) -> None:
-    """The same for people at a terminal only: the rows of a list in a pipe are counted."""
+    """The same, but only at a terminal: programs count the rows of a list in a pipe."""
     if screen.console.is_terminal:
         draw_next(screen, about, command)

@@ -1,4 +1,4 @@
-"""What commands have done or found, in a few lines each."""
+"""The results of commands, in a few lines each."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -38,7 +38,7 @@ _GOOD = 20
 
 def draw_receipt(screen: Screen, answer: "Receipt") -> None:
     """The entry that was written."""
-    name = named(answer.session_id, screen.signs.more)
+    name = screen.name(answer.session_id)
     if answer.new:
         screen.line(f"Appended entry {answer.seq} to {name}, hash {answer.hash[:16]}.")
         return
@@ -48,17 +48,16 @@ def draw_receipt(screen: Screen, answer: "Receipt") -> None:
 
 
 def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
-    """What was done, the sizes before and after, and the view that a preview leaves."""
+    """The change, the sizes before and after, and the view that a preview leaves."""
     screen.line(_done(answer))
     sign = "" if answer.exact else "~"
     before, after = answer.tokens_before, answer.tokens_after
     arrow = f"{screen.signs.arrow} {sign}{after:,} " if answer.seqs else ""
     noun = "token" if (after if answer.seqs else before) == 1 else "tokens"
     screen.line(f"{sign}{before:,} {arrow}{noun} of {answer.window:,}")
-    dot = screen.signs.dot
-    known = "" if answer.window_source != "default" else f" {dot} no model is known"
-    about = f"policy {one_line(answer.policy)} {dot} counted by {one_line(answer.counter)}"
-    screen.line((f"{about}{known}", "note"))
+    about = [f"policy {one_line(answer.policy)}", f"counted by {one_line(answer.counter)}"]
+    about += ["no model is known"] * (answer.window_source == "default")
+    screen.line((f" {screen.signs.dot} ".join(about), "note"))
     if after > before:
         would = "would grow" if answer.dry_run else "grew"
         screen.line(
@@ -79,8 +78,8 @@ def draw_forked(screen: Screen, answer: "Forked") -> None:
 
 
 def draw_pins(screen: Screen, answer: "Pins") -> None:
-    """What is pinned."""
-    name = named(answer.session_id, screen.signs.more)
+    """The pinned messages."""
+    name = screen.name(answer.session_id)
     seqs = ", ".join(map(str, answer.pins))
     many = quantity(len(answer.pins), "message")
     text = f"{many} pinned in {name}: {seqs}." if seqs else f"Nothing is pinned in {name}."
@@ -90,47 +89,46 @@ def draw_pins(screen: Screen, answer: "Pins") -> None:
 def draw_title(screen: Screen, answer: "Titled") -> None:
     """The title."""
     title = one_line(answer.title) if answer.title else "(no title)"
-    screen.line((named(answer.session_id, screen.signs.more), "title"), f"  {title}")
+    screen.line((screen.name(answer.session_id), "title"), f"  {title}")
     if answer.changed is False:
         screen.line(_unchanged(answer.changed).strip())
 
 
 def draw_verified(screen: Screen, answer: "Verified") -> None:
-    """Every session with a problem, the first ones without one, and the sums."""
+    """Every session with a problem, the first sessions without a problem, and the sums."""
     rows = answer.sessions
     good = [row for row in rows if row.ok]
-    shown = {row.session_id for row in good[:_GOOD]}
+    listed = {row.session_id for row in good[:_GOOD]}
     for row in rows:
-        if not row.ok or row.session_id in shown:
+        if not row.ok or row.session_id in listed:
             _checked(screen, row)
-    if left := len(good) - len(shown):
+    if left := len(good) - len(listed):
         screen.line((f"{screen.signs.more} and {left:,} more that are ok", "note"))
     if not rows:
         screen.line("No sessions.")
     elif len(rows) > 1:
         entries = quantity(sum(row.entries for row in rows), "entry", "entries")
-        found = f"{len(rows) - len(good):,} bad" if len(good) < len(rows) else "all ok"
-        style = "bad" if len(good) < len(rows) else "good"
-        screen.line(f"{quantity(len(rows), 'session')}, {entries}: ", (found, style))
+        bad = len(rows) - len(good)
+        verdict = (f"{bad:,} bad", "bad") if bad else ("all ok", "good")
+        screen.line(f"{quantity(len(rows), 'session')}, {entries}: ", verdict)
 
 
 def _checked(screen: Screen, row: "Checked") -> None:
-    style, word = ("good", "ok ") if row.ok else ("bad", "BAD")
-    seq, head = row.seq, row.head
-    where = "" if seq is None else f"entry {seq}: "
+    verdict = ("ok  ", "good") if row.ok else ("BAD ", "bad")
     checked = quantity(row.entries, "entry", "entries")
     if row.problem:
+        where = "" if row.seq is None else f"entry {row.seq}: "
         checked += f", {where}{row.problem}"
-    elif head.seq:
-        checked += f", head {head.hash[:16]}"
-    screen.line((f"{word} ", style), f"{named(row.session_id, screen.signs.more)}  {checked}")
+    elif row.head.seq:
+        checked += f", head {row.head.hash[:16]}"
+    screen.line(verdict, f"{screen.name(row.session_id)}  {checked}")
     if row.rebuilt is not None:
         wrong = quantity(row.rebuilt, "row")
         screen.line(f"Recomputed the caches and corrected {wrong}.", indent=4)
 
 
 def draw_backup(screen: Screen, answer: "Backup") -> None:
-    """The copy, or the command that makes one."""
+    """The copy, or the command that makes a copy."""
     if answer.bytes is not None:
         screen.line(f"Copied the database to {safe(answer.file)}, {size(answer.bytes)}.")
         return
@@ -142,9 +140,8 @@ def draw_diagnosis(screen: Screen, answer: "Diagnosis") -> None:
     """A line for each finding."""
     screen.line((safe(answer.database), "title"))
     for finding in answer.findings:
-        status = finding.status
-        style = {"ok": "good", "note": "note", "warn": "warn", "bad": "bad"}[status]
-        screen.line((f"{status:<4} ", style), f"{finding.check}: ", safe(finding.says))
+        style = "good" if finding.status == "ok" else finding.status
+        screen.line((f"{finding.status:<4} ", style), f"{finding.check}: ", safe(finding.says))
 
 
 def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
@@ -153,7 +150,7 @@ def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
 
 
 def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
-    """What the upgrade did."""
+    """The versions before and after an upgrade."""
     before, after = answer.before, answer.after
     if before is None:
         screen.line(f"Created the schema, version {after}.")
@@ -164,7 +161,7 @@ def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:
-    """The head, exactly as it is to be saved."""
+    """The head, exactly as it should be saved."""
     screen.raw(visible_json(answer.to_json()))
 
 
@@ -172,7 +169,7 @@ def draw_history(screen: Screen, answer: "History") -> None:
     """A row for each migration."""
     for row in answer.revisions:
         mark = "applied" if row.applied else "missing"
-        screen.whole(f"{row.revision}  {mark}  ", row.brought, "")
+        screen.whole_row(f"{row.revision}  {mark}  ", row.brought, "")
 
 
 def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents have it
@@ -180,33 +177,34 @@ def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents 
 
 
 def _done(answer: "OutcomeReport") -> str:
-    """Say what was done or would be: `Hid 2 messages behind a summary, entry 7.`."""
+    """Say what was done, or would be: `Replaced 2 messages with a summary, entry 7.`."""
     dry_run = answer.dry_run
     if answer.status == "noop":
         verb = "would be" if dry_run else "was"
         return f"Nothing {verb} done. {one_line(answer.reason)}".rstrip()
-    clear, hide = ("would clear", "hide") if dry_run else ("cleared", "hid")
-    what = []
+    parts = []
     if answer.cleared:
-        what.append(f"{clear} {quantity(answer.cleared, 'tool output')}")
-    elif dry_run:
-        hide = "would hide"
-    behind = {"condensed": " behind a summary", "truncated": " behind a marker"}
-    if answer.hidden or not what:
-        hidden = quantity(answer.hidden, "message") if answer.hidden else "no visible message"
-        what.append(f"{hide} {hidden}{behind.get(answer.status, '')}")
-    done = " and ".join(what)
+        clear = "clear" if dry_run else "cleared"
+        parts.append(f"{clear} {quantity(answer.cleared, 'tool output')}")
+    if answer.hidden or not parts:
+        replace = "replace" if dry_run else "replaced"
+        messages = quantity(answer.hidden, "message") if answer.hidden else "no visible message"
+        substitute = "a marker" if answer.status == "truncated" else "a summary"
+        parts.append(f"{replace} {messages} with {substitute}")
+    done = " and ".join(parts)
+    if dry_run:
+        return f"Would {done}."
     seqs = ranges_in_words([[seq, seq] for seq in answer.seqs])
     entries = "entry" if len(answer.seqs) == 1 else "entries"
-    return f"{done[0].upper()}{done[1:]}{'' if dry_run else f', {entries} {seqs}'}."
+    return f"{done[0].upper()}{done[1:]}, {entries} {seqs}."
 
 
 def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> None:
-    """What was done, how the view changed, its last message, and the command that reverses it.
+    """The change, the messages that left and came, the last message, and how to reverse it.
 
-    `short` is the id of the session, as short as it can be typed.
+    `short` is the shortest id of the session that can be typed.
     """
-    name = named(short, screen.signs.more)
+    name = screen.name(short)
     if answer.target is not None and answer.target_time is not None:
         when = zoned_time(answer.target_time)
         screen.line((f"The message is entry {answer.target}, from {when}.", "note"))
@@ -216,12 +214,12 @@ def draw_view_change(screen: Screen, answer: "ViewChange", *, short: str) -> Non
     done = f"{_changed(answer, name)} {_moved(answer)}."
     command = "" if answer.dry_run else next_command(short, "undo {}")
     verb = "Undo" if answer.undone is None else "Redo"
-    reverse = f"{verb}: `{command}`" if command else ""
-    if not reverse or cell_len(f"{done} {reverse}") <= screen.width:
-        screen.line(f"{done} {reverse}".rstrip())
-    else:  # a command is easier to copy on a line of its own
+    reverse = f" {verb}: `{command}`" if command else ""
+    if cell_len(done + reverse) <= screen.width or not reverse:
+        screen.line(done + reverse)
+    else:  # a command that is not wrapped is easier to copy
         screen.line(done)
-        screen.line(reverse)
+        screen.line(reverse.strip())
     if answer.seq is not None and not answer.dry_run:
         draw_next(screen, "Compare", next_command(short, f"diff {{}} {answer.seq - 1}"))
     if answer.last is not None:
@@ -265,34 +263,35 @@ def _moved(answer: "ViewChange") -> str:
         what = f"{answer.returned:,}" if parts else quantity(answer.returned, "message")
         parts.append(f"{what} {came}")
     if answer.restored:
-        shown = "would be" if would else "is" if answer.restored == 1 else "are"
-        parts.append(f"{quantity(answer.restored, 'tool output')} {shown} shown again")
+        verb = "would be" if would else "is" if answer.restored == 1 else "are"
+        parts.append(f"{quantity(answer.restored, 'tool output')} {verb} shown again")
     if not parts and answer.undone_kind == Kind.UNCOVERING:
         return f"Tool outputs {'would be' if would else 'are'} cleared again"
     return ", ".join(parts) or f"No message {would}{'leave' if would else 'left'} the view"
 
 
 _SHOWN = 3
-"""How many of the blocks are named that an export has left out."""
+"""How many of the blocks that an export has left out are named."""
 _LISTED = 20
-"""How many files without sessions are listed, of those with which nothing is wrong."""
+"""How many of the files without sessions, and without a problem, are listed."""
 
 
 def draw_import(screen: Screen, answer: "Import") -> None:
     """Each session that has changed, each problem, and how many others there are."""
-    changed = [one for one in answer.sessions if one.status != "unchanged" or one.problems]
-    for one in changed:
-        screen.line(_session(one, screen), indent=0)
-        for problem in one.problems:
+    for session in answer.sessions:
+        if session.status == "unchanged" and not session.problems:
+            continue
+        screen.line(_session(session, screen))
+        for problem in session.problems:
             screen.line((one_line(problem), "warn"), indent=2)
-    usual = [one for one in answer.skipped if not one.is_problem]
-    for skipped in (*usual[:_LISTED], *(one for one in answer.skipped if one.is_problem)):
-        style = "warn" if skipped.is_problem else "note"
-        screen.line((f"Skipped {one_line(skipped.path)}: {one_line(skipped.why)}.", style))
+    usual = [file for file in answer.skipped if not file.is_problem]
+    for file in (*usual[:_LISTED], *(file for file in answer.skipped if file.is_problem)):
+        style = "warn" if file.is_problem else "note"
+        screen.line((f"Skipped {one_line(file.path)}: {one_line(file.why)}.", style))
     if (rest := len(usual) - _LISTED) > 0:
         screen.line((f"Skipped {quantity(rest, 'more file')}.", "note"))
     would = "Would import" if answer.dry_run else "Imported"
-    counts = Counter(one.status for one in answer.sessions)
+    counts = Counter(session.status for session in answer.sessions)
     unchanged, failed = counts.pop("unchanged", 0), counts.pop("failed", 0)
     failures = f", {failed} failed" if failed else ""
     taken = quantity(counts.total(), "session")
@@ -300,8 +299,8 @@ def draw_import(screen: Screen, answer: "Import") -> None:
 
 
 def draw_export(screen: Screen, answer: "Exported") -> None:
-    """The files, and how large they are together."""
-    name = named(answer.session_id, screen.signs.more)
+    """The files, and their size together."""
+    name = screen.name(answer.session_id)
     first, *others = answer.files
     more = f" and {quantity(len(others), 'more file')}" if others else ""
     screen.line(
@@ -312,23 +311,24 @@ def draw_export(screen: Screen, answer: "Exported") -> None:
 
 
 def left_out_line(missing: list[str]) -> str:
-    """The line that says what an export could not write; empty if there is nothing."""
+    """A line about the content that an export could not write; empty if there is none."""
     if not missing:
         return ""
     rest = f" and {len(missing) - _SHOWN:,} more" if missing[_SHOWN:] else ""
-    shown = one_line(", ".join(missing[:_SHOWN]))
-    return f"Left out or made text, because only its provider knows it: {shown}{rest}."
+    names = one_line(", ".join(missing[:_SHOWN]))
+    return f"Left out or made text, because only its provider knows it: {names}{rest}."
 
 
-def _session(one: "ImportedSession", screen: Screen) -> str:
-    name = named(one.session_id, screen.signs.more) if one.session_id else "a session"
-    what = quantity(one.messages, "message")
-    if one.again:
-        what += f" ({one.again} written again behind a summary)"
-    what += f", {quantity(one.notes, 'note')}"
-    if one.controls:
-        what += f", {quantity(one.controls, 'control row')}"
-    if one.redacted:
-        what += f", {quantity(one.redacted, 'copy', 'copies')} of redacted messages erased"
-    forked = f" from {named(one.forked_from, screen.signs.more)}" if one.forked_from else ""
-    return f"{one.status}{forked}: {name}, {what}"
+def _session(session: "ImportedSession", screen: Screen) -> str:
+    more = screen.signs.more
+    name = named(session.session_id, more) if session.session_id else "a session"
+    what = quantity(session.messages, "message")
+    if session.again:
+        what += f" ({session.again} written again after a summary)"
+    what += f", {quantity(session.notes, 'note')}"
+    if session.controls:
+        what += f", {quantity(session.controls, 'control row')}"
+    if session.redacted:
+        what += f", {quantity(session.redacted, 'copy', 'copies')} of redacted messages erased"
+    forked = f" from {named(session.forked_from, more)}" if session.forked_from else ""
+    return f"{session.status}{forked}: {name}, {what}"

@@ -1,7 +1,7 @@
 """Text that is safe to print on a terminal.
 
-What a session holds comes from models, tools and strangers. It reaches a screen through `safe`
-only, which escapes what could act on the terminal, reverse the line or hide in it.
+The content of a session comes from models, tools and strangers. It is printed only through `safe`,
+which escapes characters that could act on the terminal, reverse the line or hide in it.
 """
 
 import re
@@ -31,8 +31,7 @@ _MARKS = 6
 _STACKED = frozenset({"Mn", "Me", "Cf"})
 
 _LONGEST_NAME = 100
-_LONGEST_TITLE = 160
-"""How many cells of an id and of a title are shown. The beginning of an id is a name too."""
+"""How many cells of an id are shown. The beginning of an id names it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +57,16 @@ ASCII_SIGNS = Signs("-", "->", "...", "#", ".", "->", "<-", "*", "o", "|", "+-",
 
 
 def safe(text: str) -> str:
-    """The text with everything escaped that is not plainly readable; line ends are kept."""
+    """The text with every character escaped that is not plainly visible, except line ends."""
     if text.isascii() and text.isprintable():
         return text
-    seen = _UNSEEN.sub(
-        lambda found: _escaped(found[0]), text.replace("\r\n", "\n").replace("\t", "    ")
-    )
-    return seen if seen.isascii() else _CROWD.sub(_thinned, seen)
+    lines = text.replace("\r\n", "\n").replace("\t", "    ")
+    visible = _UNSEEN.sub(lambda match: _escaped(match[0]), lines)
+    return visible if visible.isascii() else _CROWD.sub(_thinned, visible)
 
 
 def visible_json(document: str) -> str:
-    """JSON in ASCII with the one control character escaped that JSON allows in a string."""
+    """ASCII JSON with the delete character escaped, the only control character that JSON allows."""
     return document.replace("\x7f", "\\u007f")
 
 
@@ -80,12 +78,6 @@ def unbroken(text: str) -> str:
 def named(session_id: str, more: str) -> str:
     """An id on one line, cut only if it is very long."""
     return cut_line(unbroken(session_id), _LONGEST_NAME, more)
-
-
-def headline(session_id: str, title: str | None, more: str) -> tuple[tuple[str, str], str]:
-    """The parts of the line that names a session."""
-    what = cut_line(one_line(title or "", longest=2 * _LONGEST_TITLE), _LONGEST_TITLE, more)
-    return (named(session_id, more), "title"), f"  {what}" if what else ""
 
 
 def one_line(text: str, *, longest: int = 400) -> str:
@@ -100,13 +92,13 @@ def cut_line(text: str, width: int, more: str = UNICODE_SIGNS.more) -> str:
     return set_cell_size(text, max(0, width - len(more))).rstrip() + more[: max(0, width)]
 
 
-def _thinned(found: re.Match[str]) -> str:
-    """The text with the marks escaped that are too many for one letter."""
-    kept, height = [], 0
-    for mark in found[0]:
+def _thinned(match: re.Match[str]) -> str:
+    """The text with surplus marks escaped, if there are too many on one letter."""
+    marks, height = [], 0
+    for mark in match[0]:
         height = height + 1 if unicodedata.category(mark) in _STACKED else 0
-        kept.append(mark if height <= _MARKS else _escaped(mark))
-    return "".join(kept)
+        marks.append(mark if height <= _MARKS else _escaped(mark))
+    return "".join(marks)
 
 
 def _escaped(character: str) -> str:

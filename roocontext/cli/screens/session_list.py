@@ -1,4 +1,4 @@
-"""The list of sessions: one row for each."""
+"""The list of sessions."""
 
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -25,7 +25,7 @@ _GAP = "  "
 _LEAST = 8
 """The least number of columns for the text of a row."""
 _GO_FIRST = ("messages", "age", "purged", "full")
-"""The columns that a narrow screen does not have, in the order in which they go."""
+"""The columns that a narrow screen leaves out, in the order in which they are left out."""
 
 
 def draw_sessions(
@@ -37,7 +37,7 @@ def draw_sessions(
     has_filter: bool = False,
     recorded: bool = False,
 ) -> None:
-    """A row for each session: its id, age, how full it is, its messages, and what it is about."""
+    """A row for each session: id, age, gauge, number of messages, and title or first prompt."""
     if not answer.sessions and has_filter:
         screen.line("No session matches.")
     elif not answer.sessions:
@@ -51,7 +51,7 @@ def draw_sessions(
 
 
 def draw_purged_list(screen: Screen, answer: "Sessions", *, now: int) -> None:
-    """A row for each purged session: its id, when it was purged, and what went."""
+    """A row for each purged session: its id, when it was purged, and how much was deleted."""
     if not answer.purged:
         screen.line("No purged session matches.")
     _draw(screen, [_purged(screen, row, now) for row in answer.purged])
@@ -59,7 +59,7 @@ def draw_purged_list(screen: Screen, answer: "Sessions", *, now: int) -> None:
 
 
 def _draw_more(screen: Screen, answer: "Sessions") -> None:
-    if answer.more:
+    if answer.next is not None:
         screen.line(("There are more: --limit shows more, TEXT searches all.", "note"))
 
 

@@ -1,11 +1,11 @@
-"""Tables: sizes, usage, and what model calls have cost."""
+"""Tables of sizes, usage and costs."""
 
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
 from roocontext.cli.screens import meter
-from roocontext.cli.screens.safe_text import cut_line, named, one_line
+from roocontext.cli.screens.safe_text import cut_line, one_line
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.naming import quantity, size
 
@@ -28,11 +28,11 @@ _WIDEST = 28
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
-    """How many messages there are, and how many are visible, hidden and taken back."""
+    """How many messages are visible, hidden and taken back, and their sizes."""
     if answer.session_id is None:
         screen.line((quantity(answer.sessions, "session"), "title"))
     else:
-        screen.line((named(answer.session_id, screen.signs.more), "title"))
+        screen.line((screen.name(answer.session_id), "title"))
     screen.table(
         ("", "messages", "size"),
         [
@@ -46,8 +46,8 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
 
 
 def draw_usage(screen: Screen, answer: "UsageReport") -> None:
-    """The tokens of roles and tools, and what the model calls have cost."""
-    screen.line((named(answer.session_id, screen.signs.more), "title"))
+    """The tokens of roles and tools, and the costs of the model calls."""
+    screen.line((screen.name(answer.session_id), "title"))
     draw_context(screen, answer.context)
     what = "every message ever written" if answer.everything else "what the model sees"
     if answer.roles:
@@ -83,11 +83,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
 
 
 def _tallies(
-    screen: Screen,
-    heading: str,
-    counts: str,
-    rows: "list[Tally]",
-    found: "Gauge",
+    screen: Screen, heading: str, counts: str, rows: "list[Tally]", found: "Gauge"
 ) -> None:
     if not rows:
         return
@@ -112,7 +108,7 @@ def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
 
 
 def _priced(screen: Screen, answer: "UsageReport") -> str:
-    """Which costs are in the sum, and which are not."""
+    """The sum of the costs, and the models without a known cost."""
     unknown = [_short(screen, row.model or "(not named)") for row in answer.models if row.unpriced]
     if answer.summaries.unpriced:
         unknown.append("some summaries")
@@ -122,7 +118,7 @@ def _priced(screen: Screen, answer: "UsageReport") -> str:
 
 
 def _short(screen: Screen, name: str) -> str:
-    """A name, cut to what a table has room for."""
+    """A name, cut to the room that a table has for it."""
     return cut_line(one_line(name), max(_NAME, screen.width // 2 - 4), screen.signs.more)
 
 
@@ -139,8 +135,8 @@ def draw_spending(screen: Screen, answer: "Spending") -> None:
         screen.line("No usage was recorded.")
         return
     screen.table((answer.by, *_SPENT), [_cells(screen, row) for row in answer.rows])
-    made = f"{quantity(answer.calls, 'call')} in {quantity(answer.sessions, 'session')}"
-    screen.line((f"{made}: {_total(answer)}.", "note"))
+    calls = f"{quantity(answer.calls, 'call')} in {quantity(answer.sessions, 'session')}"
+    screen.line((f"{calls}: {_total(answer)}.", "note"))
 
 
 def _total(answer: "Spending") -> str:

@@ -1,4 +1,4 @@
-"""Entries one after the other: the effective history, the audit, the difference of two views."""
+"""Lists of entries: the effective history, the audit, the difference of two views."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.next_commands import draw_hint, next_command
-from roocontext.cli.screens.safe_text import cut_line, headline, one_line, safe, unbroken
+from roocontext.cli.screens.safe_text import cut_line, one_line, safe, unbroken
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.readings import Holds
 from roocontext.reports.naming import quantity, ranges_in_words
 from roocontext.reports.times import chosen_time, local_time, zone, zoned_time
 
 if TYPE_CHECKING:
+    from roocontext import SessionInfo
     from roocontext.reports.history import Difference, EntryRow, MessageRow, Shown
 
 _SEQ, _WHAT = 4, 10
@@ -24,16 +25,14 @@ _RANGES = 12
 
 @dataclass(frozen=True, slots=True)
 class ShownLog:
-    """The log that an audit shows: its last entry, and the entry after which the audit begins.
+    """The log that an audit shows, and the entry after which the audit begins.
 
-    `name` is that of the session in the command that comes next, if one is wanted. `recorded` shows
-    when entries were recorded, not when they happened.
+    `name` is the session's name in the suggested command; without it, none is suggested.
+    `recorded` shows when entries were recorded, not when they happened.
     """
 
-    session_id: str
-    title: str | None
-    last: int
-    after: int
+    info: "SessionInfo"
+    after: int = 0
     name: str = ""
     recorded: bool = False
 
@@ -46,14 +45,14 @@ def draw_view(
     name: str,
     rows: "Iterable[MessageRow] | None" = None,
 ) -> None:
-    """The effective history, message by message, and commands about the session of this name.
+    """The effective history, message by message, and commands to copy.
 
-    The messages are all of the `rows`, or without them those of the answer.
+    `name` is the session's name in these. The messages are the `rows`, or else those of the answer.
     """
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    screen.headline(answer.session_id, answer.title)
     many = quantity(answer.visible_messages, "message")
-    shown = len(answer.messages) if rows is None else answer.visible_messages
-    some = f" These are {shown:,} of them." if shown < answer.visible_messages else ""
+    count = len(answer.messages) if rows is None else answer.visible_messages
+    some = f" These are {count:,} of them." if count < answer.visible_messages else ""
     screen.line(f"Right after entry {answer.seq}, the model sees {many}.{some}")
     tables.draw_context(screen, answer.context)
     newest = draw_messages(screen, answer.messages if rows is None else rows, full=full)
@@ -63,7 +62,7 @@ def draw_view(
 
 
 def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: bool) -> int:
-    """Messages of a view, each under a line that names its speaker; the newest seq among them."""
+    """Messages of a view, each under a line that names its speaker. Returns the newest seq."""
     newest = 0
     for message in messages:
         _message(screen, message, full=full)
@@ -72,7 +71,7 @@ def draw_messages(screen: Screen, messages: "Iterable[MessageRow]", *, full: boo
 
 
 def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, full: bool) -> None:
-    """Every entry on a line, under its day; for one that hides, clears or rewinds, what it did."""
+    """Every entry on a line, under its day. An entry that hides or rewinds shows what it did."""
     day, hidden = "", 0
     for row in rows:
         hidden = row.seq if row.hiders and row.kind == "message" else hidden
@@ -83,7 +82,7 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, ful
         if today != day:
             day = today
             screen.line((f"{today} {zone(at)}", "note"))
-        start = start_of(row, time, len(str(log.last)))
+        start = start_of(row, time, len(str(log.info.last_seq)))
         if full:
             draw_whole_entry(screen, row, start)
         else:
@@ -92,18 +91,19 @@ def draw_audit(screen: Screen, rows: "Iterable[EntryRow]", *, log: ShownLog, ful
         why = f"why {{}} {hidden}"
         draw_hint(screen, "Why the model does not see an entry", next_command(log.name, why))
     if not day:
-        screen.line(*headline(log.session_id, log.title, screen.signs.more))
-        where = f"There are no entries after {log.after}; the last is {log.last}."
-        if not log.last:
+        last = log.info.last_seq
+        screen.headline(log.info.session_id, log.info.title)
+        where = f"There are no entries after {log.after}; the last is {last}."
+        if not last:
             where = "The session has no entries."
-        elif log.after < log.last:
-            where = f"None of the {quantity(log.last, 'entry', 'entries')} matches."
+        elif log.after < last:
+            where = f"None of the {quantity(last, 'entry', 'entries')} matches."
         screen.line(where)
 
 
 def draw_difference(screen: Screen, answer: "Difference") -> None:
     """The messages that left the view, and those that came into it."""
-    screen.line(*headline(answer.session_id, None, screen.signs.more))
+    screen.headline(answer.session_id, None)
     screen.line(f"From entry {answer.old} to entry {answer.new}: {_sums(answer)}.")
     for sign, style, rows in (("-", "bad", answer.left), ("+", "good", answer.came)):
         for row in rows:
@@ -111,7 +111,7 @@ def draw_difference(screen: Screen, answer: "Difference") -> None:
 
 
 def _sums(answer: "Difference") -> str:
-    """How much differs, in numbers."""
+    """How many messages and outputs differ."""
     parts = []
     if answer.left or answer.came:
         parts.append(f"{quantity(len(answer.left), 'message')} left the view")
@@ -127,11 +127,11 @@ def _sums(answer: "Difference") -> str:
 def draw_brief(screen: Screen, row: "MessageRow", sign: str, style: str) -> None:
     """A message of a view on a line."""
     text = content.one_line_of(row.role, row.content, row.format, screen.signs, row.tools)
-    screen.beside(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
+    screen.row(f"{sign} {row.seq:>5} {_what(row):<{_WHAT}} ", text, style, "")
 
 
-def did(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
-    """What a control row did, by its details: `hides 3-11; 4,512 -> 1,001 bytes; manual`."""
+def action(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> str:
+    """The action of a control row, from its details: `hides 3-11; 4,512 -> 1,001 bytes`."""
     record = acts.get("record", {})
     if "to" in acts:
         return _rewound(record)
@@ -155,7 +155,7 @@ def _places(blocks: list[list[int]], most: int | None) -> str:
 
 
 def sizes(record: Mapping[str, Any], arrow: str) -> list[str]:
-    """The sizes before and after, if both were recorded: a plan's record is the agent's own."""
+    """The sizes before and after, if the agent's record of the plan has both."""
     before, after = record.get("before"), record.get("after")
     if type(before) is not int or type(after) is not int:
         return []
@@ -179,7 +179,7 @@ def _uncovered(record: Mapping[str, Any]) -> str:
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:
     kind = "" if message.kind == "message" else f" {message.kind}"
     cleared = ""
-    if message.cleared:  # so it is no entry that was just written and is followed
+    if message.cleared:  # an entry that `-f` shows is too new to be cleared
         how = "shortened" if message.shortened else "cleared"
         cleared = f" {screen.signs.dot} output {how}"
     screen.blank()
@@ -210,13 +210,14 @@ def _parts(screen: Screen, row: "MessageRow | EntryRow", *, style: str, full: bo
 
 def _top(screen: Screen, log: ShownLog) -> None:
     """The session, and the headings of the columns."""
-    screen.line(*headline(log.session_id, log.title, screen.signs.more))
+    last = log.info.last_seq
+    screen.headline(log.info.session_id, log.info.title)
     since = f", shown from {log.after + 1} on" if log.after else ""
-    screen.line(f"{quantity(log.last, 'entry', 'entries')}{since}")
-    digits = len(str(log.last))
+    screen.line(f"{quantity(last, 'entry', 'entries')}{since}")
+    digits = len(str(last))
     names = f"{'entry':>{max(_SEQ, digits) + 1}} {'time':<8} {'what':<{_WHAT}}"
     names += f" {'state':<{_STATE + digits}} "
-    if screen.fits_beside(names):
+    if screen.fits_after(names):
         screen.line((f"{names}content or action", "note"))
 
 
@@ -229,21 +230,21 @@ def start_of(row: "EntryRow", time: str, digits: int) -> str:
 def _entry(screen: Screen, row: "EntryRow", start: str) -> None:
     if not _acts(row):
         style = _text_style(row) if row.visible else "hidden"
-        screen.beside(start, _text(screen, row), "" if row.visible else "hidden", style)
+        screen.row(start, _text(screen, row), "" if row.visible else "hidden", style)
         return
-    screen.whole(start, did(row.details, screen.signs.arrow), "acts")
+    screen.whole_row(start, action(row.details, screen.signs.arrow), "acts")
     if row.role is not None:
-        screen.beside(" " * len(start), _text(screen, row), "", "note")
+        screen.row(" " * len(start), _text(screen, row), "", "note")
 
 
 def draw_whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
-    """Everything that is known of an entry, and its whole content."""
+    """An entry with its whole content and everything that was recorded with it."""
     screen.blank()
     style = "" if row.visible else "hidden"
     if _acts(row):
-        screen.whole(start, did(row.details, screen.signs.arrow, None), "acts")
+        screen.whole_row(start, action(row.details, screen.signs.arrow, None), "acts")
     elif row.note is not None:
-        screen.whole(start, safe(_noted(row)), style)
+        screen.whole_row(start, safe(_note(row)), style)
     else:
         screen.line((" ".join(start.split()) if screen.narrow else start.rstrip(), style))
     for name, value in _facts(row):
@@ -254,7 +255,7 @@ def draw_whole_entry(screen: Screen, row: "EntryRow", start: str) -> None:
 
 
 def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
-    """What was recorded with an entry, and everything that hides it."""
+    """The recorded fields of an entry, and everything that hides it."""
     for name in ("message_id", "client_id", "compaction_id", "model", "usage", "extra"):
         if (value := getattr(row, name)) is not None:
             yield name, value
@@ -266,7 +267,7 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
         yield "ts", f"{row.ts} ({zoned_time(row.ts)})"
     if row.format not in (None, "anthropic"):
         yield "format", row.format
-    hiders = [f"{one.kind} {one.seq}" for one in row.hiders if one.kind != "clearing"]
+    hiders = [f"{hider.kind} {hider.seq}" for hider in row.hiders if hider.kind != "clearing"]
     if len(hiders) > 1:
         yield "hidden by", ", ".join(hiders)
     for block, clearing in row.cleared:
@@ -277,18 +278,19 @@ def _facts(row: "EntryRow") -> Iterator[tuple[str, Any]]:
 
 def _text(screen: Screen, row: "EntryRow") -> str:
     if row.note is not None:
-        return one_line(_noted(row))
+        return one_line(_note(row))
     return content.one_line_of(
         row.role or "", row.content, row.format or "", screen.signs, row.tools
     )
 
 
-def _noted(row: "EntryRow") -> str:
+def _note(row: "EntryRow") -> str:
     """A note: its kind, its target, and its content, or the value alone if there is only one."""
-    noted = row.content
-    if row.note == "pin" and isinstance(noted, dict):
-        return f"{'pinned' if noted.get('pinned') else 'no longer pinned'}: {row.target}"
-    value = next(iter(noted.values())) if isinstance(noted, dict) and len(noted) == 1 else noted
+    value = row.content
+    if row.note == "pin" and isinstance(value, dict):
+        return f"{'pinned' if value.get('pinned') else 'no longer pinned'}: {row.target}"
+    if isinstance(value, dict) and len(value) == 1:
+        (value,) = value.values()
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     target = "" if row.target is None else f" of {row.target}"
     return f"{row.note}{target}: {text}"
@@ -308,12 +310,12 @@ def _what(row: "MessageRow | EntryRow") -> str:
 
 
 def _text_style(row: "MessageRow | EntryRow") -> str:
-    """What a person wrote stands out."""
+    """Prompts of a person have a style of their own."""
     return "prompt" if row.kind == "message" and row.speaker == "user" else ""
 
 
 def _state(row: "EntryRow") -> str:
-    """Whether the row is visible, or the first reason why it is not shown as written."""
+    """`visible`, or the first reason why the model does not see the row as it was written."""
     for why, by in (
         ("taken back by", row.rewound_by),
         ("uncovered by", row.uncovered_by),

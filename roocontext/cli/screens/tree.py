@@ -1,4 +1,4 @@
-"""The tree: live entries from top to bottom, and beside them the branches that were taken back."""
+"""The tree: a trunk of live entries from top to bottom, and the branches that were taken back."""
 
 from bisect import bisect
 from collections import defaultdict
@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from roocontext.cli.screens.safe_text import Signs, headline
+from roocontext.cli.screens.safe_text import Signs
 from roocontext.cli.screens.screen import Screen
-from roocontext.cli.screens.timeline import did
+from roocontext.cli.screens.timeline import action
 from roocontext.reports.naming import quantity, ranges_in_words
 
 if TYPE_CHECKING:
     from roocontext.reports.tree import Hiding, Rewinding, Stretch, Tree
 
 _FIRST, _LAST = 40, 160
-"""How many lines are drawn of a long picture, at its beginning and at its end."""
+"""How many lines of a long tree are drawn, at its beginning and at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A line of the picture: how it and its continuations begin, its text, and the style."""
+    """A line of the tree: its beginning, that of its continuations, its text and its style."""
 
     start: str
     below: str
@@ -29,8 +29,8 @@ class _Line:
 
 
 def draw_tree(screen: Screen, answer: "Tree", *, full: bool) -> None:
-    """Draw the live entries as a trunk, and what was taken back as branches."""
-    screen.line(*headline(answer.session_id, answer.title, screen.signs.more))
+    """Draw the live entries as a trunk, and entries that were taken back as branches."""
+    screen.headline(answer.session_id, answer.title)
     seen = f"{quantity(answer.messages, 'message')}, {answer.visible_messages:,} visible"
     screen.line(f"{quantity(answer.entries, 'entry', 'entries')}, {seen}")
     if answer.rewinds:
@@ -55,7 +55,7 @@ def _put(screen: Screen, lines: list["_Line"]) -> None:
 
 
 def _lines(answer: "Tree", signs: Signs) -> Iterator["_Line"]:
-    """The stretches, each with what hides in it, and the rewinds where they went."""
+    """The stretches, each with its summaries, markers and clearings, and the rewinds to its end."""
     hidings, reached = _by_stretch(answer), defaultdict(list)
     for rewind in answer.rewinds:
         reached[rewind.reached].append(rewind)
@@ -77,32 +77,29 @@ def _lines(answer: "Tree", signs: Signs) -> Iterator["_Line"]:
 
 def _by_stretch(answer: "Tree") -> "defaultdict[int, list[Hiding]]":
     """The hidings by the first entry of their stretch."""
-    starts = sorted(one.lo for one in answer.stretches)
-    found: defaultdict[int, list[Hiding]] = defaultdict(list)
+    starts = sorted(stretch.lo for stretch in answer.stretches)
+    groups: defaultdict[int, list[Hiding]] = defaultdict(list)
     for hiding in answer.hidings:
-        found[starts[bisect(starts, hiding.seq) - 1]].append(hiding)
-    return found
+        groups[starts[bisect(starts, hiding.seq) - 1]].append(hiding)
+    return groups
 
 
 def _walk(stretches: "list[Stretch]") -> "Iterator[tuple[int, bool, Stretch]]":
-    """Each stretch, how deep it hangs, and whether a branch begins with it.
-
-    First comes what was taken back, then what went on.
-    """
+    """Each stretch, its depth, and whether a branch begins with it. Dead branches come first."""
     following: defaultdict[int, list[Stretch]] = defaultdict(list)
     for stretch in stretches:
         following[stretch.after].append(stretch)
     waiting = _in_order(following[0], 0)
-    while waiting:  # a stack, because branches may hang on branches a thousand deep
+    while waiting:  # a stack, because branches may be nested a thousand deep
         depth, is_branch, stretch = waiting.pop()
         yield depth, is_branch, stretch
         waiting += _in_order(following[stretch.hi], depth)
 
 
-def _in_order(these: "list[Stretch]", depth: int) -> "list[tuple[int, bool, Stretch]]":
-    """What follows one entry, the main one first, because the last of a stack is taken first."""
-    main = next((one for one in these if one.live), these[-1] if these else None)
-    others = [(depth + 1, True, one) for one in these if one is not main]
+def _in_order(stretches: "list[Stretch]", depth: int) -> "list[tuple[int, bool, Stretch]]":
+    """The stretches after an entry, for a stack: the last is drawn first, the main one last."""
+    main = next((one for one in stretches if one.live), stretches[-1] if stretches else None)
+    others = [(depth + 1, True, one) for one in stretches if one is not main]
     return [(depth, False, main), *others[::-1]] if main else []
 
 
@@ -118,7 +115,7 @@ def _hiding(hiding: "Hiding", signs: Signs, *, live: bool) -> str:
     hidden = f"; itself hidden by {by}" if by is not None and live else ""
     if hiding.uncovered_by is not None:
         hidden = f"; uncovered by {hiding.uncovered_by}"
-    return f"{hiding.seq} {hiding.kind} {did(dict(hiding), signs.arrow)}{hidden}"
+    return f"{hiding.seq} {hiding.kind} {action(dict(hiding), signs.arrow)}{hidden}"
 
 
 def _rewind(rewind: "Rewinding", signs: Signs) -> str:

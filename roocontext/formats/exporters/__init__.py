@@ -1,1 +1,1 @@
-"""How sessions are written for other programs, and in the format of our own that loses nothing."""
+"""Exporters: a module for each format of another program."""

@@ -17,7 +17,7 @@ _NAMES: Final = UUID("6a3f3f5e-0f5b-5a51-9d0e-0c6b5d1f7a11")
 _VALID: Final = re.compile(r"[a-zA-Z0-9_-]{1,128}")
 _SENT: Final = ("text", "image", "document", "thinking", "redacted_thinking")
 _FILE: Final = "file"
-"""How a reading shows a file that no block of Anthropic's can."""
+"""The type under which a reading shows a file for which Anthropic has no block."""
 _AS_TEXT: Final = ("executableCode", "codeExecutionResult", "audioTranscription")
 _KNOWN: Final = (*_SENT, "tool_use", "tool_result", _FILE)
 
@@ -28,7 +28,7 @@ def foreign_id(*names: str) -> str:
 
 
 def types_left_out(message: Message) -> list[str]:
-    """The types of what a message holds that only its provider knows, and no file can.
+    """The types of the blocks that only the message's provider knows, so no file can hold them.
 
     Of some parts of Gemini's the files have the text.
     """

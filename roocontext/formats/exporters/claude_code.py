@@ -237,7 +237,7 @@ def _moments(session: Session) -> list[int]:
 
 
 def _begins(message: Message) -> bool:
-    """Whether a view that begins with this message is what a compaction has left."""
+    """True if a compaction has left the view that begins with this message."""
     reading = reader(message.format)
     role, _ = reading.blocks(message.role, message.content)
     return message.kind is not Kind.MESSAGE and role == "user"

@@ -1,12 +1,12 @@
-"""A session as Markdown, to be read: what the model sees, and what is hidden, folded."""
+"""A session as Markdown to read: the messages that the model sees; hidden ones are folded."""
 
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.readings import Holds, Piece, pieces, reader
+from roocontext.log.readings.blocks import string
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 
@@ -42,13 +42,13 @@ def _pieces(entry: AuditEntry) -> Iterator[str]:
         return
     _, blocks = reader(format_).blocks(role, entry.content)
     for piece in pieces(blocks):
-        yield from _shown(piece)
+        yield from _lines_of(piece)
 
 
-def _shown(piece: Piece) -> Iterator[str]:
+def _lines_of(piece: Piece) -> Iterator[str]:
     match piece.kind:
         case Holds.TEXT if piece.text:
-            # Fenced, so that nobody's words become a heading, a picture or a script of the page.
+            # Fenced, so that no message becomes a heading, a picture or a script of the page.
             yield _fenced(piece.text, "text")
         case Holds.THINKING if piece.text:
             yield f"Thinking:\n\n{_fenced(piece.text, 'text')}"
@@ -58,19 +58,13 @@ def _shown(piece: Piece) -> Iterator[str]:
         case Holds.OUTPUT:
             yield "Result:"
             for part in piece.inside:
-                yield from _shown(part)
+                yield from _lines_of(part)
         case Holds.MEDIA | Holds.OTHER:
-            yield f"({_line(_kind(piece.block))})"
-
-
-def _kind(block: Any) -> str:
-    found = block.get("type") if isinstance(block, dict) else None
-    return found if isinstance(found, str) else "unknown"
+            yield f"({_line(string(piece.block, 'type') or 'unknown')})"
 
 
 def _fenced(text: str, language: str) -> str:
-    longest = max((len(found) for found in _FENCE.findall(text)), default=2)
-    fence = "`" * (longest + 1)
+    fence = "`" * (max(map(len, _FENCE.findall(text)), default=2) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 

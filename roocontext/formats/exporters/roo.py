@@ -94,7 +94,7 @@ def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
 
 
 def _marks(one: LiveMessage, tags: dict[str, Tag]) -> dict[str, Any]:
-    """What hides the message, and what it hides itself."""
+    """Roo's fields that say by which summary or marker the message is hidden, or which it is."""
     hiders = [hider for hider in one[1:] if hider]
     marks: dict[str, Any] = {tags[hider].key: hider for hider in hiders}
     own = _own_tag(one.message, tags)
@@ -110,7 +110,7 @@ def _own_tag(message: Message, tags: dict[str, Tag]) -> Tag | None:
 
 
 def _screen(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> Iterator[dict[str, Any]]:
-    """What the interface shows: the words, the requests, and each summary and marker."""
+    """The interface's list: the words, the requests, and each summary and marker."""
     hidden = Counter(hider for one in live for hider in one[1:])
     say = "text"
     for message, _, _ in live:

@@ -1,1 +1,1 @@
-"""How the sessions of other tools are read: a module for each tool."""
+"""Importers: a module for each tool."""

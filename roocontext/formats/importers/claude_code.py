@@ -1,7 +1,6 @@
 """Claude Code's transcripts: ~/.claude/projects/FOLDER/SESSION.jsonl. docs/formats/claude-code.md.
 
-The rows of a file are a tree, which has an order (`claude_code_tree`); here every row becomes an
-event.
+`claude_code_tree` puts the rows of a file into an order; here each of them becomes an event.
 """
 
 import re
@@ -20,27 +19,31 @@ from roocontext.formats.events import (
     Source,
     TitleSet,
     WentBack,
+    source_of,
+    titled,
 )
 from roocontext.formats.files import (
+    UNREADABLE,
     SourceLine,
     contents_of,
     iso_ms,
+    list_at,
     non_empty,
     opened,
     read_at,
     read_bytes,
+    report,
 )
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.claude_code_rows import (
     TranscriptRow,
     TranscriptRows,
-    compacted_calls,
     sent_of,
 )
 from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings.blocks import dicts
+from roocontext.log.readings.blocks import as_dict, dicts
 
 NAME = "claude-code"
 
@@ -51,7 +54,7 @@ _OWN_AGENTS = ("agent-acompact-", "agent-aprompt_suggestion-")
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a transcript."""
+    """True if a file with this first record is a transcript."""
     return isinstance(record, dict) and (
         isinstance(record.get("uuid"), str)
         or (str(record.get("type")) in _TITLES and ("leafUuid" in record or "sessionId" in record))
@@ -64,26 +67,29 @@ def sources(path: Path) -> Iterator[Source]:
     if path.name.startswith(_OWN_AGENTS):
         return
     problems: list[Problem] = []
-    found = TranscriptRows.read(path, problems)
-    facts = {"tool": NAME, "path": str(path), **found.facts}
-    name, parent = f"{NAME}:{path.stem}", None
+    transcript = TranscriptRows.read(path, problems)
+    facts, name, parent = transcript.facts, path.stem, None
     agents: list[str] = []
     if path.name.startswith("agent-"):
         in_folder = path.parent.name == "subagents"
-        owner = path.parent.parent.name if in_folder else facts["session"]
-        parent = f"{NAME}:{owner or path.parent.name}"
+        parent = (path.parent.parent.name if in_folder else facts["session"]) or path.parent.name
         name = f"{parent}/{path.stem.removeprefix('agent-')}"
     else:
-        agents = list(dict.fromkeys(row.agent for row in found.all if row.agent and row.speaks))
-    main = [row for row in found.all if row.agent not in agents]
+        agents = list(
+            dict.fromkeys(row.agent for row in transcript.all if row.agent and row.speaks)
+        )
+    main = [row for row in transcript.all if row.agent not in agents]
     if agents or any(row.speaks for row in main):
-        events = partial(_events, path, main, found.loose, problems)
-        yield Source(name, path, facts, events, problems, parent)
+        events = partial(_events, path, main, transcript.loose, problems)
+        yield source_of(NAME, name, path, events, problems, parent=parent, **facts)
+    elif problems:  # nothing else could be read
+        yield source_of(NAME, name, path, lambda: iter(()), problems, parent=parent, **facts)
     for agent in agents:
-        of_agent = [row for row in found.all if row.agent == agent]
+        rows = [row for row in transcript.all if row.agent == agent]
         problems = []
-        events = partial(_events, path, of_agent, None, problems)
-        yield Source(f"{name}/{agent}", path, {**facts, "agent": agent}, events, problems, name)
+        events = partial(_events, path, rows, None, problems)
+        child = f"{name}/{agent}"
+        yield source_of(NAME, child, path, events, problems, parent=name, **facts, agent=agent)
 
 
 def _events(
@@ -105,16 +111,16 @@ def _events(
                 record = read_at(file, step.row.start, step.row.end)
                 yield from events_of(step, record, calls)
             except ValueError as error:
-                problems.append(Problem(path, step.row.line, str(error)))
+                report(problems, Problem(path, step.row.line, str(error)))
         if loose is not None:
             yield from _loose_events(file, loose, {row.uuid for row in rows}, path, problems)
-            yield from _files_beside(path, problems)
+            yield from _other_files(path, problems)
 
 
-def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    """The outputs that the tool moved out of a transcript, and what it knows of a sub-agent.
+def _other_files(path: Path, problems: list[Problem]) -> Iterator[Event]:
+    """The outputs that the tool moved out of a transcript, and its facts about a sub-agent.
 
-    The messages hold a preview of such an output, and that is what the tool sends.
+    The messages hold a preview of such an output, and the tool sends that.
     """
     outputs = contents_of(path.with_suffix("") / "tool-results", problems)
     for file in (*outputs, path.with_suffix(".meta.json")):
@@ -123,11 +129,11 @@ def _files_beside(path: Path, problems: list[Problem]) -> Iterator[Event]:
                 words = read_bytes(file).decode("utf-8", "surrogateescape")
                 yield Noted(None, "file", {"name": file.name, "text": words})
         except OSError as error:
-            problems.append(Problem(file, None, error.strerror or "it cannot be read"))
+            report(problems, Problem(file, None, error.strerror or UNREADABLE))
 
 
 class Calls:
-    """Where the results of calls are, for the clearings that name calls."""
+    """The places of the results of calls: clearings name the calls."""
 
     def __init__(self) -> None:
         self.results: dict[str, tuple[str, int]] = {}
@@ -180,8 +186,8 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
 
 
 def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleared:
-    given = compacted_calls(record.get("microcompactMetadata"))
-    blocks = [calls.results[one] for one in given if one in calls.results]
+    names = list_at(as_dict(record.get("microcompactMetadata")), "compactedToolIds")
+    blocks = [calls.results[name] for name in map(str, names) if name in calls.results]
     ts = iso_ms(record.get("timestamp"))
     return Cleared(f"{row.uuid}:cleared", tuple(blocks), CLEARED, line=row.line, ts=ts)
 
@@ -189,29 +195,22 @@ def _cleared(row: TranscriptRow, record: dict[str, Any], calls: Calls) -> Cleare
 def _loose_events(
     file: BinaryIO, loose: list[SourceLine], uuids: set[str], path: Path, problems: list[Problem]
 ) -> Iterator[Event]:
-    """The lines outside the tree; the best title among them."""
+    """The lines outside the tree, and the best title among them."""
     titles: dict[str, TitleSet] = {}
-    for row in loose:
+    for line in loose:
         try:
-            record = read_at(file, row.start, row.end)
+            value = read_at(file, line.start, line.end)
         except ValueError as error:
-            problems.append(Problem(path, row.number, str(error)))
+            report(problems, Problem(path, line.number, str(error)))
             continue
-        is_record = isinstance(record, dict)
-        kind = (non_empty(record.get("type")) if is_record else None) or "unknown"
-        ts = iso_ms(record.get("timestamp")) if is_record else None
-        yield Noted(None, kind, record, ts, row.number)
-        name = _TITLES.get(kind)
-        title = record.get(name) if is_record and name else None
-        if isinstance(title, str) and title.strip():
-            # A summary is often that of another session, whose last row it names.
-            if kind == "summary" and str(record.get("leafUuid")) not in uuids:
-                continue
-            titles[kind] = TitleSet(title.strip()[:200], row.number)
-    for kind in _TITLES:
-        if kind in titles:
-            yield titles[kind]
-            return
+        record = as_dict(value)
+        kind = non_empty(record.get("type")) or "unknown"
+        yield Noted(None, kind, value, iso_ms(record.get("timestamp")), line.number)
+        # A summary is often that of another session, whose last row it names.
+        if kind in _TITLES and (kind != "summary" or str(record.get("leafUuid")) in uuids):
+            for title in titled(record.get(_TITLES[kind]), line.number):
+                titles[kind] = title
+    yield from [titles[kind] for kind in _TITLES if kind in titles][:1]
 
 
 _INSERTIONS: Final = Insertions(

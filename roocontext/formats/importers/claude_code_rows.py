@@ -1,7 +1,6 @@
-"""The rows of a Claude Code transcript: what is kept in memory of each line.
+"""The rows of a Claude Code transcript, of which the memory holds only their places in the tree.
 
-These are the few fields that its place in the tree needs. The whole record is read again when its
-turn comes.
+The whole record is read again when its event is made.
 """
 
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     SourceLine,
     is_removed,
+    list_at,
     name,
     non_empty,
     opened,
@@ -33,10 +33,10 @@ _FILES = ("file", "directory", "pdf_reference", "mcp_resource", "selected_lines_
 
 
 class TranscriptRow(msgspec.Struct, gc=False):
-    """The place of a row in the tree and in the file. Without cycles, so no collector looks at it.
+    """The place of a row in the tree and in the file.
 
-    `kept` are the rows that a compaction has kept: named one by one, or from `segment` to its end.
-    `keeps_first` says that they come before its summary.
+    Of a compaction, `kept` are the rows that it names as kept, `segment` the first and the last
+    one of a chain of kept rows, and `keeps_first` says that they precede the summary.
     """
 
     index: int
@@ -76,22 +76,22 @@ class TranscriptRows:
     @classmethod
     def read(cls, path: Path, problems: list[Problem]) -> "TranscriptRows":
         """Read a file once; of rows with the same uuid the first one counts."""
-        found = cls()
+        rows = cls()
         with opened(path) as file:
             for index, line in enumerate(read_lines(path, problems)):
                 if not isinstance(line.record, dict):
                     problems.append(Problem(path, line.number, "the line holds no object"))
-                elif found._take(index, line, file):
+                elif rows._take(index, line, file):
                     continue
-                found.loose.append(line._replace(record=None))
-        for row in found.all:
+                rows.loose.append(line._replace(record=None))
+        for row in rows.all:
             if row.agent == "?":  # a sub-agent is named by the first row of its chain
-                above = found._by_uuid.get(row.parent or "")
+                above = rows._by_uuid.get(row.parent or "")
                 row.agent = above.agent if above and above.agent else row.uuid
-        return found
+        return rows
 
     def _take(self, index: int, line: SourceLine, file: BinaryIO) -> bool:
-        """Take a line; whether it has a place in the tree, or is a copy of one that has."""
+        """Take a line; return True if it has a place in the tree, or copies a row that has."""
         self._learn(line.record)
         row = row_of(line, index)
         if not row.uuid:
@@ -117,7 +117,7 @@ class TranscriptRows:
         return True
 
     def _keep(self, row: TranscriptRow, first: TranscriptRow) -> None:
-        """A row that is written again after a summary is one that the compaction has kept."""
+        """Note that the compaction has kept a row that is written again after its summary."""
         boundary = self._boundary
         if boundary is None or not self._summary or first.index > boundary.index:
             return
@@ -126,13 +126,10 @@ class TranscriptRows:
             boundary.kept = [*boundary.kept, row.uuid]
 
     def _learn(self, record: dict[str, Any]) -> None:
-        """Learn the facts from the first lines that have them, the release from the last.
-
-        The release that wrote last is the one that would continue the session.
-        """
-        for fact, name_ in _FACTS.items():
+        """Learn the facts from the first lines that have them, and the release from the last."""
+        for fact, field_name in _FACTS.items():
             if self.facts[fact] is None or fact == "version":
-                self.facts[fact] = non_empty(record.get(name_)) or self.facts[fact]
+                self.facts[fact] = non_empty(record.get(field_name)) or self.facts[fact]
 
 
 def _is_copy(file: BinaryIO, first: TranscriptRow, row: TranscriptRow) -> bool:
@@ -163,39 +160,27 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
         row.stopped = message.get("stop_reason") is not None
         row.is_summary = record.get("isCompactSummary") is True
         blocks = dicts(message.get("content"))
-        calls = (name(one.get("id")) for one in blocks if one.get("type") == "tool_use")
+        calls = (name(block.get("id")) for block in blocks if block.get("type") == "tool_use")
         row.calls = tuple(filter(None, calls))
-        # A result whose call cannot be named is a result all the same.
-        results = (one for one in blocks if one.get("type") == "tool_result")
-        row.results = tuple(name(one.get("tool_use_id")) or "" for one in results)
+        # A result counts even if the id of its call was removed.
+        results = (block for block in blocks if block.get("type") == "tool_result")
+        row.results = tuple(name(block.get("tool_use_id")) or "" for block in results)
     elif row.type == "attachment":
         row.speaks = sent_of(record.get("attachment"), record.get("rendered")) is not None
     if row.subtype == "compact_boundary":
         row.parent = row.parent or non_empty(record.get("logicalParentUuid"))
         _read_kept(row, record.get("compactMetadata"))
-    elif row.subtype == "microcompact_boundary":
-        row.metadata = record.get("microcompactMetadata")
     return row
-
-
-def compacted_calls(metadata: Any) -> list[str]:
-    """The calls whose results a micro-compaction has cleared."""
-    named = metadata.get("compactedToolIds") if isinstance(metadata, dict) else None
-    return [*map(str, named)] if isinstance(named, list) else []
 
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     row.metadata = as_dict(metadata)
-    segment, kept = row.metadata.get("preservedSegment"), row.metadata.get("preservedMessages")
-    anchors: list[Any] = []
+    kept = as_dict(row.metadata.get("preservedMessages"))
+    segment = row.metadata.get("preservedSegment")
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-        anchors.append(segment.get("anchorUuid"))
-    if isinstance(kept, dict):
-        anchors.append(kept.get("anchorUuid"))
-        if isinstance(uuids := kept.get("uuids"), list):
-            row.kept = [one for one in uuids if isinstance(one, str)]
-    row.keeps_first = row.uuid in anchors
+    row.kept = [uuid for uuid in list_at(kept, "uuids") if isinstance(uuid, str)]
+    row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), kept.get("anchorUuid"))
 
 
 def sent_of(attachment: Any, rendered: Any) -> Content | None:
@@ -203,18 +188,18 @@ def sent_of(attachment: Any, rendered: Any) -> Content | None:
     kind = as_dict(attachment).get("type")
     if kind != _WORDS and kind not in _FILES:
         return None
-    contents = [one for row in dicts(rendered) if _is_content(one := row.get("content"))]
+    contents = [part for row in dicts(rendered) if _is_content(part := row.get("content"))]
     if not contents and kind == _WORDS and _is_content(words := attachment.get("prompt")):
         if isinstance(words, str):
             return words
         return sorted(words, key=lambda block: bool(block.get("type") != "text"))  # texts first
     if len(contents) < 2:
         return contents[0] if contents else None
-    lists = ([text(one)] if isinstance(one, str) else one for one in contents)
+    lists = ([text(part)] if isinstance(part, str) else part for part in contents)
     return list(chain.from_iterable(lists))
 
 
 def _is_content(value: Any) -> TypeGuard[Content]:
     if isinstance(value, list):
-        return bool(value) and all(isinstance(one, dict) for one in value)
+        return bool(value) and len(dicts(value)) == len(value)
     return isinstance(value, str) and bool(value)

@@ -1,8 +1,8 @@
-"""The rows of a Claude Code transcript as a tree of answers, their results, and what is written.
+"""The rows of a Claude Code transcript as a tree.
 
-A single walk from the last row to the first loses rows: one answer is split over several rows, and
-each result of a tool hangs on its own. So the rows of one answer and their results are one *unit*,
-and the units are the tree.
+The parents of the rows alone are not enough: an answer is split over several rows, and each result
+of a tool hangs on its own call. So the rows of one answer and their results are a *unit*, and the
+units are the tree.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from roocontext.formats.importers.claude_code_rows import TranscriptRow
 
 
 class TranscriptStep(NamedTuple):
-    """The next row. The last row of an answer has its usage; a summary says what it keeps.
+    """The next row. The last row of an answer has its usage; a summary has the rows it keeps.
 
-    What a summary keeps follows it (`behind`), unless it `keeps_first`.
+    The rows that a summary keeps follow it (`behind`), unless it `keeps_first`.
     """
 
     row: TranscriptRow
@@ -30,7 +30,7 @@ class TranscriptStep(NamedTuple):
 
 
 class Back(NamedTuple):
-    """A branch ends: the session goes back to right after this row."""
+    """The end of a branch: the session goes back to right after this row."""
 
     to: str | None
 
@@ -39,9 +39,9 @@ class Back(NamedTuple):
 class TreeUnit:
     """A row, or the rows of one answer with the results of its calls, and the notes among them.
 
-    `own` is the index of the newest row that hangs here itself, `newest` that of the newest one
-    here or below. The unit `begins` the history after a compaction without a summary. It
-    `is_attached` if here and below there are only attachments, and it `is_work` if it has calls or
+    `own` is the index of the newest row that hangs on the unit itself, `newest` that of the newest
+    row here or below. The unit `begins` the history after a compaction without a summary. It
+    `is_attached` if it and the units below hold only attachments. It `is_work` if it has calls or
     results, or attachments that hang on such a unit.
     """
 
@@ -55,13 +55,13 @@ class TreeUnit:
     is_work: bool = False
 
     def end(self) -> TranscriptRow | None:
-        """The last row of an answer, if nothing more of the answer can come."""
+        """The last row of an answer, if the answer is complete."""
         replies = [row for row in self.rows if row.type == "assistant"]
         if not replies:
             return None
         last = replies[-1]
-        goes_on = bool(self.children) or len(self.rows) > len(replies)
-        return last if goes_on or last.stopped or not last.answer else None
+        is_followed = bool(self.children) or len(self.rows) > len(replies)
+        return last if is_followed or last.stopped or not last.answer else None
 
     def ordered(self) -> Sequence[TranscriptRow]:
         """The answer first, and then the results, each in the order of the file."""
@@ -69,22 +69,22 @@ class TreeUnit:
 
 
 class _Chain:
-    """The rows by their uuids, and the parents that the tool gives them when it reads a file."""
+    """The rows by uuid, and the parents that the tool gives them when it reads a file."""
 
     def __init__(self) -> None:
         self.rows: dict[str, TranscriptRow] = {}
         self.boundaries: dict[str, TranscriptRow] = {}
         """By summary."""
         self.named: dict[str, list[str]] = {}
-        """By boundary: the rows that it says it has kept, in their order."""
+        """By boundary: the rows that it names as kept, in their order."""
         self.summarised: set[str] = set()
         """The boundaries that have a summary."""
         self._parents: dict[str, str | None] = {}
-        # What was walked already: a chain may be as long as the file, and have a row at each place.
+        # The results of earlier walks: a chain may be as long as the file.
         self._nearest: tuple[dict[str, str], dict[str, str]] = ({}, {})
         self._boundary: TranscriptRow | None = None
-        # What the newest compaction has kept; and what the file holds only after it, each with the
-        # one before it.
+        # The rows that the newest compaction has kept; and those of them that the file holds only
+        # after it, each with the row before it.
         self._named: list[str] = []
         self._late: dict[str, str] = {}
         self._speaker = self._summary = self._last = ""
@@ -110,14 +110,14 @@ class _Chain:
         return ""
 
     def _parent_for(self, row: TranscriptRow) -> str | None:
-        """A compaction's place is after what it cuts off, and before what follows."""
+        """The parent of a row. A compaction comes after the rows that it hides."""
         if row.subtype == "compact_boundary":
             self._boundary, self._summary = row, ""
             named = self._named = self.named[row.uuid] = self._named_by(row)
-            late = [one for one in named if self.rows[one].index > row.index]
+            late = [uuid for uuid in named if self.rows[uuid].index > row.index]
             self._late = dict(zip(late, ["", *late], strict=False))
             above = self.rows.get(row.parent or "")
-            # The rows that it keeps may come after its logical parent, and this one after itself.
+            # Kept rows may follow the logical parent, and the logical parent may follow this row.
             if above is None or above.index > row.index or named:
                 return self._speaker or None
         elif row.is_summary:
@@ -127,25 +127,25 @@ class _Chain:
             elif row.parent not in self.rows:
                 return self._speaker or None
         elif self._summary and row.uuid in self._late:
-            # The rows that are kept follow the summary, in their order, although some come later.
+            # Kept rows follow the summary in their order, also if the file has them later.
             return self._late[row.uuid] or self._summary
         elif self._summary and (row.parent == self._summary or row.parent in self._named):
-            # What follows hangs on a row that was kept, although it comes after the summary.
+            # A row that hangs on the summary or on a kept row follows the last late kept row.
             return next(reversed(self._late), self._summary)
         elif row.parent and row.parent not in self.rows:
             return self._last or row.parent
         return row.parent
 
     def _named_by(self, boundary: TranscriptRow) -> list[str]:
-        """The rows that a compaction says it has kept, in their order."""
+        """The rows that a compaction names as kept, in their order."""
         # If one of the rows is missing, the tool keeps none of them.
-        if any(one not in self.rows for one in boundary.kept):
+        if any(uuid not in self.rows for uuid in boundary.kept):
             return []
         head, at = boundary.segment or ("", "")
         segment: dict[str, None] = {}
         while at in self.rows and at not in segment:
             segment[at] = None
-            # Nothing is above a compaction for the tool.
+            # For the tool, a chain ends at a compaction.
             is_end = at == head or self.rows[at].subtype == "compact_boundary"
             at = "" if is_end else self.rows[at].parent or ""
         whole = reversed(segment) if head in segment else ()
@@ -164,7 +164,7 @@ class TranscriptTree:
         self._answers: dict[str, TreeUnit] = {}
         self._callers: dict[str, TreeUnit] = {}
         self._places: dict[str, int] = {}
-        """When rows were played."""
+        """By row: its number in the order of the walk."""
 
     def build(self, rows: list[TranscriptRow], path: Path, problems: list[Problem]) -> None:
         """Add all rows of a transcript, whatever their order."""
@@ -202,7 +202,7 @@ class TranscriptTree:
         return self._parent_of.get(unit)
 
     def walk(self) -> Iterator[TranscriptStep | Back]:
-        """All rows: a branch that was left comes first, then a rewind, and then the next one."""
+        """All rows: abandoned branches first, each followed by a rewind, and the live one last."""
         # Not by recursion: a chain may be longer than Python's stack.
         todo: list[tuple[TreeUnit, str | None] | Back] = [(self.root, None)]
         while todo:
@@ -210,25 +210,25 @@ class TranscriptTree:
             if isinstance(item, Back):
                 yield item
                 continue
-            unit, at = item
-            beside = _beside(unit)
-            for one in (unit, *beside):
-                end = one.end()
-                if one.begins:
+            first, at = item
+            attached = _attached(first)
+            for unit in (first, *attached):
+                end = unit.end()
+                if unit.begins:
                     yield Back(None)
-                for row in one.ordered():
+                for row in unit.ordered():
                     yield self.step(row, end)
                     at = row.uuid
-                for row in one.notes:
+                for row in unit.notes:
                     yield TranscriptStep(row)
                     if row.subtype == "microcompact_boundary":
                         at = f"{row.uuid}:cleared"
-            todo += reversed(_branches(unit, at, beside))
+            todo += reversed(_branches(first, at, attached))
 
     def step(self, row: TranscriptRow, end: TranscriptRow | None) -> TranscriptStep:
-        """A row of a unit that has this end."""
+        """A row of a unit; `end` is the unit's last row of a complete answer."""
+        self._places.setdefault(row.uuid, len(self._places))
         if not row.is_summary:
-            self._places.setdefault(row.uuid, len(self._places))
             return TranscriptStep(row, ends_answer=row is end)
         boundary = self._chain.boundaries.get(row.uuid)
         if boundary is None:
@@ -244,13 +244,13 @@ class TranscriptTree:
         )
 
     def _kept(self, boundary: TranscriptRow) -> frozenset[str]:
-        """The rows that a compaction has kept as they are, and the results of their calls."""
+        """The rows that a compaction has kept, and the results of their calls."""
         kept = set(self._chain.named.get(boundary.uuid, ()))
-        units = [self._unit_of[one] for one in kept if one in self._unit_of]
+        units = [self._unit_of[uuid] for uuid in kept if uuid in self._unit_of]
         calls = {
             call for unit in units for row in unit.rows if row.uuid in kept for call in row.calls
         }
-        # The walk sees one of several results that were asked for together.
+        # The chain of parents holds only one of several results of an answer.
         kept |= {
             row.uuid
             for unit in units
@@ -271,7 +271,7 @@ class TranscriptTree:
         unit.rows.append(row)
         self._unit_of[row.uuid] = unit
         if row.results and not is_new:
-            # It may come late. The tool sends what it hangs on too, and there the session goes on.
+            # A late result: the tool sends the row above it too, and the session continues there.
             above = self._unit_of.get(self._chain.above(row))
             if above is not None and self._is_below(above, unit):
                 self._unit_of[row.uuid] = above
@@ -286,10 +286,10 @@ class TranscriptTree:
         for uuid in (row.source, self._chain.above(row)):
             if uuid in self._chain.rows and self._chain.rows[uuid].type == "assistant":
                 return self._unit_of.get(uuid)
-        return next((self._callers[one] for one in row.results if one in self._callers), None)
+        return next((self._callers[id_] for id_ in row.results if id_ in self._callers), None)
 
     def _is_below(self, below: TreeUnit | None, unit: TreeUnit) -> bool:
-        """Whether a unit is another one, or hangs below it."""
+        """True if a unit is the other unit, or hangs below it."""
         seen: set[TreeUnit] = set()
         while below is not None and below is not unit and below not in seen:
             seen.add(below)
@@ -298,7 +298,7 @@ class TranscriptTree:
 
     def _hang(self, unit: TreeUnit) -> None:
         first = unit.rows[0]
-        # A compaction without a summary: the model sees only what follows it.
+        # After a compaction without a summary, the model sees only the rows that follow it.
         above = self._chain.rows.get(self._chain.above(first, stop_at_boundary=True))
         unit.begins = (
             above is not None
@@ -352,28 +352,30 @@ def _mark(root: TreeUnit, seen: set[TreeUnit]) -> None:
             todo += unit.children
 
 
-def _beside(unit: TreeUnit) -> list[TreeUnit]:
-    """The attachments that are sent although they are not in the branch that goes on.
+def _attached(unit: TreeUnit) -> list[TreeUnit]:
+    """The attachments that are sent although they are not in the live branch.
 
     They hang on a call or on a result.
     """
     if not unit.is_work:
         return []
-    found = [one for one in unit.children if one.is_attached and one.newest < unit.newest]
-    for one in found:
-        found += one.children
-    return sorted(found, key=lambda one: one.rows[0].index)
+    attached = [
+        child for child in unit.children if child.is_attached and child.newest < unit.newest
+    ]
+    for child in attached:
+        attached += child.children
+    return sorted(attached, key=lambda child: child.rows[0].index)
 
 
 def _branches(
-    unit: TreeUnit, at: str | None, beside: list[TreeUnit]
+    unit: TreeUnit, at: str | None, attached: list[TreeUnit]
 ) -> Sequence[tuple[TreeUnit, str | None] | Back]:
-    """The units below, the branch with the newest row last, with a rewind between them.
+    """The units below with a rewind between them, the branch with the newest row last.
 
-    If a row of this unit itself is newer than all of them, they are left too.
+    If a row of this unit itself is newer than all of them, that branch is abandoned too.
     """
     following: list[tuple[TreeUnit, str | None] | Back] = []
-    children = [child for child in unit.children if child not in beside]
+    children = [child for child in unit.children if child not in attached]
     for number, child in enumerate(sorted(children, key=lambda child: child.newest)):
         if number:
             following.append(Back(at))

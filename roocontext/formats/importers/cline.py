@@ -11,7 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
+from roocontext.formats.events import (
+    Added,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Source,
+    WentBack,
+    source_of,
+    titled,
+)
 from roocontext.formats.files import non_empty, read_document, whole_ms
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.roo import CLINE, INSERTIONS, extension_places
@@ -24,7 +34,7 @@ _TAGS = re.compile(r"<(user_input|user_command)\b[^>]*>(.*?)</\1>", re.DOTALL)
 
 
 def _is_cline_name(path: Path) -> bool:
-    """Whether a file is named like the messages of a session."""
+    """True if a file has the name of a session's messages."""
     return path.name.endswith(_ENDS)
 
 
@@ -35,16 +45,17 @@ def sources(path: Path) -> Iterator[Source]:
     about = _read(_beside(path, ".json"), problems)
     session, owner = path.name.removesuffix(_ENDS), path.parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
-    facts = {
-        "tool": CLINE,
-        "path": str(path),
-        "session": session,
-        "folder": non_empty(about.get("cwd")),
-        "version": non_empty(as_dict(document.get("origin")).get("version")),
-    }
-    parent = f"{CLINE}:{owner}" if is_child else None
-    events = partial(_events, path, problems)
-    yield Source(f"{CLINE}:{session}", path, facts, events, problems, parent)
+    yield source_of(
+        CLINE,
+        session,
+        path,
+        partial(_events, path, problems),
+        problems,
+        parent=owner if is_child else None,
+        session=session,
+        folder=non_empty(about.get("cwd")),
+        version=non_empty(as_dict(document.get("origin")).get("version")),
+    )
 
 
 def _beside(path: Path, end: str, name: str | None = None) -> Path:
@@ -77,26 +88,21 @@ def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     for kind, record in (("session", document), ("manifest", about), ("compaction", compaction)):
         if record:
             yield Noted(None, kind, record)
-    title = non_empty(_metadata(about).get("title"))
-    if title and title.strip():
-        yield TitleSet(title.strip()[:200])
+    yield from titled(_metadata(about).get("title"))
 
 
 def _compacted(compaction: dict[str, Any]) -> Iterator[Event]:
     """The messages that are sent in place of those before."""
     rows = list(filter(_is_message, dicts(compaction.get("messages"))))
     names = [f"compacted:{row.get('id') or number}" for number, row in enumerate(rows)]
-    made = [_message(row, name) for row, name in zip(rows, names, strict=True)]
-    leads = [
-        index
-        for index, row in enumerate(rows)
-        if _metadata(row).get("kind") == "compaction_summary"
-    ]
+    messages = [_message(row, name) for row, name in zip(rows, names, strict=True)]
+    kinds = [_metadata(row).get("kind") for row in rows]
+    leads = [index for index, kind in enumerate(kinds) if kind == "compaction_summary"]
     if leads:
-        yield Hid("compacted", tuple(made), lead=leads[-1])
+        yield Hid("compacted", tuple(messages), lead=leads[-1])
         return
     yield WentBack("compacted", None)
-    for message in made:
+    for message in messages:
         yield Added(message.message_id, message)
 
 
@@ -114,7 +120,8 @@ def _metadata(row: dict[str, Any]) -> dict[str, Any]:
 
 def _message(row: dict[str, Any], name: str) -> NewMessage:
     content = _content(row)
-    kept = row if content != row.get("content") else {**row, "content": None}
+    rest = row if content != row.get("content") else {**row, "content": None}
+    rest = {key: one for key, one in rest.items() if key != "role" and one is not None}
     message = NewMessage(
         row["role"],
         content,
@@ -122,9 +129,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
         message_id=name,
         model=non_empty(as_dict(row.get("modelInfo")).get("id")),
         usage=_usage(row.get("metrics")),
-        extra={
-            "record": {key: one for key, one in kept.items() if key != "role" and one is not None}
-        },
+        extra={"record": rest},
     )
     return typed(message, INSERTIONS.typed)
 
@@ -141,13 +146,12 @@ def _block(block: Any, *, is_users: bool) -> Any:
     match block:
         case {"type": "text", "text": str(words)} if is_users:
             return {**block, "text": _words(words)}
-        case {"type": "tool_result", "content": list(found)}:
-            made = {key: one for key, one in block.items() if key != "name"}
-            if all(isinstance(one, dict) and "type" in one for one in found):
-                return made
+        case {"type": "tool_result", "content": list(answer)}:
             # What the program's own tools answer is no content of a provider's.
-            text_ = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
-            return {**made, "content": text_}
+            is_own = not all("type" in as_dict(one) for one in answer)
+            words = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
+            rest = {key: one for key, one in block.items() if key != "name"}
+            return {**rest, "content": words if is_own else answer}
     return block
 
 
@@ -169,10 +173,8 @@ def _usage(metrics: Any) -> dict[str, Any] | None:
 
 def _read(path: Path, problems: list[Problem]) -> dict[str, Any]:
     """A document; an older one may be the list of messages itself."""
-    found = read_document(path, problems, cuts=True)
-    if isinstance(found, list):
-        return {"messages": found}
-    return as_dict(found)
+    value = read_document(path, problems, cuts=True)
+    return {"messages": value} if isinstance(value, list) else as_dict(value)
 
 
 IMPORTER: Final = Importer(

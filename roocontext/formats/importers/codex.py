@@ -7,15 +7,14 @@ replaces the items so far, and a rollback drops the last turns of the user.
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.formats.events import Added, Event, Noted, Problem, Source, WentBack
-from roocontext.formats.files import iso_ms, read_lines
-from roocontext.formats.files import name as named
-from roocontext.formats.files import non_empty as _text
+from roocontext.formats.events import Added, Event, Noted, Problem, Source, WentBack, source_of
+from roocontext.formats.files import iso_ms, name, non_empty, read_lines
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.codex_history import (
     ENVELOPES,
@@ -31,10 +30,12 @@ from roocontext.formats.importers.codex_history import (
 from roocontext.log.readings.blocks import as_dict
 
 NAME = "codex"
+_FACTS_WITHIN = 22
+"""The number of lines that are searched for the session's facts."""
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a rollout."""
+    """True if a file with this first record is a rollout."""
     if not isinstance(record, dict):
         return False
     if record.get("type") in ENVELOPES and isinstance(record.get("payload"), dict):
@@ -46,107 +47,90 @@ def _looks_like(record: Any) -> bool:
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
-    facts = _facts(path)
-    identity = facts.pop("session", None) or path.stem
-    parent = facts.pop("parent", None)
-    yield Source(
-        f"{NAME}:{identity}",
+    first = (opened_line(line.record) for line in islice(read_lines(path, None), _FACTS_WITHIN))
+    facts = next((payload for kind, payload in first if kind == "session_meta"), {})
+    session = name(facts.get("id")) or path.stem
+    yield source_of(
+        NAME,
+        session,
         path,
-        {"tool": NAME, "path": str(path), "session": identity, **facts},
         partial(_events, path, problems),
         problems,
-        f"{NAME}:{parent}" if parent else None,
+        parent=_parent(facts.get("source")),
+        session=session,
+        folder=non_empty(facts.get("cwd")),
+        version=non_empty(facts.get("cli_version")),
+        branch=non_empty(as_dict(facts.get("git")).get("branch")),
+        forked_from=name(facts.get("forked_from_id")),
     )
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    """What the first lines say of the session."""
-    for number, line in enumerate(read_lines(path, None)):
-        kind, payload = opened_line(line.record)
-        if kind == "session_meta":
-            return {
-                "session": named(payload.get("id")),
-                "folder": _text(payload.get("cwd")),
-                "version": _text(payload.get("cli_version")),
-                "branch": _text(as_dict(payload.get("git")).get("branch")),
-                "parent": _parent(payload.get("source")),
-                "forked_from": named(payload.get("forked_from_id")),
-            }
-        if number > 20:
-            break
-    return {}
 
 
 def _parent(source: Any) -> str | None:
     match source:
         case {"subagent": {"thread_spawn": {"parent_thread_id": str(parent)}}}:
-            return named(parent)
+            return name(parent)
     return None
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
     history = CodexHistory()
-    for placed in read_threads(path, problems):
-        for event in _events_of(placed, history):
-            # The tokens of a reply are reported some lines later.
-            if history.reply is not None:
-                if not isinstance(event, Noted):
-                    yield from _released(history)
-                else:
-                    history.behind.append(event)
-                    continue
-            if isinstance(event, Added) and event.message.role == "assistant":
-                history.reply = event
+    shown: list[Added] = []
+    # The tokens of a reply are reported some lines later, so it waits with the notes after it.
+    reply: list[Event] = []
+    for at in read_threads(path, problems):
+        kind, payload = opened_line(at.line.record)
+        for event in _events_of(kind, payload, at, history):
+            if reply and not isinstance(event, Noted):
+                yield from reply
+                reply = []
+            if reply or (isinstance(event, Added) and event.message.role == "assistant"):
+                reply.append(event)
             else:
                 yield event
-        if (usage := _usage(placed.line.record)) and history.reply is not None:
-            message = with_fields(history.reply.message, usage=usage)
-            history.reply = replace(history.reply, message=message)
-            yield from _released(history)
-    yield from _released(history)
-    # Events repeat what the items say. Only without items are they all that there is.
-    yield from history.events or ()
+        if reply and (usage := _usage(payload)):
+            first = reply[0]
+            assert isinstance(first, Added)
+            yield replace(first, message=with_fields(first.message, usage=usage))
+            yield from reply[1:]
+            reply = []
+        if kind == "event_msg" and not history.has_messages:
+            shown += _shown(payload, at)
+    yield from reply
+    # Events repeat what the messages say, so they count only if there are none.
+    if not history.has_messages:
+        yield from shown
 
 
-def _released(history: CodexHistory) -> Iterator[Event]:
-    if history.reply is not None:
-        yield history.reply
-    yield from history.behind
-    history.reply, history.behind = None, []
-
-
-def _events_of(at: Placed, history: CodexHistory) -> Iterator[Event]:
-    line, record = at.line, at.line.record
-    kind, payload = opened_line(record)
+def _events_of(
+    kind: str, payload: dict[str, Any], at: Placed, history: CodexHistory
+) -> Iterator[Event]:
+    record, line = at.line.record, at.line.number
     ts = iso_ms(as_dict(record).get("timestamp"))
     if kind == "response_item" and payload.get("type") not in NOT_SENT:
-        message = history.add(payload, at, ts)
+        message = history.add(payload, ts)
         if payload is not record:
-            rest = {name: value for name, value in record.items() if name != "payload"}
+            rest = {key: value for key, value in record.items() if key != "payload"}
             message = with_fields(message, extra={"record": rest, **(message.extra or {})})
-        yield Added(message.message_id, message, line.number)
+        yield Added(message.message_id, message, line)
         return
     if kind == "turn_context":
-        history.model = _text(payload.get("model"))
-    if kind == "compacted":
+        history.model = non_empty(payload.get("model"))
+    elif kind == "compacted":
         yield from compaction_events(payload, at, ts, history)
-    if kind == "event_msg":
-        if history.events is not None and (shown := _event_text(payload, at, ts)):
-            history.events.append(shown)
-        if payload.get("type") == "thread_rolled_back":
-            yield from _rolled_back(payload, at, ts, history)
-    yield Noted(None, kind, record, ts, line.number)
+    elif kind == "event_msg" and payload.get("type") == "thread_rolled_back":
+        yield from _rolled_back(payload, at, ts, history)
+    yield Noted(None, kind, record, ts, line)
 
 
-def _event_text(payload: dict[str, Any], at: Placed, ts: int | None) -> Added | None:
-    """What an event says that a message would say."""
+def _shown(payload: dict[str, Any], at: Placed) -> Iterator[Added]:
+    """The message that an event shows."""
     role = {"user_message": "user", "agent_message": "assistant"}.get(str(payload.get("type")))
     text = payload.get("message")
-    if role is None or not isinstance(text, str) or not text.strip():
-        return None
-    name = f"event:{at.name}"
-    return Added(name, item_message(text_item(role, text), name, ts, None), at.line.number)
+    if role is not None and isinstance(text, str) and text.strip():
+        ts = iso_ms(at.line.record.get("timestamp"))
+        message = item_message(text_item(role, text), f"event:{at.name}", ts, None)
+        yield Added(message.message_id, message, at.line.number)
 
 
 def _rolled_back(
@@ -155,22 +139,22 @@ def _rolled_back(
     turns = payload.get("num_turns")
     history.cut(turns if type(turns) is int else 1)
     left = history.items
-    name, line = f"rollback:{at.name}", at.line.number
+    rollback, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
-        yield WentBack(name, left[-1].name if left else None, line, ts)
+        yield WentBack(rollback, left[-1].name if left else None, line, ts)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
-    yield WentBack(name, None, line, ts)
+    yield WentBack(rollback, None, line, ts)
     history.items, history.compacted = [], len(left)
     for item in left:
-        message = history.again(item)
+        message = history.add(item.payload or {}, None, is_left=True)
         yield Added(message.message_id, message, line)
 
 
-def _usage(record: Any) -> dict[str, Any] | None:
+def _usage(payload: dict[str, Any]) -> dict[str, Any] | None:
     """The tokens of the last reply, in the names of the Responses API."""
-    match record:
-        case {"payload": {"type": "token_count", "info": {"last_token_usage": dict(used)}}}:
+    match payload:
+        case {"type": "token_count", "info": {"last_token_usage": dict(used)}}:
             return {
                 "input_tokens": used.get("input_tokens"),
                 "input_tokens_details": {"cached_tokens": used.get("cached_input_tokens")},

@@ -1,21 +1,22 @@
 """The lines of a Codex CLI rollout, and the items that the program would send now.
 
-Since 2026 a forked thread holds only what is new. Its first record names the thread that it was
-forked from, and the number of the first record there that it does not share.
+A forked thread holds only its new records. Its first record names the thread that it was forked
+from, and the number of the first record there that it does not share.
 
-If a compaction has left nothing but a summary, the program finds the user's messages in what came
-before and sends them again, as text and from the newest backwards, up to 20,000 tokens of four
-bytes. Of the one that crosses the limit the middle is left out, and those before it are dropped.
+If a compaction has left nothing but a summary, the program finds the user's messages before it and
+sends them again as text, the newest ones up to 20,000 tokens of four bytes. The message that
+crosses the limit loses its middle, and older ones are dropped.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from roocontext.formats.events import Added, Event, Hid, Problem, WentBack
-from roocontext.formats.files import SourceLine, opened, read_at, read_lines
+from roocontext.formats.files import SourceLine, read_lines
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
@@ -32,7 +33,7 @@ _CONTEXT = (
     *("<environment_context>", "<user_instructions>", "<INSTRUCTIONS>", "# AGENTS.md"),
     *("<turn_aborted>", "<user_shell_command>", "<skill>", "<subagent_notification>"),
 )
-"""How the program's own words begin that it says as the user."""
+"""The beginnings of the program's own texts in user messages."""
 _INSERTIONS = Insertions(
     openings=(
         *_CONTEXT,
@@ -50,7 +51,7 @@ _INSERTIONS = Insertions(
 )
 _TOKENS = 20_000
 _TOKEN = 4
-"""How many bytes the program takes for a token."""
+"""The bytes that the program counts as one token."""
 _PREFIX = (
     "Another language model started to solve this problem and produced a summary of its thinking "
     "process. You also have access to the state of the tools that were used by that language "
@@ -62,9 +63,8 @@ _IMAGE_TAG = re.compile(r"<image( name=[^>]*)?>|</image>")
 
 
 class Placed(NamedTuple):
-    """A line, its file, and its number as a name that no line of another file has."""
+    """A line, and its number as a name that no line of another file has."""
 
-    path: Path
     line: SourceLine
     name: str
 
@@ -86,8 +86,7 @@ def read_threads(
         if not is_begun and record.get("type") == "session_meta":
             is_begun = True
             yield from _base(record.get("payload"), line, problems, end, (*above, path))
-        name = f"{path.stem}:{line.number}" if above else f"{line.number}"
-        yield Placed(path, line, name)
+        yield Placed(line, f"{path.stem}:{line.number}" if above else f"{line.number}")
 
 
 def _base(
@@ -100,14 +99,13 @@ def _base(
     """The lines that a thread shares with the one that it was forked from."""
     match facts:
         case {"history_base": {"thread_id": str(thread), "end_ordinal_exclusive": int(last)}}:
-            path = above[-1]
-            found = _rollout(path, thread) if _THREAD.fullmatch(thread) else None
-            if found is None or found in above:
+            base = _rollout(above[-1], thread) if _THREAD.fullmatch(thread) else None
+            if base is None or base in above:
                 what = "the thread that it was forked from is not here, so its history is missing"
-                problems.append(Problem(path, line.number, what))
+                problems.append(Problem(above[-1], line.number, what))
                 return
             last = last if end is None else min(last, end)
-            yield from read_threads(found, problems, end=last, above=above)
+            yield from read_threads(base, problems, end=last, above=above)
 
 
 def _rollout(path: Path, thread: str) -> Path | None:
@@ -117,7 +115,7 @@ def _rollout(path: Path, thread: str) -> Path | None:
     places = [path.parent.glob(name)]
     for home in homes:
         places += [home.glob(f"sessions/*/*/*/{name}"), home.glob(f"archived_sessions/{name}")]
-    return next((found for place in places for found in sorted(place)), None)
+    return next((file for place in places for file in sorted(place)), None)
 
 
 def opened_line(record: Any) -> tuple[str, dict[str, Any]]:
@@ -137,77 +135,44 @@ def opened_line(record: Any) -> tuple[str, dict[str, Any]]:
 
 
 class Item(NamedTuple):
-    """An item of the history: the id of its message, whose words it holds, and where it is.
+    """An item of the history, by the id of its message.
 
-    `place` is its number in a list that replaced the history; None if the line itself is the item.
-    A `text` is one that the rollout does not hold. A rollback counts the items that are turns of
-    the user, and a compaction without a list keeps them.
+    A rollback counts the turns of the user; a compaction without a list keeps their texts. The
+    `payload` is there if the item may have to be written again.
     """
 
     name: str
-    at: Placed
-    place: int | None
     is_turn: bool
     is_context: bool
-    text: str | None = None
+    text: str
+    payload: dict[str, Any] | None
 
 
 @dataclass(slots=True)
 class CodexHistory:
-    """The items that the program would send now, and the reply whose usage may still come.
-
-    The first `compacted` ones are what the last compaction left. `events` are the texts of events,
-    as long as no item is a message.
-    """
+    """The items that the program would send now. A compaction left the first `compacted` ones."""
 
     items: list[Item] = field(default_factory=list)
     compacted: int = 0
     count: int = 0
     model: str | None = None
-    reply: Added | None = None
-    behind: list[Event] = field(default_factory=list)
-    events: list[Added] | None = field(default_factory=list)
+    has_messages: bool = False
 
-    def add(
-        self, payload: dict[str, Any], at: Placed, ts: int | None, place: int | None = None
-    ) -> NewMessage:
-        """The next item as a message."""
+    def add(self, payload: dict[str, Any], ts: int | None, *, is_left: bool = False) -> NewMessage:
+        """The next item as a message; a compaction or a rollback may have left it."""
         self.count += 1
+        self.has_messages |= is_message(payload)
         name = f"{self.count}:{payload.get('id') or payload.get('call_id') or '-'}"
         message = item_message(payload, name, ts, self.model)
-        speaks = payload.get("type", "message") == "message"
-        is_user = speaks and payload.get("role") == "user"
-        is_own = is_user and _texts(message).lstrip().startswith(_CONTEXT)
-        is_context = is_own or (speaks and payload.get("role") in ("developer", "system"))
-        # Without the record, which may be long, and is read again where it is needed.
-        at = at._replace(line=at.line._replace(record=None))
-        self.items.append(Item(name, at, place, is_user and not is_own, is_context))
-        if speaks:
-            self.events = None
+        role = payload.get("role") if is_message(payload) else None
+        is_own = role == "user" and _texts(message).lstrip().startswith(_CONTEXT)
+        is_context = is_own or role in ("developer", "system")
+        is_turn = role == "user" and not is_own
+        text = _text_of_content(payload.get("content")) if is_turn else ""
+        is_first = is_context and all(item.is_context for item in self.items)
+        may_return = is_left or is_first or (is_turn and _is_text(payload, text))
+        self.items.append(Item(name, is_turn, is_context, text, payload if may_return else None))
         return message
-
-    def write(self, text: str, at: Placed, ts: int | None) -> NewMessage:
-        """The next item, a message of the user's that the rollout does not hold."""
-        message = self.add(text_item("user", text), at, ts)
-        self.items[-1] = self.items[-1]._replace(text=text)
-        return message
-
-    def again(self, item: Item) -> NewMessage:
-        """An item that a rollback has left, once more."""
-        if item.text is not None:
-            return self.write(item.text, item.at, None)
-        return self.add(self.read(item), item.at, None, item.place)
-
-    def read(self, item: Item) -> dict[str, Any]:
-        """An item as it was added."""
-        if item.text is not None:
-            return text_item("user", item.text)
-        with opened(item.at.path) as file:
-            _, payload = opened_line(read_at(file, item.at.line.start, item.at.line.end))
-        found: dict[str, Any] = (
-            payload if item.place is None else payload["replacement_history"][item.place]
-        )
-        return found
 
     def cut(self, turns: int) -> None:
         """Drop the last turns of the user, with the context that was written for them."""
@@ -220,6 +185,17 @@ class CodexHistory:
         while first and at and self.items[at - 1].is_context:
             at -= 1
         del self.items[at:]
+
+
+def is_message(payload: dict[str, Any]) -> bool:
+    """True if an item is a message."""
+    return bool(payload.get("type", "message") == "message")
+
+
+def _is_text(payload: dict[str, Any] | None, text: str) -> bool:
+    """True if an item has this text and nothing else."""
+    content = text_item("user", text)["content"]
+    return payload is not None and bool(payload.get("content") == content)
 
 
 def text_item(role: str, text: str) -> dict[str, Any]:
@@ -253,12 +229,12 @@ def compaction_events(
     payload: dict[str, Any], at: Placed, ts: int | None, history: CodexHistory
 ) -> Iterator[Event]:
     """The events of a compaction."""
-    replaced = payload.get("replacement_history")
-    text = payload.get("message")
+    replaced, text = payload.get("replacement_history"), payload.get("message")
     summary = text if isinstance(text, str) else ""
     if isinstance(replaced, list):
-        return _replaced(replaced, summary, at, ts, history)
-    return _summed_up(summary if summary.strip() else _NO_SUMMARY, at, ts, history)
+        yield from _replaced(replaced, summary, at, ts, history)
+    else:
+        yield _summed_up(summary if summary.strip() else _NO_SUMMARY, at, ts, history)
 
 
 def _replaced(
@@ -266,15 +242,15 @@ def _replaced(
 ) -> Iterator[Event]:
     name, line = f"compacted:{at.name}", at.line.number
     history.items = []
-    rows = [
-        history.add(item, at, ts, place)
-        for place, item in enumerate(items)
-        if isinstance(item, dict) and item.get("type") not in NOT_SENT
-    ]
+    sent = [item for item in dicts(items) if item.get("type") not in NOT_SENT]
+    rows = [history.add(item, ts, is_left=True) for item in sent]
     history.compacted = len(rows)
-    lead = _summary_among(rows, summary)
-    if lead is not None:
-        yield Hid(name, tuple(rows), lead=lead, record=_RECORD, line=line)
+    # The summary is the row that holds its text, or else the last one that has words.
+    texts = list(map(_texts, rows))
+    holds = [n for n, words in enumerate(texts) if summary.strip() and summary.strip() in words]
+    speaks = [n for n, words in enumerate(texts) if words.strip()]
+    if leads := holds or speaks:
+        yield Hid(name, tuple(rows), lead=leads[-1], record=_RECORD, line=line)
         return
     # No text replaces what was there: these items are all there is.
     yield WentBack(name, None, line, ts)
@@ -282,44 +258,33 @@ def _replaced(
         yield Added(row.message_id, row, line)
 
 
-def _summary_among(rows: list[NewMessage], text: str) -> int | None:
-    """The row that holds the summary; else the last one that has words."""
-    texts = list(map(_texts, rows))
-    holds = [index for index, words in enumerate(texts) if text.strip() and text.strip() in words]
-    speaks = [index for index, words in enumerate(texts) if words.strip()]
-    found = holds or speaks
-    return found[-1] if found else None
-
-
-def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) -> Iterator[Event]:
-    """What the session began with, what is kept of all that the user has written, the summary."""
+def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) -> Event:
+    """The session's first context, the user's messages that are kept, and the summary."""
     before = history.items
-    prompt = next((n for n, item in enumerate(before) if not item.is_context), len(before))
-    history.items = before[:prompt]
+    history.items = list(takewhile(lambda item: item.is_context, before))
     texts = _keep_turns([item for item in before if item.is_turn], history)
     keeps = frozenset(item.name for item in history.items)
-    rows = tuple(history.write(text, at, ts) for text in (*texts, summary))
+    rows = tuple(
+        history.add(text_item("user", text), ts, is_left=True) for text in (*texts, summary)
+    )
     history.compacted = len(history.items)
     name, lead = f"compacted:{at.name}", len(rows) - 1
-    yield Hid(name, rows, keeps=keeps, lead=lead, at_end=True, record=_RECORD, line=at.line.number)
+    return Hid(name, rows, keeps=keeps, lead=lead, at_end=True, record=_RECORD, line=at.line.number)
 
 
 def _keep_turns(turns: list[Item], history: CodexHistory) -> list[str]:
     """Keep the user's messages that are sent as they are; return the texts of those after them."""
-    texts = [_text_of_content(history.read(item).get("content")) for item in turns]
-    kept = [n for n, text in enumerate(texts) if not text.startswith(f"{_PREFIX}\n")]
-    sent = [*_within_limit(texts[n] for n in reversed(kept))][::-1]
-    first = len(kept) - len(sent)
-    for number, text in enumerate(sent):
-        item = turns[kept[first + number]]
-        if history.read(item).get("content") != text_item("user", text)["content"]:
+    kept = [item for item in turns if not item.text.startswith(f"{_PREFIX}\n")]
+    sent = [*_within_limit(item.text for item in reversed(kept))][::-1]
+    for number, (item, text) in enumerate(zip(kept[len(kept) - len(sent) :], sent, strict=True)):
+        if not _is_text(item.payload, text):
             return sent[number:]
         history.items.append(item)
     return []
 
 
 def _text_of_content(content: Any) -> str:
-    """What a compaction takes for the text of a user's message."""
+    """The text of a user's message, as a compaction reads it."""
     parts = dicts(content)
     is_image = [part.get("type") == "input_image" for part in parts]
     return "".join(
@@ -332,7 +297,7 @@ def _text_of_content(content: Any) -> str:
 
 
 def _within_limit(newest_first: Iterable[str]) -> Iterator[str]:
-    """What is left of the user's messages, from the newest backwards."""
+    """The user's messages within the limit, the newest first."""
     left = _TOKENS
     for text in newest_first:
         if not left:

@@ -1,7 +1,7 @@
 """Gemini CLI's recordings and checkpoints in ~/.gemini/tmp/PROJECT. docs/formats/gemini-cli.md.
 
-A recording is a list of messages, or the log of changes to such a list. The list is played as it
-is before each change that takes something away, and at the end; what was taken away is a rewind.
+A recording is a list of messages, or the log of changes to such a list. The list is played before
+each change that removes something, and at the end; a removal is a rewind.
 """
 
 import json
@@ -9,18 +9,27 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from urllib.parse import unquote
 
-from roocontext.formats.events import Added, Event, Noted, Problem, Source, TitleSet, WentBack
-from roocontext.formats.files import is_removed, iso_ms, non_empty, read_records
+from roocontext.formats.events import (
+    Added,
+    Event,
+    Noted,
+    Problem,
+    Source,
+    WentBack,
+    source_of,
+    titled,
+)
+from roocontext.formats.files import is_removed, iso_ms, list_at, non_empty, read_records
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings.blocks import dicts
+from roocontext.log.readings.blocks import as_dict, dicts
 
 NAME = "gemini-cli"
 FORMAT = "gemini"
@@ -28,7 +37,7 @@ _SERVER = "a2a-server"
 _HASH = re.compile("[0-9a-f]{64}")
 _SPEAKERS = ("user", "gemini")
 _NOT_SENT = ("/", "?", "<session_context>", "<hook_context>")
-"""How the user's texts begin that are for the program."""
+"""The beginnings of user texts that are not for the model."""
 _CHECKPOINT = "checkpoint-"
 _TOOL_CHECKPOINTS = "checkpoints"
 _PROMPTS = "logs.json"
@@ -46,21 +55,21 @@ _INSERTIONS = Insertions(
 
 
 def is_name(path: Path) -> bool:
-    """Whether a JSON file with this name is a recording, a checkpoint or a list of prompts."""
+    """True if a JSON file with this name is a recording, a checkpoint or a list of prompts."""
     if path.suffix != ".json":
         return False
-    beside = path.parent.name == _TOOL_CHECKPOINTS or path.name == _PROMPTS
-    return path.name.startswith(("session-", _CHECKPOINT)) or (beside and _is_project(path))
+    is_other = path.parent.name == _TOOL_CHECKPOINTS or path.name == _PROMPTS
+    return path.name.startswith(("session-", _CHECKPOINT)) or (is_other and _is_project(path))
 
 
 def _is_project(path: Path) -> bool:
-    """Whether a file lies in the folder of a project of this tool."""
+    """True if a file lies in the folder of a project of this tool."""
     folder = path.parent.parent if path.parent.name == _TOOL_CHECKPOINTS else path.parent
     return ".gemini" in path.parts or (folder / "chats").is_dir()
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a file whose first record is this is a recording or a checkpoint."""
+    """True if a file with this first record is a recording or a checkpoint."""
     if not isinstance(record, dict):
         return isinstance(record, list) and _is_history(record)
     is_message = record.get("type") in _SPEAKERS and "content" in record and "id" in record
@@ -73,50 +82,46 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
     problems: list[Problem] = []
     if path.name == _PROMPTS:
-        name = f"{NAME}:{_short_name(path.parent.name)}/prompts"
-        events = partial(_prompt_events, path, problems)
-        yield Source(name, path, {"tool": NAME, "path": str(path)}, events, problems)
-        return
-    if _is_checkpoint(path):
+        name = f"{_short_name(path.parent.name)}/prompts"
+        yield source_of(NAME, name, path, partial(_prompt_events, path, problems), problems)
+    elif _is_checkpoint(path):
         folder, tag = path.parent, unquote(path.stem.removeprefix(_CHECKPOINT))
         if folder.name == _TOOL_CHECKPOINTS:
             folder, tag = folder.parent, f"{_TOOL_CHECKPOINTS}/{path.stem}"
-        name = f"{NAME}:{_short_name(folder.name)}/{tag}"
+        name = f"{_short_name(folder.name)}/{tag}"
         events = partial(_checkpoint_events, path, problems)
-        facts = {"tool": NAME, "path": str(path), "checkpoint": tag}
-        yield Source(name, path, facts, events, problems)
-        return
-    if path.suffix == ".json" and path.with_suffix(".jsonl").exists():
-        return  # the program has copied it there, and goes on there
-    facts = _facts(path)
-    session = facts["session"] or path.stem
-    project = facts["project"]
-    # All sessions of the server have the same id.
+        yield source_of(NAME, name, path, events, problems, checkpoint=tag)
+    elif path.suffix != ".json" or not path.with_suffix(".jsonl").exists():
+        # The program copies a document to JSONL, and continues there.
+        yield _recording_source(path, problems)
+
+
+def _recording_source(path: Path, problems: list[Problem]) -> Source:
+    records = (as_dict(record) for record, _ in read_records(path, None))
+    first = next((one for one in records if isinstance(one.get("sessionId"), str)), {})
+    session, project = named(first.get("sessionId")), first.get("projectHash")
+    name = session or path.stem
     is_server = session == _SERVER
-    name = f"{session}/{_short_name(str(project))}/{path.stem}" if is_server else session
+    if is_server:  # all sessions of the server have the same id
+        name = f"{name}/{_short_name(str(project))}/{path.stem}"
     above = path.parent
-    parent = f"{NAME}:{above.name}" if above.parent.name == "chats" else None
-    events = partial(_events, path, problems, is_server=is_server)
-    facts = {"tool": NAME, "path": str(path), **facts}
-    yield Source(f"{NAME}:{name}", path, facts, events, problems, parent)
+    return source_of(
+        NAME,
+        name,
+        path,
+        partial(_events, path, problems, is_server=is_server),
+        problems,
+        parent=above.name if above.parent.name == "chats" else None,
+        session=session,
+        project=project,
+        kind=first.get("kind"),
+        folder=next((one for one in list_at(first, "directories") if isinstance(one, str)), None),
+    )
 
 
 def _short_name(project: str) -> str:
     """A project's name, or the beginning of the hash that it has in its place."""
     return project[:16] if _HASH.fullmatch(project) else project
-
-
-def _facts(path: Path) -> dict[str, Any]:
-    facts: dict[str, Any] = dict.fromkeys(("session", "project", "kind", "folder"))
-    for record, _ in read_records(path, None):
-        if isinstance(record, dict) and isinstance(record.get("sessionId"), str):
-            facts["session"] = named(record["sessionId"])
-            facts["project"] = record.get("projectHash")
-            facts["kind"] = record.get("kind")
-            folders = [one for one in _listed(record, "directories") if isinstance(one, str)]
-            facts["folder"] = folders[0] if folders else None
-            break
-    return facts
 
 
 @dataclass(slots=True)
@@ -136,15 +141,12 @@ class _Recording:
             case {"$rewindTo": str(to)}:
                 yield from self.play()
                 # The program clears the list if it does not know the message.
-                names = list(self.now)
-                kept = names[: names.index(to)] if to in self.now else []
-                self.now = {name: self.now[name] for name in kept}
+                before = takewhile(lambda one: one[0] != to, self.now.items())
+                self.now = dict(before) if to in self.now else {}
             case {"$set": {"messages": list(messages), **rest}}:
                 yield from self.play()
                 self.now = {}
-                yield from self._take_all(messages, line)
-                yield Noted(None, "set", rest, line=line)
-                self._learn(rest)
+                yield from self._take_all("set", messages, rest, line)
                 return
             case {"$set": dict(facts)}:
                 self._learn(facts)
@@ -155,16 +157,14 @@ class _Recording:
                 yield from self._put(f"line {line}" if is_removed(name) else name, record, line)
                 return
             case {"messages": list(messages), **rest}:
-                yield from self._take_all(messages, line)
-                self._learn(rest)
-                yield Noted(None, "session", rest, line=line)
+                yield from self._take_all("session", messages, rest, line)
                 return
             case {"sessionId": str()}:
                 self._learn(record)
         yield Noted(None, "record", record, line=line)
 
     def play(self) -> Iterator[Event]:
-        """What makes the list that was played last the list as it is."""
+        """Make the list that was played last the list as it is."""
         same = 0
         for (name, record, _), new in zip(self.played, self.now.items(), strict=False):
             if (name, record) != new:
@@ -193,12 +193,16 @@ class _Recording:
                 self.noted.add(mark)
                 yield Noted(name, str(record.get("type")), record, ts)
 
-    def _take_all(self, messages: list[Any], line: int | None) -> Iterator[Event]:
+    def _take_all(
+        self, kind: str, messages: list[Any], rest: dict[Any, Any], line: int | None
+    ) -> Iterator[Event]:
         for number, record in enumerate(messages):
             if isinstance(record, dict):
                 yield from self._put(named(record.get("id")) or f"#{number}", record, line)
             else:
                 yield Noted(None, "unknown", record, line=line)
+        self._learn(rest)
+        yield Noted(None, kind, rest, line=line)
 
     def _put(self, name: str, record: dict[str, Any], line: int | None) -> Iterator[Event]:
         """A message takes the place of an older version of it, which becomes a note."""
@@ -210,21 +214,21 @@ class _Recording:
     def _learn(self, facts: Mapping[Any, Any]) -> None:
         summary = facts.get("summary")
         if isinstance(summary, str) and summary.strip():
-            self.title = summary.strip()[:200]
+            self.title = summary
 
     def _patch(self, patch: dict[str, Any], line: int | None) -> Iterator[Event]:
         for change in (patch, *dicts(patch.get("updates"))):
-            name = change.get("id")
-            if isinstance(name, str) and name in self.now:
+            if self._knows(name := change.get("id")):
                 yield from self._put(name, _merged(self.now[name], change), line)
-        removed = {one for one in _listed(patch, "removeIds") if isinstance(one, str)}
-        order = [
-            one for one in _listed(patch, "orderIds") if isinstance(one, str) and one in self.now
-        ]
+        removed = list_at(patch, "removeIds")
+        order = list(filter(self._knows, list_at(patch, "orderIds")))
         if removed or order:
             yield from self.play()
             names = dict.fromkeys([*order, *self.now])
             self.now = {name: self.now[name] for name in names if name not in removed}
+
+    def _knows(self, name: Any) -> TypeGuard[str]:
+        return isinstance(name, str) and name in self.now
 
 
 def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
@@ -233,8 +237,7 @@ def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator
     for record, line in read_records(path, problems):
         yield from recording.apply(record, line)
     yield from recording.play()
-    if recording.title:
-        yield TitleSet(recording.title)
+    yield from titled(recording.title)
 
 
 def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
@@ -263,16 +266,14 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         {k: v for k, v in one.items() if k != "result"} if _result(one) else one for one in calls
     ]
     message = _message("model", parts, name, ts, kept)
-    added = [Added(name, message)]
     # Even if a message of the user holds them too: the program sends them twice.
-    if results := [part for call in calls for part in _result(call)]:
-        back = f"{name}:results"
-        added.append(Added(back, _message("user", results, back, ts)))
-    return added
+    results, back = [part for call in calls for part in _result(call)], f"{name}:results"
+    answer = [Added(back, _message("user", results, back, ts))] if results else []
+    return [Added(name, message), *answer]
 
 
 def _words(part: dict[str, Any]) -> str:
-    """What the program reads of a part to see for whom a message of the user is."""
+    """The text by which the program sees whether a user's message is for the model."""
     text = part.get("text", "")
     return text if isinstance(text, str) and set(part) <= {"text"} else "[part]"
 
@@ -313,8 +314,8 @@ def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:
-    asked: dict[str, Any] = {"name": call.get("name"), "args": call.get("args") or {}}
-    return {"functionCall": {**asked, **({"id": call["id"]} if call.get("id") else {})}}
+    named = {"id": call["id"]} if call.get("id") else {}
+    return {"functionCall": {"name": call.get("name"), "args": call.get("args") or {}, **named}}
 
 
 def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
@@ -338,11 +339,6 @@ def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
             *(one for name, one in changed.items() if name not in known),
         ]
     return merged
-
-
-def _listed(record: dict[str, Any], name: str) -> list[Any]:
-    found = record.get(name)
-    return found if isinstance(found, list) else []
 
 
 def _usage(tokens: Any) -> dict[str, Any] | None:
@@ -369,13 +365,13 @@ def _history_of(record: Any) -> Any:
 
 
 def _is_history(found: Any) -> bool:
-    """Whether this is a list of contents."""
+    """True if this is a list of contents."""
     first = found[0] if isinstance(found, list) and found else None
     return isinstance(first, dict) and first.get("role") in ("user", "model") and "parts" in first
 
 
 def _is_checkpoint(path: Path) -> bool:
-    """Whether a file is a checkpoint, by its name or else by what it holds."""
+    """True if a file is a checkpoint, by its name or else by its content."""
     if path.suffix != ".json" or path.name.startswith("session-"):
         return False
     if path.name.startswith(_CHECKPOINT) or path.parent.name == _TOOL_CHECKPOINTS:
@@ -395,45 +391,55 @@ def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             if not (isinstance(record, dict) and "toolCall" in record):
                 problems.append(Problem(path, None, "it holds no history"))
             return
-        calls = _Calls()
+        waiting: dict[str, list[tuple[str, int]]] = {}
         for number, content in enumerate(history):
-            role = content.get("role") if isinstance(content, dict) else None
-            name = str(number)
-            if role in ("user", "model"):
-                message = NewMessage(str(role), content, "gemini", message_id=name)
-                message = typed(message, _INSERTIONS.typed)
-                yield Added(name, message, answers=calls.answered_by(name, content))
+            if as_dict(content).get("role") in ("user", "model"):
+                yield from _contents(str(number), content, waiting)
             else:
-                yield Noted(name, "unknown", content)
+                yield Noted(str(number), "unknown", content)
 
 
-class _Calls:
-    """The calls without an id: their results, which have one, are matched by name and order."""
+def _contents(
+    name: str, content: dict[str, Any], waiting: dict[str, list[tuple[str, int]]]
+) -> Iterator[Added]:
+    """A content of a checkpoint as a message.
 
-    def __init__(self) -> None:
-        self._waiting: list[tuple[str, str, int]] = []
+    Old checkpoints have ids in results, but not in calls: results answer calls by name and order.
+    A message can name only one call, so each of several such results becomes a message. `waiting`
+    are these calls by tool: each by its message and its number there.
+    """
+    parts = list_at(content, "parts")
+    calls = dicts([as_dict(part).get("functionCall") for part in parts])
+    for number, call in enumerate(calls):
+        if not call.get("id"):
+            waiting.setdefault(str(call.get("name")), []).append((name, number))
+    groups: list[tuple[list[Any], tuple[str, int] | None]] = []
+    for part in parts:
+        result = as_dict(as_dict(part).get("functionResponse"))
+        if result or not groups:
+            asked = waiting.get(str(result.get("name"))) if result.get("id") else None
+            groups.append(([part], asked.pop(0) if asked else None))
+        else:
+            groups[-1][0].append(part)
+    links = [link for _, link in groups if link]
+    if (
+        len(groups) == 1
+        or not links
+        or sum("functionResponse" in as_dict(one) for one in parts) == 1
+    ):
+        yield _content(name, content, links[0] if links else None)
+        return
+    for number, (group, link) in enumerate(groups):
+        yield _content(f"{name}:{number}" if number else name, {**content, "parts": group}, link)
 
-    def answered_by(self, name: str, content: dict[str, Any]) -> tuple[str, int] | None:
-        """The message and the number of the call that a content with one result answers."""
-        parts = dicts(content.get("parts"))
-        called = dicts([one.get("functionCall") for one in parts])
-        answers = dicts([one.get("functionResponse") for one in parts])
-        self._waiting += [
-            (str(call.get("name")), name, number)
-            for number, call in enumerate(called)
-            if not call.get("id")
-        ]
-        found = None
-        for answer in answers:
-            waits = (one for one in self._waiting if one[0] == answer.get("name"))
-            if answer.get("id") and (one := next(waits, None)):
-                self._waiting.remove(one)
-                found = one[1:]
-        return found if len(answers) == 1 else None
+
+def _content(name: str, content: dict[str, Any], answers: tuple[str, int] | None) -> Added:
+    message = NewMessage(content["role"], content, FORMAT, message_id=name)
+    return Added(name, typed(message, _INSERTIONS.typed), answers=answers)
 
 
 def _prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    """What the user has typed in all sessions of a project. It is no history, so all are notes."""
+    """The prompts of all sessions of a project: notes, because they are no history."""
     problems.clear()
     for record, _ in read_records(path, problems):
         if not isinstance(record, list):

@@ -17,15 +17,14 @@ from roocontext.formats.events import (
     Noted,
     Problem,
     Source,
-    TitleSet,
     WentBack,
+    source_of,
+    titled,
 )
 from roocontext.formats.files import name as named
 from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.opencode_parts import (
-    CLEARED,
-    QUESTION,
     OpenCodeTurn,
     second_events,
     turns_of,
@@ -42,16 +41,18 @@ from roocontext.formats.importers.opencode_records import (
 from roocontext.formats.typed import with_typed_text
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings.blocks import as_dict, text
+from roocontext.programs.opencode.policy import QUESTION
+from roocontext.programs.opencode.prune import PLACEHOLDER
 
 NAME = "opencode"
 
 
 _NO_TITLE = re.compile(r"(New|Child) session - [0-9T:.Z-]+")
-"""How the program names a session until it has a title."""
+"""The program's name of a session without a title."""
 
 
 def _looks_like(record: Any) -> bool:
-    """Whether a JSON document is an export."""
+    """True if a JSON document is an export."""
     return (
         isinstance(record, dict)
         and isinstance(record.get("info"), dict)
@@ -73,42 +74,38 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source:
     session = named(info.get("id")) or path.stem
-    parent = named(info.get("parentID"))
-    facts = {
-        "tool": NAME,
-        "path": str(path),
-        "session": session,
-        "folder": info.get("directory"),
-        "version": info.get("version"),
-        "project": info.get("projectID"),
-    }
-    return Source(
-        f"{NAME}:{session}",
+    return source_of(
+        NAME,
+        session,
         path,
-        facts,
         partial(_events, path, info, problems),
         problems,
-        f"{NAME}:{parent}" if parent else None,
+        parent=named(info.get("parentID")),
+        session=session,
+        folder=info.get("directory"),
+        version=info.get("version"),
+        project=info.get("projectID"),
     )
 
 
 def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Event]:
     if not info:
         return
-    sent = read_tool_messages(path, info, problems)
-    if not sent and (second := read_second(path, info, problems)):
+    messages = read_tool_messages(path, info, problems)
+    if not messages and (second := read_second(path, info, problems)):
         yield from second_events(second)
     else:
-        yield from _played(info, sent)
+        yield from _played(info, messages)
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
-    if isinstance(title, str) and title.strip() and not _NO_TITLE.fullmatch(title):
-        yield TitleSet(title.strip()[:200])
+    if not (isinstance(title, str) and _NO_TITLE.fullmatch(title)):
+        yield from titled(title)
 
 
 def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event]:
     turns = [turns_of(one.info, one.parts) for one in sent]
     summaries = _summaries(sent)
+    asked = set(summaries.values())
     questions: dict[str, OpenCodeMessage] = {}
     last: dict[str, str | None] = {}
     at: str | None = None
@@ -116,7 +113,7 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event
         name, role = str(one.info["id"]), one.info.get("role")
         ts = _time(one.info, "created")
         last[name] = at
-        if name in summaries.values() and role == "user":
+        if name in asked and role == "user":
             questions[name] = one
             continue
         if not rows:
@@ -133,7 +130,7 @@ def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event
     yield from _reverted(info, sent, last)
     cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
     if cleared:
-        yield Cleared("cleared", cleared, CLEARED)
+        yield Cleared("cleared", cleared, PLACEHOLDER)
 
 
 def _time(info: dict[str, Any], name: str) -> int | None:
@@ -168,26 +165,24 @@ def _hid(
 ) -> Event:
     """A compaction: the question and the summary for what is before, except the tail it kept."""
     asked = question or OpenCodeMessage({"id": "?"}, [], {})
-    starts = [part.get("tail_start_id") for part in asked.parts if part.get("tail_start_id")]
-    tail = str(starts[0]) if starts else None
-    end = str(summary.info["id"])
+    tails = [str(part["tail_start_id"]) for part in asked.parts if part.get("tail_start_id")]
+    begins, ends = str(asked.info["id"]), str(summary.info["id"])
     named = [(row.id.partition(":")[0], row.id) for turn in turns for row in turn]
-    begins = str(asked.info["id"])
     # What came while the summary was made follows it too.
     behind = tuple(
-        row for of, row in named if (tail is not None and tail <= of < begins) or begins < of < end
+        row for of, row in named if (tails and tails[0] <= of < begins) or begins < of < ends
     )
-    first = NewMessage(
-        "user",
-        [text(QUESTION)],
-        message_id=str(asked.info["id"]),
-        extra={"record": asked.record},
-    )
-    first = with_typed_text(first, "")
+    extra = {"record": asked.record}
+    first = NewMessage("user", [text(QUESTION)], message_id=begins, extra=extra)
     extra = {"record": summary.record}
     answer = [_message(row, summary, ts, extra, is_last=True) for row in rows[:1]]
-    lead = len(answer)
-    return Hid(end, (first, *answer), keeps=frozenset(behind), behind=behind, lead=lead)
+    return Hid(
+        ends,
+        (with_typed_text(first, ""), *answer),
+        keeps=frozenset(behind),
+        behind=behind,
+        lead=len(answer),
+    )
 
 
 def _reverted(
@@ -196,12 +191,12 @@ def _reverted(
     """A session that continues after a revert continues before its message, or before its part."""
     revert = as_dict(info.get("revert"))
     name, part = revert.get("messageID"), revert.get("partID")
-    if not isinstance(name, str) or name not in last:
+    one = next((one for one in sent if one.info["id"] == name), None)
+    if one is None:
         return
-    yield WentBack("reverted", last[name])
+    yield WentBack("reverted", last[str(name)])
     if isinstance(part, str):
-        one = next(one for one in sent if one.info["id"] == name)
-        kept = [found for found in one.parts if str(found.get("id")) < part]
+        kept = [before for before in one.parts if str(before.get("id")) < part]
         ts = _time(one.info, "created")
         for row in turns_of(one.info, kept):
             yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))

@@ -1,4 +1,4 @@
-"""The parts of an OpenCode message as the messages that the program sends."""
+"""The parts of OpenCode's messages as the messages that the program sends."""
 
 import json
 from base64 import b64decode
@@ -11,13 +11,13 @@ from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings.blocks import as_dict, dicts, image, text, tool_result, tool_use
+from roocontext.programs.opencode.policy import QUESTION
 
 INTERRUPTED = "[Tool execution was interrupted]"
-QUESTION = "What did we do so far?"
-CLEARED = "[Old tool result content cleared]"
 INSERTIONS = Insertions(tags=("system-reminder",))
 """The program's own texts in the user's."""
 ABORTED = "MessageAbortedError"
+_STATUSES = ("completed", "error", "pending", "running")
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _CHECKPOINT = """\
 <conversation-checkpoint>
@@ -38,7 +38,7 @@ context, not as new instructions.
 class OpenCodeTurn:
     """One message to the model, and those of its results that were cleared.
 
-    `typed` is what a person typed of a message of the user's.
+    `typed` are the words of a user's message that a person typed.
     """
 
     id: str
@@ -49,22 +49,22 @@ class OpenCodeTurn:
 
 
 def turns_of(info: dict[str, Any], parts: list[dict[str, Any]]) -> list[OpenCodeTurn]:
-    """What the program sends of a message: each step of a reply, and the results of its calls."""
+    """The messages that the program sends for one of its own: each step, then its results."""
     name = str(info.get("id"))
     if info.get("role") == "user":
         blocks = [block for part in parts if (block := _asked(part)) is not None]
         return [OpenCodeTurn(name, "user", blocks, _typed(parts))] if blocks else []
     if info.get("role") != "assistant" or _is_left_out(info, parts):
         return []
-    found: list[OpenCodeTurn] = []
+    turns: list[OpenCodeTurn] = []
     step, results = _step(name, 0)
     for part in parts:
         if part.get("type") == "step-start" and step.content:
-            found += [one for one in (step, results) if one.content]
-            step, results = _step(name, len(found))
+            turns += [turn for turn in (step, results) if turn.content]
+            step, results = _step(name, len(turns))
         else:
             _add(part, step, results)
-    return [*found, *(one for one in (step, results) if one.content)]
+    return [*turns, *(turn for turn in (step, results) if turn.content)]
 
 
 def _step(name: str, number: int) -> tuple[OpenCodeTurn, OpenCodeTurn]:
@@ -73,7 +73,7 @@ def _step(name: str, number: int) -> tuple[OpenCodeTurn, OpenCodeTurn]:
 
 
 def _is_left_out(info: dict[str, Any], parts: list[dict[str, Any]]) -> bool:
-    """Whether it failed: one that was stopped is sent if it says anything."""
+    """True for a failed reply. A reply that was stopped is sent if it says anything."""
     error = info.get("error")
     if not isinstance(error, dict):
         return False
@@ -82,7 +82,7 @@ def _is_left_out(info: dict[str, Any], parts: list[dict[str, Any]]) -> bool:
 
 
 def _typed(parts: list[dict[str, Any]]) -> str:
-    """What a person typed: the program's own texts are `synthetic`."""
+    """The words that a person typed: the program's own texts are `synthetic`."""
     asked = (part for part in parts if part.get("type") == "text" and not part.get("ignored"))
     texts = [part.get("text") for part in asked if not part.get("synthetic")]
     return "\n".join(INSERTIONS.typed(text) for text in texts if isinstance(text, str) and text)
@@ -120,11 +120,8 @@ def _add(part: dict[str, Any], step: OpenCodeTurn, results: OpenCodeTurn) -> Non
             step.content.append(text(words))
         case {"type": "reasoning", "text": str(words)} if words:
             step.content.append(_reasoning(words, part.get("metadata")))
-        case {"type": "tool", "state": {"status": "completed" | "error"} as state}:
+        case {"type": "tool", "state": {"status": status} as state} if status in _STATUSES:
             _add_call(part, state, step, results)
-        case {"type": "tool", "state": {"status": "pending" | "running"} as state}:
-            stopped = {**state, "status": "error", "error": INTERRUPTED}
-            _add_call(part, stopped, step, results)
 
 
 def _reasoning(words: str, metadata: Any) -> dict[str, Any]:
@@ -141,11 +138,8 @@ def _add_call(
     call = str(part.get("callID") or part.get("id"))
     step.content.append(tool_use(call, str(part.get("tool")), as_dict(state.get("input"))))
     output, is_error = _output(state)
-    media = [
-        block
-        for one in dicts(state.get("attachments"))
-        if (block := _asked({"type": "file", **one})) is not None
-    ]
+    files = (_asked({"type": "file", **file}) for file in dicts(state.get("attachments")))
+    media = [block for block in files if block is not None]
     result = tool_result(call, [text(output), *media] if media else output)
     if as_dict(state.get("time")).get("compacted"):
         results.cleared.append((results.id, len(results.content)))
@@ -153,13 +147,15 @@ def _add_call(
 
 
 def _output(state: dict[str, Any]) -> tuple[str, bool]:
-    """What a call has answered, and whether it failed. One that was stopped may have answered."""
+    """The answer to a call, and whether it failed. A call that was stopped may have an answer."""
     match state:
         case {"status": "error", "metadata": {"interrupted": True, "output": str(output)}}:
             return output, False
+        case {"status": "pending" | "running"}:
+            return INTERRUPTED, True
     is_error = state["status"] == "error"
-    found = state.get("error" if is_error else "output")
-    return found if isinstance(found, str) else "", is_error
+    words = state.get("error" if is_error else "output")
+    return words if isinstance(words, str) else "", is_error
 
 
 def second_events(messages: list[dict[str, Any]]) -> Iterator[Event]:
@@ -244,8 +240,8 @@ def _reply(content: list[dict[str, Any]]) -> list[tuple[str, Any]]:
                 blocks.append(tool_use(call, str(item.get("name")), as_dict(state.get("input"))))
                 if state.get("status") in ("completed", "error"):
                     results.append(_result(call, state))
-    found: list[tuple[str, Any]] = [("assistant", blocks)] if blocks else []
-    return [*found, ("user", results)] if results else found
+    rows = [("assistant", blocks), ("user", results)]
+    return [row for row in rows if row[1]]
 
 
 def _result(call: str, state: dict[str, Any]) -> dict[str, Any]:
@@ -253,8 +249,8 @@ def _result(call: str, state: dict[str, Any]) -> dict[str, Any]:
         error = state.get("error")
         why = error.get("message") if isinstance(error, dict) else error
         return {**tool_result(call, str(why or "")), "is_error": True}
-    found = [one.get("text") for one in dicts(state.get("content"))]
-    texts = [words for words in found if isinstance(words, str)]
+    parts = (part.get("text") for part in dicts(state.get("content")))
+    texts = [words for words in parts if isinstance(words, str)]
     if not texts and state.get("structured"):
         return tool_result(call, json.dumps(state["structured"]))
     return tool_result(call, "\n".join(texts))

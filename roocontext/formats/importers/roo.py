@@ -7,18 +7,31 @@ marker comes right after the last message that it hides.
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import lru_cache, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, TitleSet, WentBack
+from roocontext.formats.events import (
+    Added,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Source,
+    WentBack,
+    source_of,
+    titled,
+)
 from roocontext.formats.files import (
     loads,
     non_empty,
     read_bytes,
     read_document,
     read_object,
+    report,
     whole_ms,
 )
 from roocontext.formats.importer import Importer
@@ -41,14 +54,15 @@ INSERTIONS = Insertions(
     wrappers=("task", "feedback", "user_message", "answer"),
 )
 """The tools' own texts in the user's messages, and the elements around what a person typed."""
-_FACTS = ("history_item.json", "task_metadata.json", "context_history.json")
+_ITEM, _METADATA = "history_item.json", "task_metadata.json"
+_EDITS = "context_history.json"
 _KEPT = 2
 """The first messages, which Cline always sends."""
 _JSON = json.JSONDecoder()
 
 
 def _is_task(folder: Path) -> bool:
-    """Whether a folder is a task's."""
+    """True if a folder is a task's."""
     return any((folder / name).is_file() for name in (API, *UI))
 
 
@@ -57,7 +71,7 @@ def _is_task_file(path: Path) -> bool:
 
 
 def extension_places(*extensions: str) -> tuple[str, ...]:
-    """Where VS Code and what is made of it keep the tasks of these extensions."""
+    """The folders in which VS Code and its derivatives keep the tasks of these extensions."""
     editors = (
         *("$XDG_CONFIG_HOME/*/User", "~/.config/*/User", "~/.var/app/*/config/*/User"),
         *("~/Library/Application Support/*/User", "~/AppData/Roaming/*/User"),
@@ -75,48 +89,38 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a task folder, or of the one that a file lies in."""
     folder = path if path.is_dir() else path.parent
     problems: list[Problem] = []
-    screen = _screen(folder, problems)
-    tool = _tool(folder, screen)
-    item = read_object(folder / _FACTS[0], problems) or _task_item(folder)
-    parent = item.get("parentTaskId")
-    facts = {
-        "tool": tool,
-        "path": str(folder),
-        "session": folder.name,
-        "folder": item.get("workspace") or item.get("cwdOnTaskInitialization"),
-        "version": _version(folder),
-        "mode": item.get("mode"),
-    }
-    yield Source(
-        f"{tool}:{folder.name}",
+    item = read_object(folder / _ITEM, problems) or _listed_item(folder)
+    yield source_of(
+        _tool(folder, _screen(folder, problems)),
+        folder.name,
         folder,
-        facts,
         partial(_events, folder, problems),
         problems,
-        f"{tool}:{parent}" if isinstance(parent, str) and parent else None,
+        parent=non_empty(item.get("parentTaskId")),
+        session=folder.name,
+        folder=item.get("workspace") or item.get("cwdOnTaskInitialization"),
+        version=_version(folder),
+        mode=item.get("mode"),
     )
 
 
 def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
     problems.clear()
-    rows = _list(folder / API, problems)
-    screen = _screen(folder, problems)
-    item = _task_item(folder)
-    deleted = _deleted_range(item or read_object(folder / _FACTS[0], []), screen)
-    edits = read_document(folder / _FACTS[2], [])
-    sent = {**_without_orphans(rows), **_changed_contents(rows, deleted, edits)}
+    rows, screen = _list(folder / API, problems), _screen(folder, problems)
+    facts = {name: read_document(folder / name, problems) for name in (_ITEM, _METADATA, _EDITS)}
+    listed, item = _listed_item(folder), as_dict(facts[_ITEM])
+    deleted = _deleted_range(listed or item, screen)
+    sent = {**_without_orphans(rows), **_changed_contents(rows, deleted, facts[_EDITS])}
     yield from _history(rows, deleted, sent)
     for number, record in enumerate(screen):
         at = as_dict(record).get("ts")
         yield Noted(f"ui:{at}:{number}", "ui", record, whole_ms(at))
-    for name in _FACTS:
-        if found := read_document(folder / name, problems):
-            yield Noted(None, name.removesuffix(".json"), found)
-    if item:
-        yield Noted(None, "task_history", item)
-    title = _title(read_object(folder / _FACTS[0], []) or item, screen)
-    if title:
-        yield TitleSet(title)
+    for name, record in (*facts.items(), ("task_history", listed)):
+        if record:
+            yield Noted(None, name.removesuffix(".json"), record)
+    first = as_dict(screen[0]) if screen else {}
+    texts = ((item or listed).get("task"), first.get("text"))
+    yield from islice(chain.from_iterable(map(titled, texts)), 1)
 
 
 def _history(
@@ -126,15 +130,13 @@ def _history(
 
     `sent` has the contents of the messages that the tool changes when it sends them.
     """
-    ids = list(_named(rows))
-    hidden = _hidden_by(rows, ids)
-    at: str | None = None
-    before: list[str | None] = []
+    ids, tagged = list(_named(rows)), _tagged(rows)
     due: dict[int, list[int]] = {}
     for index, row in enumerate(rows):
-        if _hider_id(row) is not None:
-            last = hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
-            due.setdefault(max(index, last), []).append(index)
+        if (hider := _hider_id(row)) is not None:
+            due.setdefault(max([index, *tagged.get(hider, ())]), []).append(index)
+    at: str | None = None
+    before: list[str | None] = []
     for index, row in enumerate(rows):
         before.append(at)
         if not isinstance(row, dict):
@@ -144,9 +146,9 @@ def _history(
             yield from events
             if isinstance(events[-1], Added):
                 at = events[-1].id
-        for hider in due.get(index, ()):
-            yield _hid(rows, hider, ids, hidden)
-            at = ids[hider]
+        for hides in due.get(index, ()):
+            yield _hid(rows, hides, ids, tagged.get(_hider_id(rows[hides]) or "", []))
+            at = ids[hides]
         start, end = deleted or (len(rows), 0)
         if start <= index == min(end, len(rows) - 1):
             # The tool leaves these out and puts nothing in their place.
@@ -155,7 +157,7 @@ def _history(
 
 
 def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
-    """What is left of the messages after a summary that answer calls before it.
+    """The contents of messages after a summary without results of calls before it.
 
     The tool leaves such results out, and a message that held nothing else.
     """
@@ -167,24 +169,21 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
     ]
     if not ends:
         return {}
-    behind = [(index, row) for index, row in enumerate(rows) if index >= ends[-1]]
+    later = [(index, as_dict(row)) for index, row in enumerate(rows) if index >= ends[-1]]
     calls = {
         str(block.get("id"))
-        for _, row in behind
-        if isinstance(row, dict) and row.get("role") == "assistant"
+        for _, row in later
+        if row.get("role") == "assistant"
         for block in _blocks(row, "tool_use")
     }
-    found: dict[int, list[Any]] = {}
-    for index, row in behind[1:]:
-        if isinstance(row, dict) and row.get("role") == "user" and _hider_id(row) is None:
-            orphans = [
-                one
-                for one in _blocks(row, "tool_result")
-                if str(one.get("tool_use_id")) not in calls
-            ]
+    sent: dict[int, list[Any]] = {}
+    for index, row in later[1:]:
+        if row.get("role") == "user" and _hider_id(row) is None:
+            results = _blocks(row, "tool_result")
+            orphans = [one for one in results if str(one.get("tool_use_id")) not in calls]
             if orphans or row.get("content") == []:
-                found[index] = [one for one in row["content"] if one not in orphans]
-    return found
+                sent[index] = [one for one in row["content"] if one not in orphans]
+    return sent
 
 
 def _blocks(row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
@@ -203,33 +202,30 @@ def _said(row: dict[str, Any], name: str, sent: list[Any] | None, at: str | None
     return events
 
 
-def _hidden_by(rows: list[Any], ids: list[str]) -> dict[str, tuple[int, frozenset[str]]]:
-    """For each id of a summary or marker: the last row with this tag, and all of them."""
-    found: dict[str, tuple[int, frozenset[str]]] = {}
+def _tagged(rows: list[Any]) -> dict[str, list[int]]:
+    """By the id of a summary or marker: the rows that it hides."""
+    tagged: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         for tag in ("condenseParent", "truncationParent"):
-            parent = as_dict(row).get(tag)
-            if isinstance(parent, str) and parent:
-                found[parent] = (index, found.get(parent, (0, frozenset[str]()))[1] | {ids[index]})
-    return found
+            if parent := non_empty(as_dict(row).get(tag)):
+                tagged.setdefault(parent, []).append(index)
+    return tagged
 
 
-def _hid(
-    rows: list[Any], index: int, ids: list[str], hidden: dict[str, tuple[int, frozenset[str]]]
-) -> Hid:
-    row = rows[index]
+def _hid(rows: list[Any], index: int, ids: list[str], tagged: list[int]) -> Hid:
+    row, hidden = rows[index], frozenset(ids[one] for one in tagged)
     record = {name: row[name] for name in ("condenseId", "truncationId") if name in row}
     message = _message(row, ids[index])
     if row.get("isTruncationMarker"):
-        tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
         # Messages that stay may be between those that it hides and the marker.
-        late = index > hidden.get(_hider_id(row) or "", (index, frozenset()))[0]
-        return Hid(ids[index], (message,), hides=tagged, at_end=late, truncates=True, record=record)
+        is_late = index > max(tagged, default=index)
+        return Hid(
+            ids[index], (message,), hides=hidden, at_end=is_late, truncates=True, record=record
+        )
     # The tool sends what follows its last summary, and one of the assistant's after the first row.
-    first = isinstance(rows[0], dict) and rows[0].get("role") == "user"
-    keeps = {ids[0]} if first and row.get("role") != "user" else set[str]()
-    tagged = hidden.get(_hider_id(row) or "", (0, frozenset[str]()))[1]
-    return Hid(ids[index], (message,), keeps=frozenset(keeps) - tagged, record=record)
+    keeps_first = as_dict(rows[0]).get("role") == "user" != row.get("role")
+    keeps = frozenset(ids[:1] if keeps_first else ()) - hidden
+    return Hid(ids[index], (message,), keeps=keeps, record=record)
 
 
 def _hider_id(row: Any) -> str | None:
@@ -273,7 +269,7 @@ def _message(row: dict[str, Any], name: str) -> NewMessage:
 
 def _version(folder: Path) -> str | None:
     """The release of Cline that a task was worked on with last."""
-    match read_object(folder / _FACTS[1], []):
+    match read_object(folder / _METADATA, []):
         case {"environment_history": [*_, {"cline_version": str(version)}]} if version:
             return version
     return None
@@ -289,14 +285,6 @@ def _tool(folder: Path, screen: list[Any]) -> str:
     return CLINE if is_cline else ROO
 
 
-def _title(item: dict[str, Any], screen: list[Any]) -> str | None:
-    first = as_dict(screen[0]) if screen else {}
-    for text in (item.get("task"), first.get("text")):
-        if isinstance(text, str) and text.strip():
-            return text.strip().replace("\0", "")[:200]
-    return None
-
-
 def _screen(folder: Path, problems: list[Problem]) -> list[Any]:
     name = next((name for name in UI if (folder / name).is_file()), None)
     return _list(folder / name, problems) if name else []
@@ -305,20 +293,20 @@ def _screen(folder: Path, problems: list[Problem]) -> list[Any]:
 def _list(path: Path, problems: list[Problem]) -> list[Any]:
     """The records of a list; those before the damage if it is damaged."""
     if not path.is_file():
-        problems.append(Problem(path, None, "the file is missing", cuts=True))
+        report(problems, Problem(path, None, "the file is missing", cuts=True))
         return []
-    found = read_document(path, problems, cuts=True)
-    if isinstance(found, list):
-        return found
-    if found is not None:
-        problems.append(Problem(path, None, "it holds no list"))
-        return []
-    return _beginning(read_bytes(path).decode("utf-8", "replace"))
+    value = read_document(path, problems, cuts=True)
+    if value is not None and not isinstance(value, list):
+        report(problems, Problem(path, None, "it holds no list"))
+    if value is None:
+        with suppress(OSError):
+            return _beginning(read_bytes(path).decode("utf-8", "replace"))
+    return value if isinstance(value, list) else []
 
 
 def _beginning(text: str) -> list[Any]:
     """The whole records of a list that is cut off."""
-    found: list[Any] = []
+    records: list[Any] = []
     place = text.find("[") + 1
     while place:
         place += len(text[place:]) - len(text[place:].lstrip(" \n\r\t,"))
@@ -326,24 +314,23 @@ def _beginning(text: str) -> list[Any]:
             record, place = _JSON.raw_decode(text, place)
         except (ValueError, RecursionError):
             break
-        found.append(record)
-    return found
+        records.append(record)
+    return records
 
 
-def _task_item(folder: Path) -> dict[str, Any]:
-    """What the list of tasks, which lies next to their folders, says of this one."""
+def _listed_item(folder: Path) -> dict[str, Any]:
+    """The item of this task in the list of tasks, a file next to the tasks' folder."""
     file = folder.parent.parent / "state" / "taskHistory.json"
     try:
-        found = file.stat()
-        return dict(_items(file, found.st_mtime_ns, found.st_size).get(folder.name, {}))
+        now = file.stat()
+        return dict(_items(file, now.st_mtime_ns, now.st_size).get(folder.name, {}))
     except (OSError, ValueError):
         return {}
 
 
 @lru_cache(maxsize=4)
 def _items(file: Path, *_version: int) -> Mapping[str, dict[str, Any]]:
-    found = loads(read_bytes(file))
-    return {str(one.get("id")): one for one in dicts(found)}
+    return {str(one.get("id")): one for one in dicts(loads(read_bytes(file)))}
 
 
 def _deleted_range(item: dict[str, Any], screen: list[Any]) -> _DeletedRange | None:
@@ -352,10 +339,8 @@ def _deleted_range(item: dict[str, Any], screen: list[Any]) -> _DeletedRange | N
     A resumed task takes the range from the list.
     """
     name = "conversationHistoryDeletedRange"
-    found = item.get(name)
-    if not item:
-        found = next((one[name] for one in reversed(dicts(screen)) if one.get(name)), None)
-    match found:
+    newest = (one[name] for one in reversed(dicts(screen)) if one.get(name))
+    match item.get(name) if item else next(newest, None):
         case [int(start), int(end)] if 0 <= start <= end:
             return start, end
     return None
@@ -369,39 +354,33 @@ def _changed_contents(
     The results at the beginning of what follows the range answer calls that are left out.
     """
     first = deleted[1] + 1 if deleted else _KEPT
-    found: dict[int, list[Any]] = {}
-    if first > _KEPT and first < len(rows):
+    sent: dict[int, list[Any]] = {}
+    if _KEPT < first < len(rows) and as_dict(rows[first]).get("role") == "user":
         content = _content(rows[first])
-        kept = [one for one in content if not _is_result(one)]
-        if len(kept) < len(content) and rows[first].get("role") == "user":
-            found[first] = kept
+        sent[first] = [one for one in content if as_dict(one).get("type") != "tool_result"]
     for index, texts in _texts(edits).items():
         if 0 <= index < len(rows) and not _KEPT <= index < first:
-            blocks = found.get(index) or _content(rows[index])
-            found[index] = _edited(deepcopy(blocks), texts)
-    return {index: content for index, content in found.items() if content != _content(rows[index])}
+            blocks = sent.get(index) or _content(rows[index])
+            sent[index] = _edited(deepcopy(blocks), texts)
+    return {index: content for index, content in sent.items() if content != _content(rows[index])}
 
 
 def _content(row: Any) -> list[Any]:
-    content = row.get("content") if isinstance(row, dict) else None
+    content = as_dict(row).get("content")
     return content if isinstance(content, list) else []
-
-
-def _is_result(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "tool_result"
 
 
 def _texts(edits: Any) -> dict[int, dict[int, str]]:
     """By message and block: the newest text that replaces its own."""
-    found: dict[int, dict[int, str]] = {}
-    for one in edits if isinstance(edits, list) else []:
-        match one:
+    texts: dict[int, dict[int, str]] = {}
+    for edit in edits if isinstance(edits, list) else []:
+        match edit:
             case [int(index), [_, list(blocks)]]:
                 for block in blocks:
                     match block:
                         case [int(number), [*_, [_, "text", [str(text), *_], *_]]]:
-                            found.setdefault(index, {})[number] = text
-    return found
+                            texts.setdefault(index, {})[number] = text
+    return texts
 
 
 def _edited(blocks: list[Any], texts: Mapping[int, str]) -> list[Any]:

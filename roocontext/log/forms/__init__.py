@@ -1,4 +1,4 @@
-"""What each provider accepts: outgoing messages, made from any history.
+"""Outgoing messages that a provider accepts, made from any history.
 
 The log keeps each message as its agent wrote it. A form makes a view acceptable to one provider: a
 row in the form's own format is sent as it is stored, and rows of other formats are converted. The

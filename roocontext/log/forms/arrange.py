@@ -2,33 +2,24 @@
 
 Each call has one result, directly after the turn with the call: a late result is moved up, a
 missing one is made, and one without a call becomes a text that quotes it. Decisions about a row
-depend on later rows as little as possible, because providers cache prefixes.
+depend on later rows as little as possible, because providers cache prefixes. Parts of one stored
+row are sent in the order in which the provider sent them.
 
-Parts of one stored row are sent in the order in which the provider sent them.
-
-Tools that Anthropic runs itself: a call and its result are sent together or not at all.
-
-The result is in the same reply, or in a later one of the same turn of the model: after a pause, or
+A call of a tool that Anthropic runs itself is sent together with its result or not at all. The
+result is in the same reply, or in a later one of the same turn of the model: after a pause, or
 after results that the call itself asked the agent for. Only the last turn may still wait for it.
 
-Turns that alternate and begin with the user, for the providers that require it.
-
-The user message after an assistant message that comes last in a request.
-
-Thinking that is bound to what was sent before it.
-
-Anthropic's newer models refuse a thinking block behind another prefix than the one it was made for:
-other messages, another system prompt or other tools. `binds_thinking` says which models do.
+Where roles must alternate, a fixed user message is inserted before an assistant message that needs
+one, and in a request also after an assistant message that comes last.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
-from roocontext.log.entries import BlockRef, Control, Message, Range
-from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.entries import Message
+from roocontext.log.forms.block_rules import fix
 from roocontext.log.forms.compacted import readable_by
 from roocontext.log.forms.parts import (
     OutgoingPart,
@@ -37,21 +28,100 @@ from roocontext.log.forms.parts import (
     PartKind,
     PartReader,
     Repairs,
+    RequestState,
     attached_to_error,
     no_result,
     orphan,
 )
-from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import CallIds, name_for
+from roocontext.log.forms.repairs import Outgoing, Rule, model_of
+from roocontext.log.forms.tools import CallIds, Function, convert, name_for
 from roocontext.log.pairs import links_of, pairs
-from roocontext.log.readings.blocks import dicts
-from roocontext.log.spans import clearings_of, spans_of, visible_ranges
+from roocontext.log.readings import Block
 
 _CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _RESULT: Final = re.compile(r"\w+_tool_result")
 
 
-def drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
+@dataclass(frozen=True, slots=True)
+class OutgoingTurn:
+    """Consecutive parts of one side, from one row or several; without parts, the fixed message."""
+
+    role: str
+    parts: list[OutgoingPart]
+
+    @property
+    def waiting(self) -> list[OutgoingPart]:
+        """The calls without an answer."""
+        return [it for it in self.parts if it.kind is PartKind.CALL and it.answer is None]
+
+
+class ProviderForm(PartReader, Protocol):
+    """The base of the built-in forms: the rules of a provider that the order depends on."""
+
+    tool_id: ClassVar[re.Pattern[str] | None] = None
+    """The ids that the provider accepts; None if it distinguishes calls by their order."""
+    tool_name: ClassVar[re.Pattern[str]]
+    alternates: ClassVar[bool] = False
+    """Whether consecutive rows of one role become one message, and the user begins."""
+    lists: ClassVar[bool] = False
+    """Whether a turn is a list of items, in which rows that join stay separate."""
+    holds: ClassVar[bool] = False
+    """Whether something else of the assistant's has to follow its thinking."""
+    apart: ClassVar[bool] = False
+    """Whether nothing of the same turn may come before the first thinking of a row."""
+
+    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:  # noqa: ARG002
+        """Return True if an assistant's row joins the assistant's turn before it."""
+        return True
+
+    def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
+        """Make the messages of these turns."""
+
+    def made_tools(self, functions: Sequence[Function]) -> list[Block]:
+        """Make the definitions of functions that follow each other."""
+
+    def framed(
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
+    ) -> dict[str, Any]:
+        """Make the SDK's arguments of messages, a system prompt and converted tools."""
+
+    def compose(
+        self,
+        messages: Sequence[Message],
+        *,
+        model: str | None = None,
+        drop_thinking: Collection[int] = (),
+        complete: bool = False,
+    ) -> Outgoing:
+        """Compose the messages of a view for a model, by default that of its newest reply."""
+        model = model_of(messages) if model is None else model
+        readable, left_out = readable_by(messages, self.format, model)
+        state = RequestState(model, drop_thinking, Repairs(left_out))
+        repairs, read = state.repairs, OutgoingRows(self, state).read
+        rows = [read(number, message) for number, message in enumerate(readable)]
+        _link(rows, repairs)
+        _drop_separated(rows, repairs)
+        _rename(self, rows, repairs)
+        arranged = _Turns(self, repairs)
+        for row in rows:
+            arranged.add(row)
+        made = self.messages(arranged.finish(rows, complete=complete), state)
+        return Outgoing(made, repairs.listed())
+
+    def body(
+        self,
+        messages: Sequence[dict[str, Any]],
+        *,
+        system: Any = None,
+        tools: Sequence[Any] = (),
+        cache: bool = False,
+    ) -> dict[str, Any]:
+        """Make the keyword arguments for the SDK from composed messages."""
+        converted = convert(tools, self.format, self.made_tools, self.tool_name)
+        return self.framed(list(messages), system, converted, cache=cache)
+
+
+def _drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Leave out calls without a result, unless the last turn waits for it; and other results."""
     turns = list(_turns(rows))
     for turn in turns:
@@ -65,28 +135,21 @@ def drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
 
 
 def waits(parts: Sequence[OutgoingPart]) -> bool:
-    """Whether the provider has not yet given the result of a call of its own."""
+    """Return True if the result of a tool that the provider runs is still missing."""
     return bool(_pair(parts)[0])
 
 
-def is_server_tool(kind: str) -> bool:
-    """Whether this is the type of such a call or result."""
-    return kind in _CALLS or bool(_RESULT.fullmatch(kind))
-
-
 def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
-    """The rows between the user's own words, or images that cannot stay in a failed result."""
+    """Group the rows: a new turn begins with the user's words or an image of a failed result."""
     turn: list[OutgoingRow] = []
     for row in rows:
-        if row.role == "user" and any(map(_speaks, row.parts)):
+        # An image cannot stay in a failed result: it is sent as the user's.
+        spoken = (it.kind is not PartKind.RESULT or attached_to_error(it.block) for it in row.parts)
+        if row.role == "user" and any(spoken):
             yield turn
             turn = []
         turn.append(row)
     yield turn
-
-
-def _speaks(part: OutgoingPart) -> bool:
-    return part.kind is not PartKind.RESULT or bool(attached_to_error(part.block))
 
 
 def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[OutgoingPart]]:
@@ -106,58 +169,17 @@ def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[Outgoin
     return set(waiting.values()), separated
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingTurn:
-    """Consecutive parts of one side, from one row or several; without parts, the fixed line."""
+def _continues(turn: OutgoingTurn) -> bool:
+    """Return True if the provider continues this turn of the assistant, sent back as it is.
 
-    role: str
-    parts: list[OutgoingPart]
-
-    @property
-    def waiting(self) -> list[OutgoingPart]:
-        """The calls without an answer."""
-        return [it for it in self.parts if it.kind is PartKind.CALL and it.answer is None]
+    It waits for a tool of the provider, or ends with a compaction.
+    """
+    return waits(turn.parts) or _is_compaction(turn.parts[-1])
 
 
-class Order(PartReader, Protocol):
-    """The properties of a form that the order depends on."""
-
-    tool_id: re.Pattern[str] | None
-    """The ids that the provider accepts; None if it distinguishes calls by their order."""
-    tool_name: re.Pattern[str]
-    merges: bool
-    """Whether consecutive rows of one role become one message."""
-    lists: bool
-    """Whether a turn is a list of items, in which rows that join stay apart."""
-    holds: bool
-    """Whether something else of the assistant's has to follow its thinking."""
-    apart: bool
-    """Whether nothing of the same turn may come before the first thinking of a row."""
-
-    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
-        """Whether an assistant's row joins the assistant's turn before it."""
-
-
-def arranged(
-    order: Order,
-    messages: Sequence[Message],
-    *,
-    model: str | None,
-    drop_thinking: Collection[int],
-    complete: bool,
-) -> tuple[list[OutgoingTurn], Repairs]:
-    """Read and arrange the rows; with `complete`, calls at the very end are answered too."""
-    shown, uncompacted = readable_by(messages, order.format, model)
-    repairs = Repairs(uncompacted)
-    read = OutgoingRows(order, model, drop_thinking, repairs).read
-    rows = [read(number, message) for number, message in enumerate(shown)]
-    _link(rows, repairs)
-    drop_separated(rows, repairs)
-    _rename(order, rows, repairs)
-    turns = _Turns(order, repairs)
-    for row in rows:
-        turns.add(row)
-    return turns.finish(complete=complete), repairs
+def _is_compaction(part: OutgoingPart) -> bool:
+    piece = part.native if isinstance(part.native, dict) else part.block
+    return str(piece.get("type")).startswith("compaction")
 
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
@@ -194,11 +216,11 @@ def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
         row.parts = kept
 
 
-def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
+def _rename(form: ProviderForm, rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Give each call, and its answer, an id and a name that the provider accepts."""
-    ids = CallIds(order.tool_id) if order.tool_id else None
+    ids = CallIds(form.tool_id) if form.tool_id else None
     for call in (part for row in rows for part in row.parts if part.kind is PartKind.CALL):
-        name = name_for(call.block["name"], order.tool_name)
+        name = name_for(call.block["name"], form.tool_name)
         if name != call.block["name"]:
             call.compose(name=name)
             repairs.add(call.row, Rule.NAME, call.index)
@@ -214,8 +236,8 @@ def _rename(order: Order, rows: Sequence[OutgoingRow], repairs: Repairs) -> None
 class _Turns:
     """The turns while they grow, row by row."""
 
-    def __init__(self, order: Order, repairs: Repairs) -> None:
-        self._order = order
+    def __init__(self, form: ProviderForm, repairs: Repairs) -> None:
+        self._form = form
         self._repairs = repairs
         self._turns: list[OutgoingTurn] = []
         self._due: set[OutgoingPart] = set()
@@ -232,43 +254,62 @@ class _Turns:
         else:
             self._add_user(row)
 
-    def finish(self, *, complete: bool) -> list[OutgoingTurn]:
+    def finish(self, rows: Sequence[OutgoingRow], *, complete: bool) -> list[OutgoingTurn]:
         """End the last turn, whose calls may wait unless the list has to be complete."""
         self._drop_held()
         if complete and self._is_last("assistant") and (answers := self._answers()):
             self._turns.append(OutgoingTurn("user", answers))
+        if self._form.alternates:
+            self._turns = list(self._alternating())
+        last = self._turns[-1] if self._turns else None
+        if complete and (last is None or (last.role == "assistant" and not _continues(last))):
+            self._turns.append(OutgoingTurn("user", []))
+            if rows:
+                self._repairs.add(rows[-1], Rule.CLOSING)
         return self._turns
+
+    def _alternating(self) -> Iterator[OutgoingTurn]:
+        """The turns, with a user message before the assistant where one is needed."""
+        last, rule = "assistant", Rule.OPENING
+        for turn in self._turns:
+            # A compaction stands for messages of the user too.
+            opens = rule is Rule.OPENING and turn.parts and _is_compaction(turn.parts[0])
+            if turn.role == "assistant" and last == "assistant" and not opens:
+                self._repairs.add(turn.parts[0].row, rule)
+                yield OutgoingTurn("user", [])
+            yield turn
+            last, rule = turn.role, Rule.APART
 
     def _is_last(self, role: str) -> bool:
         return bool(self._turns) and self._turns[-1].role == role
 
     def _add_assistant(self, row: OutgoingRow) -> None:
         thinks = [part.kind is PartKind.THINKING for part in row.parts]
-        if not self._order.holds or not any(thinks):
+        if not self._form.holds or not any(thinks):
             self._place(row, row.parts, apart=False)
             return
         last = max((at for at, thinking in enumerate(thinks) if not thinking), default=-1)
-        if self._order.apart:
+        if self._form.apart:
             self._drop_held()
         if last >= 0:
-            self._place(row, row.parts[: last + 1], apart=self._order.apart)
+            self._place(row, row.parts[: last + 1], apart=self._form.apart)
         self._held.extend(row.parts[last + 1 :])
 
     def _place(self, row: OutgoingRow, body: Sequence[OutgoingPart], *, apart: bool) -> None:
         """Add parts to the assistant's turn, or begin one."""
-        if self._is_last("assistant") and self._was_asked_behind(row):
+        if self._is_last("assistant") and self._was_asked_after(row):
             self._drop_held()
             self._turns.append(OutgoingTurn("user", self._answers()))
             if not self._turns[-1].parts:
                 self._repairs.add(row, Rule.APART)
         held, self._held = self._held, []
         turn = self._turns[-1].parts if self._is_last("assistant") else None
-        joins = turn is not None and not apart and self._order.joins(turn, body)
-        if self._order.apart and held and turn is not None and held[0].row is not turn[-1].row:
+        joins = turn is not None and not apart and self._form.joins(turn, body)
+        if self._form.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
         if turn is not None and apart and waits(turn):
-            joins = True  # the provider continues its own message, behind its earlier words
-        if (joins or held) and not self._order.lists:
+            joins = True  # the provider continues its own message after its earlier words
+        if (joins or held) and not self._form.lists:
             self._repairs.add(row, Rule.MERGED)
         if not joins:
             if turn is not None and (answers := self._answers()):
@@ -278,8 +319,8 @@ class _Turns:
         self._turns[-1].parts.extend([*held, *body])
         self._due.update(part.answer for part in body if part.answer is not None)
 
-    def _was_asked_behind(self, row: OutgoingRow) -> bool:
-        """Whether the request for this reply ended with the last turn, and so with a user line.
+    def _was_asked_after(self, row: OutgoingRow) -> bool:
+        """Return True if the request for this reply ended with the last turn and a user message.
 
         If a tool of the provider was running, that turn was sent back as it was, to be continued.
         """
@@ -291,7 +332,7 @@ class _Turns:
             self._drop_held()
             if not self._is_last("user"):
                 self._turns.append(OutgoingTurn("user", self._answers()))
-            elif self._order.merges:
+            elif self._form.alternates:
                 self._repairs.add(row, Rule.MERGED)
         for part in row.parts:
             if part.kind is not PartKind.RESULT:
@@ -300,140 +341,18 @@ class _Turns:
                 self._repairs.add(row, Rule.HOISTED, part.index)
 
     def _answers(self) -> list[OutgoingPart]:
-        """Answer every call of the last turn: first with stored results, then with made ones."""
-        # In the order in which the tools answered: a later answer leaves the earlier ones where
-        # they were.
-        given = sorted(self._due, key=lambda part: (part.row.number, part.index))
+        """Answer every call of the last turn: with stored results, then with synthetic ones."""
+        # In the order in which the tools answered, so that a later answer moves no earlier one.
+        answers = sorted(self._due, key=lambda part: (part.row.number, part.index))
         for call in self._turns[-1].waiting if self._turns else ():
             self._repairs.add(call.row, Rule.UNANSWERED, call.index)
-            made = OutgoingPart(
+            call.answer = OutgoingPart(
                 call.row, call.index, PartKind.RESULT, no_result(call.block), call=call
             )
-            call.answer = made
-            given.append(made)
-        return given
+            answers.append(call.answer)
+        return answers
 
     def _drop_held(self) -> None:
         for part in self._held:
             self._repairs.add(part.row, Rule.TRAILING, part.index)
         self._held.clear()
-
-
-def _is_compaction(part: OutgoingPart) -> bool:
-    piece = part.native if isinstance(part.native, dict) else part.block
-    return str(piece.get("type")).startswith("compaction")
-
-
-def close(turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs) -> bool:
-    """Whether a request with these turns needs a user message at its end; note the repair.
-
-    A reply that waits for a tool of the provider's is sent back as it is.
-    """
-    if turns and (turns[-1].role == "user" or waits(turns[-1].parts)):
-        return False
-    if turns and _is_compaction(turns[-1].parts[-1]):
-        return False  # the provider continues from it
-    if messages:
-        end = OutgoingRow(0, messages[-1], "user", is_own=True, is_whole=False, pieces=0)
-        repairs.add(end, Rule.CLOSING)
-    return True
-
-
-class OutgoingLine(NamedTuple):
-    """A role and its parts; without parts, the fixed user message."""
-
-    role: str
-    parts: Sequence[OutgoingPart]
-
-
-def alternating(
-    turns: Sequence[OutgoingTurn], messages: Sequence[Message], repairs: Repairs, *, complete: bool
-) -> Iterator[OutgoingLine]:
-    """Insert a user message before the assistant where one is needed.
-
-    With `complete`, also after an assistant message that comes last.
-    """
-    last = "assistant"
-    first = True
-    for turn in turns:
-        # A compaction stands for the user's messages too.
-        opens = first and _is_compaction(turn.parts[0])
-        if turn.role == "assistant" and last == "assistant" and not opens:
-            repairs.add(turn.parts[0].row, Rule.OPENING if first else Rule.APART)
-            yield OutgoingLine("user", ())
-        yield OutgoingLine(turn.role, turn.parts)
-        last, first = turn.role, False
-    if complete and close(turns, messages, repairs):
-        yield OutgoingLine("user", ())
-
-
-def unbound(
-    messages: Sequence[Message],
-    controls: Sequence[Control],
-    seq: int,
-    is_same_frame: Callable[[int], bool],
-) -> frozenset[int]:
-    """The rows of a view right after `seq` whose thinking was made behind another prefix.
-
-    `is_same_frame` says whether the frame at a seq is the one that is sent now.
-    """
-
-    @cache
-    def at(last: int) -> tuple[tuple[Range, ...], dict[BlockRef, int]]:
-        then = [control for control in controls if control.seq <= last]
-        cleared = {place: it.seq for place, it in clearings_of(then, last).items()}
-        return tuple(visible_ranges(spans_of(then, last), last)), cleared
-
-    def is_bound(index: int) -> bool:
-        """Whether the rows before it are those of the view that was read for it."""
-        row = messages[index]
-        # Without a recorded request, all before the reply is taken to have been read.
-        asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
-        if not is_same_frame(asked_at):
-            return False
-        before = [message.seq for message in messages[:index]]
-        # A message that came while the model was answering was not before its thinking.
-        if any(one > asked_at for one in before):
-            return False
-        if not any(control.seq > asked_at for control in controls):
-            return True
-        (shown, cleared), (shown_now, cleared_now) = at(asked_at), at(seq)
-        rows = set(before)
-        if _of(cleared, rows) != _of(cleared_now, rows):
-            return False
-        return _joined(shown) == _joined(_until(shown_now, row.seq, asked_at))
-
-    thinking = (index for index, message in enumerate(messages) if _thinks(message))
-    return frozenset(messages[index].seq for index in thinking if not is_bound(index))
-
-
-def _thinks(message: Message) -> bool:
-    return any(block.get("type") in THINKING for block in dicts(message.content))
-
-
-def _of(cleared: dict[BlockRef, int], rows: set[int]) -> dict[BlockRef, int]:
-    return {place: by for place, by in cleared.items() if place[0] in rows}
-
-
-def _until(ranges: Sequence[Range], row: int, last: int) -> list[Range]:
-    """The ranges of a view before a row, as far as they hold entries up to `last`."""
-    found = []
-    for lo, hi in ranges:
-        is_end = lo <= row <= hi
-        end = min(row - 1 if is_end else hi, last)
-        if lo <= end:
-            found.append((lo, end))
-        if is_end:
-            break
-    return found
-
-
-def _joined(ranges: Sequence[Range]) -> list[Range]:
-    """The ranges with those that follow each other as one."""
-    joined: list[Range] = []
-    for lo, hi in ranges:
-        if joined and joined[-1][1] + 1 == lo:
-            joined[-1] = (joined[-1][0], hi)
-        else:
-            joined.append((lo, hi))
-    return joined

@@ -67,7 +67,7 @@ def fix(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
 
 
 def is_utf8(value: Any) -> bool:
-    """Whether no string in it has a lone surrogate."""
+    """Return True if no string in it has a lone surrogate."""
     # msgspec refuses a lone surrogate in a tenth of the time that it takes to look for one.
     try:
         _encode(value)

@@ -5,14 +5,13 @@ its own, unless it has calls and earlier calls are still unanswered: such rows a
 results are sent as a user message after all the results.
 """
 
-import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import OutgoingTurn, arranged, close
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.parts import (
     OPENING,
@@ -20,14 +19,16 @@ from roocontext.log.forms.parts import (
     OwnPiece,
     OwnRow,
     PartKind,
+    RequestState,
     outputs_of,
     stored,
+    texts_in,
 )
-from roocontext.log.forms.repairs import Outgoing, Rule, model_of
-from roocontext.log.forms.tools import chat_tools, convert, system_text
-from roocontext.log.readings import Block, reader
-from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.openai import beside_content, calls_of
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.tools import Function, chat_tools, system_text
+from roocontext.log.readings import Block, read_message
+from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
+from roocontext.log.readings.openai import call_block, calls_of, chat_block, outside_content
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
@@ -53,65 +54,48 @@ def image_url(image: Block) -> str:
 
 
 def is_openai_image(image: Block) -> bool:
-    """Whether OpenAI accepts this image."""
+    """Return True if OpenAI accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
     return string(source, "url").startswith(("http://", "https://"))
 
 
-def arguments_of(call: Block) -> str:
-    """A call's input as the text that OpenAI expects."""
-    return json.dumps(call["input"], ensure_ascii=False, separators=(",", ":"))
-
-
-class _Chat:
+class _Chat(ProviderForm):
     format = "openai"
     # 40 characters: agno-agi/agno#5382. Anthropic's and the Responses API's ids may be longer.
-    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
+    tool_id = re.compile(r"[a-zA-Z0-9_.:-]{1,40}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-    merges = lists = holds = apart = False
 
-    def compose(
+    def messages(
         self,
-        messages: Sequence[Message],
-        *,
-        model: str | None = None,
-        drop_thinking: Collection[int] = (),
-        complete: bool = False,
-    ) -> Outgoing:
-        model = model_of(messages) if model is None else model
-        turns, repairs = arranged(
-            self, messages, model=model, drop_thinking=drop_thinking, complete=complete
-        )
-        out = [message for turn in turns for message in self._messages(turn)]
-        if complete and close(turns, messages, repairs):
-            out.append({"role": "user", "content": OPENING})
-        return Outgoing(out, repairs.listed())
+        turns: Sequence[OutgoingTurn],
+        state: RequestState,  # noqa: ARG002 - no rule needs it
+    ) -> list[dict[str, Any]]:
+        return [message for turn in turns for message in _messages(turn)]
 
-    def body(
+    def made_tools(self, functions: Sequence[Function]) -> list[Block]:
+        return chat_tools(functions)
+
+    def framed(
         self,
-        messages: Sequence[dict[str, Any]],
+        messages: list[dict[str, Any]],
+        system: Any,
+        tools: list[Block],
         *,
-        system: Any = None,
-        tools: Sequence[Any] = (),
-        cache: bool = False,  # noqa: ARG002 - caches by itself
+        cache: bool,  # noqa: ARG002 - caches by itself
     ) -> dict[str, Any]:
         front = [{"role": "system", "content": system_text(system)}] if system else []
-        body: dict[str, Any] = {"messages": [*front, *messages]}
-        if tools:
-            body["tools"] = convert(tools, self.format, chat_tools, self.tool_name)
-        return body
+        return {"messages": [*front, *messages], **({"tools": tools} if tools else {})}
 
-    def own(self, message: Message, *, equal: bool) -> OwnRow:  # noqa: ARG002 - this API has no thinking
-        content = as_dict(message.content)
-        role = message.role
+    def own(self, message: Message, state: RequestState) -> OwnRow:  # noqa: ARG002 - no thinking
+        content, role = as_dict(message.content), message.role
         if role == "function":
-            result = self._read(message)[0]
+            (result,) = read_message(message)[1]
             return OwnRow([OwnPiece(PartKind.RESULT, result, None, [Rule.RENAMED])], whole=False)
-        pieces = [self._result(message)] if role == "tool" else [*self._pieces(message)]
+        pieces = [_result(message)] if role == "tool" else [*_pieces(role, content)]
         if role == "assistant":
-            pieces += map(self._call, calls_of(content))
+            pieces += map(_call, calls_of(content))
         refused = _refused(role, content)
         if refused:
             pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
@@ -125,106 +109,107 @@ class _Chat:
         calls = all(part.kind is PartKind.CALL for part in row)
         return calls and any(part.kind is PartKind.CALL for part in turn)
 
-    def _read(self, message: Message) -> list[Block]:
-        return reader(self.format).blocks(message.role, message.content)[1]
 
-    def _result(self, message: Message) -> OwnPiece:
-        content = as_dict(message.content)
-        output = content.get("content")
-        (block,) = self._read(message)
-        texts = (
-            output if isinstance(output, list) and output else [{"type": "text", "text": output}]
-        )
-        sound = all(_is_part("tool", part) for part in texts) and is_utf8(content)
-        sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
-        moved = any(it["type"] == "image" for it in outputs_of(block))
-        native = message.content if sound else None
-        return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
+def _result(message: Message) -> OwnPiece:
+    content = as_dict(message.content)
+    output = content.get("content")
+    (block,) = read_message(message)[1]
+    parts = output if isinstance(output, list) and output else [{"type": "text", "text": output}]
+    sound = all(_is_part("tool", part) for part in parts) and is_utf8(content)
+    sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
+    moved = any(it["type"] == "image" for it in outputs_of(block))
+    native = message.content if sound else None
+    return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
 
-    def _pieces(self, message: Message) -> Iterator[OwnPiece]:
-        content = as_dict(message.content)
-        value = content.get("content")
-        parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
-        if value == "" and message.role == "assistant" and content.get("tool_calls"):
+
+def _pieces(role: str, content: Block) -> Iterator[OwnPiece]:
+    value = content.get("content")
+    parts = [{"type": "text", "text": value}] if isinstance(value, str) else dicts(value)
+    if role == "assistant":
+        if value == "" and content.get("tool_calls"):
             parts = []
-        if message.role == "assistant":
-            parts = [*parts, *beside_content(content)]
-        for part in parts:
-            native = part if _is_part(message.role, part) else None
-            if as_dict(part.get("audio")).keys() == {"id"}:
-                native = {"audio": part["audio"]}
-            yield OwnPiece(PartKind.OTHER, _block(part), native)
+        parts = [*parts, *outside_content(content)]
+    for part in parts:
+        native = part if _is_part(role, part) else None
+        if as_dict(part.get("audio")).keys() == {"id"}:
+            native = {"audio": part["audio"]}
+        yield OwnPiece(PartKind.OTHER, chat_block(part), native)
 
-    def _call(self, call: Block) -> OwnPiece:
-        (block,) = reader(self.format).blocks("assistant", {"tool_calls": [call]})[1]
-        kind = string(call, "type")
-        if not kind:
-            return OwnPiece(PartKind.CALL, block, None, [Rule.RENAMED])
-        holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
-        inner = as_dict(call.get(holder))
-        sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
-        sound = sound and inner.keys() == {"name", argument} and is_utf8(call)
-        sound = sound and all(isinstance(it, str) for it in (call.get("id"), *inner.values()))
-        return OwnPiece(PartKind.CALL, block, call if sound and inner["name"] else None)
 
-    def _messages(self, turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
-        if turn.role == "assistant":
-            yield self._assistant(turn.parts)
-            return
-        if not turn.parts:
-            yield {"role": "user", "content": OPENING}
-        results = [part for part in turn.parts if part.kind is PartKind.RESULT]
-        yield from map(self._tool, results)
-        images = [it for part in results if part.native is None for it in outputs_of(part.block)]
-        # Only the user may send images (openai/openai-node#1030), so those of a result follow all
-        # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
-        if shown := [_image(it) for it in images if it["type"] == "image"]:
-            yield {"role": "user", "content": shown}
-        rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
-        for row, parts in groupby(rest, key=lambda part: part.row):
-            own = list(parts)
-            content = stored(own)
-            speaks = row.is_own and row.message.role in ("system", "developer")
-            speaks = speaks and all(part.block["type"] == "text" for part in own)
-            role = row.message.role if speaks else "user"
-            yield content or {"role": role, "content": _content(own)}
+def _call(call: Block) -> OwnPiece:
+    block, kind = call_block(call), string(call, "type")
+    if not kind:
+        return OwnPiece(PartKind.CALL, block, None, [Rule.RENAMED])
+    holder, argument = ("function", "arguments") if kind != "custom" else ("custom", "input")
+    inner = as_dict(call.get(holder))
+    sound = kind in ("function", "custom") and call.keys() <= {"id", "type", holder}
+    sound = sound and inner.keys() == {"name", argument} and is_utf8(call)
+    sound = sound and all(isinstance(it, str) for it in (call.get("id"), *inner.values()))
+    return OwnPiece(PartKind.CALL, block, call if sound and inner["name"] else None)
 
-    def _assistant(self, parts: Sequence[OutgoingPart]) -> dict[str, Any]:
-        if content := stored(parts):
-            return as_dict(content)
-        calls = [part for part in parts if part.kind is PartKind.CALL]
-        heard = [part.native for part in parts if part.native and "audio" in part.native]
-        shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in heard]
-        message: dict[str, Any] = {
-            "role": "assistant",
-            # null only beside calls (docker/docker-agent#63, vercel/ai#13744).
-            "content": _content(shown) if shown else None,
-            **(heard[0] if heard else {}),
-        }
-        if calls:
-            message["tool_calls"] = [it.native or self._asked(it.block) for it in calls]
-        return message
 
-    def _asked(self, call: Block) -> dict[str, Any]:
-        function = {"name": call["name"], "arguments": arguments_of(call)}
-        return {"id": call["id"], "type": "function", "function": function}
+def _messages(turn: OutgoingTurn) -> Iterator[dict[str, Any]]:
+    if turn.role == "assistant":
+        yield _assistant(turn.parts)
+        return
+    if not turn.parts:
+        yield {"role": "user", "content": OPENING}
+    results = [part for part in turn.parts if part.kind is PartKind.RESULT]
+    yield from map(_tool, results)
+    images = [it for part in results if part.native is None for it in outputs_of(part.block)]
+    # Only the user may send images (openai/openai-node#1030), so those of a result follow all
+    # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
+    if shown := [_image(it) for it in images if it["type"] == "image"]:
+        yield {"role": "user", "content": shown}
+    rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
+    for row, group in groupby(rest, key=lambda part: part.row):
+        parts = list(group)
+        speaks = row.is_own and row.message.role in ("system", "developer")
+        speaks = speaks and all(part.block["type"] == "text" for part in parts)
+        role = row.message.role if speaks else "user"
+        yield stored(parts) or {"role": role, "content": _content(parts)}
 
-    def _tool(self, part: OutgoingPart) -> dict[str, Any]:
-        if part.native is not None:
-            return as_dict(part.native)
-        outputs = outputs_of(part.block)
-        texts = [_part(it) for it in outputs if it["type"] == "text"]
-        shape = {"role": "tool", "tool_call_id": part.block["tool_use_id"]}
-        return {**shape, "content": _joined(texts)}
+
+def _assistant(parts: Sequence[OutgoingPart]) -> dict[str, Any]:
+    if content := stored(parts):
+        return as_dict(content)
+    calls = [part for part in parts if part.kind is PartKind.CALL]
+    speech = [part.native for part in parts if part.native and "audio" in part.native]
+    shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in speech]
+    message: dict[str, Any] = {
+        "role": "assistant",
+        # null only together with calls (docker/docker-agent#63, vercel/ai#13744).
+        "content": _content(shown) if shown else None,
+        **(speech[0] if speech else {}),
+    }
+    if calls:
+        message["tool_calls"] = [it.native or _function_call(it.block) for it in calls]
+    return message
+
+
+def _function_call(call: Block) -> dict[str, Any]:
+    function = {"name": call["name"], "arguments": compact_json(call["input"])}
+    return {"id": call["id"], "type": "function", "function": function}
+
+
+def _tool(part: OutgoingPart) -> dict[str, Any]:
+    if part.native is not None:
+        return as_dict(part.native)
+    texts = [{"type": "text", "text": it} for it in texts_in(outputs_of(part.block))]
+    return {
+        "role": "tool",
+        "tool_call_id": part.block["tool_use_id"],
+        "content": _joined(texts),
+    }
 
 
 def _refused(role: str, content: Block) -> set[str]:
-    """The fields of a message that the provider refuses, or refuses beside the others."""
+    """The fields of a message that the provider refuses, alone or together with the others."""
     refused = content.keys() - _FIELDS.get(role, _USUAL)
     # An empty `tool_calls` is refused (openai/openai-node#1341).
     if "tool_calls" in content and not content["tool_calls"]:
         refused.add("tool_calls")
-    # An empty list of parts is refused too, beside calls as well (langchain-ai/langchainjs#11416).
+    # An empty list of parts is refused, together with calls too (langchain-ai/langchainjs#11416).
     if content.get("content") == []:
         refused.add("content")
     if role != "assistant":
@@ -234,7 +219,7 @@ def _refused(role: str, content: Block) -> set[str]:
     if isinstance(audio := content.get("audio"), dict) and audio.keys() != {"id"}:
         refused.add("audio")  # a reply holds the sound, and only its id is taken back
     if content.get("refusal") and not (content.get("content") or content.get("tool_calls")):
-        refused.add("refusal")  # content may be null beside calls only
+        refused.add("refusal")  # content may be null only together with calls
     return refused
 
 
@@ -254,11 +239,6 @@ def _part(block: Block) -> dict[str, Any]:
 
 def _image(block: Block) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": image_url(block)}}
-
-
-def _block(part: Block) -> Block:
-    (block,) = reader("openai").blocks("user", {"content": [part]})[1]
-    return block
 
 
 def _is_part(role: str, part: Block) -> bool:

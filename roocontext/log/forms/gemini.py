@@ -6,11 +6,11 @@ requires a signature and the first call of a step has none, it gets the document
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import alternating, arranged
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.parts import (
     OPENING,
@@ -18,15 +18,17 @@ from roocontext.log.forms.parts import (
     OwnPiece,
     OwnRow,
     PartKind,
+    RequestState,
+    kind_of,
     outputs_of,
     stored,
+    texts_in,
 )
-from roocontext.log.forms.repairs import Outgoing, Rule, model_of
-from roocontext.log.forms.tools import convert, gemini_tools, system_text
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.tools import Function, gemini_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.gemini import GEMINI as READER
-from roocontext.log.readings.gemini import as_sent
+from roocontext.log.readings.gemini import as_sent, gemini_block
 
 NO_SIGNATURE: Final = "skip_thought_signature_validator"
 """The documented placeholder for a missing signature."""
@@ -45,28 +47,41 @@ _DATA: Final = frozenset(
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
-class _Order:
-    """Takes apart the rows of one request; the ids in use depend on the rows before."""
-
+class _Gemini(ProviderForm):
     format = "gemini"
-    # Matched by order, or by ids that both sides have: router-for-me/CLIProxyAPI#5199.
-    tool_id: re.Pattern[str] | None = None
+    # Calls are matched by order, or by ids that both sides have: router-for-me/CLIProxyAPI#5199.
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
-    merges = True
-    lists = holds = apart = False
+    alternates = True
 
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
+    def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
+        model = state.model
+        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+        return [_content(turn.role, turn.parts, signed=signed, model=model) for turn in turns]
 
-    def own(self, message: Message, *, equal: bool) -> OwnRow:
+    def made_tools(self, functions: Sequence[Function]) -> list[Block]:
+        return gemini_tools(functions)
+
+    def framed(
+        self,
+        messages: list[dict[str, Any]],
+        system: Any,
+        tools: list[Block],
+        *,
+        cache: bool,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        config: dict[str, Any] = {}
+        if system:
+            config["system_instruction"] = system_text(system)
+        if tools:
+            config["tools"] = tools
+        return {"contents": messages, **({"config": config} if config else {})}
+
+    def own(self, message: Message, state: RequestState) -> OwnRow:
         content = as_dict(message.content)
         role = "model" if message.role == "model" else "user"
         parts = dicts(content.get("parts"))
-        _, blocks = READER.blocks_by_part(message.role, content)
-        pieces = [
-            self._piece(role, part, block, equal=equal)
-            for part, block in zip(parts, blocks, strict=True)
-        ]
+        equal = state.keeps_thinking(message)
+        pieces = [_piece(role, part, state.ids, equal=equal) for part in parts]
         whole = content.keys() == {"role", "parts"} and content["role"] == role
         untouched = all(it.native is part for it, part in zip(pieces, parts, strict=True))
         return OwnRow(pieces, whole and untouched)
@@ -75,56 +90,53 @@ class _Order:
         source = as_dict(image.get("source"))
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
 
-    def joins(self, *_: Sequence[OutgoingPart]) -> bool:
-        return True
 
-    def _piece(self, role: str, part: Block, block: Block | None, *, equal: bool) -> OwnPiece:
-        sent = as_sent(part)
-        native = part if sent == part else sent
-        rules: list[Rule] = []
-        if not equal and "thoughtSignature" in sent:
-            native = {key: it for key, it in sent.items() if key != "thoughtSignature"}
-            rules = [Rule.THINKING]
-        asked = as_dict(native.get("functionCall"))
-        tool_id = string(asked, "id")
-        if "id" in asked and (not tool_id or tool_id in self._ids):
-            call = {key: it for key, it in asked.items() if key != "id"}
-            native = {**native, "functionCall": call}
-            rules = [*rules, Rule.RENAMED]
-        self._ids.add(tool_id)
-        signed = bool(native.get("thoughtSignature"))
-        if sent.get("thought") is True or (sent.get("text") == "" and signed):
-            sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
-            found = native if sound and (sent["text"] or signed) else None
-            return OwnPiece(PartKind.THINKING, None, found, [] if found else [Rule.THINKING])
-        kind = PartKind.OTHER
-        if block is not None:
-            kind = {"tool_use": PartKind.CALL, "tool_result": PartKind.RESULT}.get(
-                block["type"], kind
-            )
-        if not self._is_sound(role, native):
-            return OwnPiece(
-                kind, block, None, rules if block is not None else [*rules, Rule.MALFORMED]
-            )
+def _piece(role: str, part: Block, ids: set[str], *, equal: bool) -> OwnPiece:
+    sent = as_sent(part)
+    block = gemini_block(sent)
+    native = part if sent == part else sent
+    rules: list[Rule] = []
+    if not equal and "thoughtSignature" in sent:
+        native = _without(sent, "thoughtSignature")
+        rules.append(Rule.THINKING)
+    call = as_dict(native.get("functionCall"))
+    tool_id = string(call, "id")
+    if "id" in call and (not tool_id or tool_id in ids):
+        native = {**native, "functionCall": _without(call, "id")}
+        rules.append(Rule.RENAMED)
+    ids.add(tool_id)
+    signed = bool(native.get("thoughtSignature"))
+    if sent.get("thought") is True or (sent.get("text") == "" and signed):
+        sound = equal and is_utf8(native) and isinstance(sent.get("text"), str)
+        thought = native if sound and (sent["text"] or signed) else None
+        return OwnPiece(PartKind.THINKING, None, thought, [] if thought else [Rule.THINKING])
+    kind = PartKind.OTHER if block is None else kind_of(block)
+    if _is_sound(role, native):
         return OwnPiece(kind, block, native, rules)
-
-    def _is_sound(self, role: str, part: Block) -> bool:
-        # router-for-me/CLIProxyAPI#1292.
-        kinds = part.keys() & _DATA
-        if len(kinds) != 1 or not is_utf8(part):
-            return False
-        (kind,) = kinds
-        return kind not in _SOUND or _SOUND[kind](role, part[kind])
+    return OwnPiece(kind, block, None, [*rules, Rule.MALFORMED] if block is None else rules)
 
 
-def _is_call(role: str, asked: Any) -> bool:
-    named = isinstance(asked, dict) and bool(string(asked, "name"))
-    return role == "model" and named and isinstance(asked.get("args", {}), dict)
+def _without(part: Block, name: str) -> Block:
+    return {key: value for key, value in part.items() if key != name}
 
 
-def _is_response(role: str, given: Any) -> bool:
-    named = isinstance(given, dict) and bool(string(given, "name"))
-    return role == "user" and named and isinstance(given.get("response"), dict)
+def _is_sound(role: str, part: Block) -> bool:
+    # router-for-me/CLIProxyAPI#1292.
+    kinds = part.keys() & _DATA
+    if len(kinds) != 1 or not is_utf8(part):
+        return False
+    (kind,) = kinds
+    return kind not in _SOUND or _SOUND[kind](role, part[kind])
+
+
+def _is_call(role: str, held: Any) -> bool:
+    named = isinstance(held, dict) and bool(string(held, "name"))
+    return role == "model" and named and isinstance(held.get("args", {}), dict)
+
+
+def _is_response(role: str, held: Any) -> bool:
+    named = isinstance(held, dict) and bool(string(held, "name"))
+    return role == "user" and named and isinstance(held.get("response"), dict)
 
 
 def _is_inline(_: str, held: Any) -> bool:
@@ -140,42 +152,7 @@ _SOUND: Final[dict[str, Callable[[str, Any], bool]]] = {
     "inlineData": _is_inline,
     "fileData": lambda _, value: bool(string(as_dict(value), "fileUri")),
 }
-"""Whether the value of a part of this kind, from this role, is acceptable."""
-
-
-class _Gemini:
-    def compose(
-        self,
-        messages: Sequence[Message],
-        *,
-        model: str | None = None,
-        drop_thinking: Collection[int] = (),
-        complete: bool = False,
-    ) -> Outgoing:
-        model = model_of(messages) if model is None else model
-        turns, repairs = arranged(
-            _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
-        )
-        lined = alternating(turns, messages, repairs, complete=complete)
-        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
-        out = [_content(role, parts, signed=signed, model=model) for role, parts in lined]
-        return Outgoing(out, repairs.listed())
-
-    def body(
-        self,
-        messages: Sequence[dict[str, Any]],
-        *,
-        system: Any = None,
-        tools: Sequence[Any] = (),
-        cache: bool = False,  # noqa: ARG002 - caches by itself
-    ) -> dict[str, Any]:
-        config: dict[str, Any] = {}
-        if system:
-            config["system_instruction"] = system_text(system)
-        if tools:
-            config["tools"] = convert(tools, _Order.format, gemini_tools, _Order.tool_name)
-        body: dict[str, Any] = {"contents": list(messages)}
-        return {**body, "config": config} if config else body
+"""The checks of a part's value, given its role, by the kind of the part."""
 
 
 def _content(
@@ -223,12 +200,12 @@ def _response(part: OutgoingPart) -> dict[str, Any]:
     if tool_id := _id(part):
         named["id"] = tool_id
     if part.native is not None:
-        given = part.native["functionResponse"]
-        if {key: given[key] for key in ("name", "id") if key in given} == named:
+        response = part.native["functionResponse"]
+        if {key: response[key] for key in ("name", "id") if key in response} == named:
             return as_dict(part.native)
-        kept = {key: it for key, it in given.items() if key not in ("id", "name")}
+        kept = {key: it for key, it in response.items() if key not in ("id", "name")}
         return {**part.native, "functionResponse": {**named, **kept}}
-    output = "\n".join(it["text"] for it in outputs_of(part.block) if it["type"] == "text")
+    output = "\n".join(texts_in(outputs_of(part.block)))
     key = "error" if part.block.get("is_error") is True else "output"
     return {"functionResponse": {**named, "response": {key: output}}}
 

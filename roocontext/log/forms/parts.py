@@ -1,12 +1,11 @@
-"""Outgoing rows as parts: blocks of the row's reading, or pieces as stored.
+"""Outgoing rows as parts: blocks of a row's reading, or pieces as they are stored.
 
-Anthropic's own rules for a block, beyond those that hold for every provider.
-
-The fixed texts that forms add. They depend only on what they quote.
+Also the fixed texts that forms add, which depend only on what they quote, and Anthropic's own rules
+for a block, in addition to those of every provider.
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -16,14 +15,14 @@ from typing import Any, Final, NamedTuple, Protocol
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
-from roocontext.log.readings import Block, reader
-from roocontext.log.readings.blocks import as_dict, dicts, string, text
+from roocontext.log.readings import Block, read_message
+from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
 
 OPENING: Final = "[The conversation continues from here.]"
 """The user message before or after an assistant message that needs one."""
 
 UNANSWERED: Final = "[No result was recorded for this call.]"
-"""The made-up result of a call that has none."""
+"""The synthetic result of a call that has none."""
 
 _ORPHAN: Final = "[Data: the result of an earlier call that is not shown, quoted as JSON]\n"
 
@@ -37,23 +36,27 @@ def no_result(call: Block) -> Block:
 def orphan(result: Block) -> Iterator[Block]:
     """Quote a result whose call is not sent, then its images."""
     parts = outputs_of(result)
-    texts = [part["text"] for part in parts if part["type"] == "text"]
-    quoted = {"id": result["tool_use_id"], "content": texts}
+    quoted = {"id": result["tool_use_id"], "content": texts_in(parts)}
     yield text(_ORPHAN + json.dumps(quoted, ensure_ascii=False))
     yield from (part for part in parts if part["type"] == "image")
 
 
 def outputs_of(result: Block) -> list[Block]:
-    """List the texts and images of a result, and a line in place of anything else."""
+    """List the texts and images of a result; any other part becomes a text."""
     content = result.get("content")
     if isinstance(content, str):
-        return [text(content)] if content else []
+        return texts(content)
     return [part if part["type"] == "image" else shown_as_text(part) for part in dicts(content)]
+
+
+def texts_in(blocks: Sequence[Block]) -> list[str]:
+    """List the texts of these blocks."""
+    return [block["text"] for block in blocks if block["type"] == "text"]
 
 
 def shown_as_text(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
-    shown = document_text(block)
+    shown = _document_text(block)
     if not shown.strip():
         return attachment(string(block, "title") or block.get("type"))
     heads = (string(block, key) for key in ("title", "source", "context"))
@@ -65,7 +68,7 @@ def attachment(kind: object) -> Block:
     return text(f"[{kind if isinstance(kind, str) else 'file'} attached]")
 
 
-def document_text(block: Block) -> str:
+def _document_text(block: Block) -> str:
     """The text of a document or search result, if it is text."""
     if block.get("type") == "text":
         return string(block, "text")
@@ -77,7 +80,7 @@ def document_text(block: Block) -> str:
 
 
 class PartKind(Enum):
-    """What matters of a part for the order in which parts are sent."""
+    """The kinds of parts that the order of a request depends on."""
 
     CALL = auto()
     RESULT = auto()
@@ -106,15 +109,15 @@ class OwnRow(NamedTuple):
 
 
 class PartReader(Protocol):
-    """What reading and arranging rows needs to know about a form."""
+    """The rules of a form by which its rows are read."""
 
     format: str
 
-    def own(self, message: Message, *, equal: bool) -> OwnRow:
-        """Take apart a row of the form's own format; `equal` if its thinking may be sent."""
+    def own(self, message: Message, state: "RequestState") -> OwnRow:
+        """Split a row of the form's own format."""
 
     def shows(self, image: Block) -> bool:
-        """Whether the provider accepts this image."""
+        """Return True if the provider accepts this image."""
 
 
 @dataclass(slots=True, eq=False)
@@ -151,7 +154,7 @@ class OutgoingPart:
 
 
 def stored(parts: Sequence[OutgoingPart]) -> Any:
-    """Find the stored content, if these parts are exactly one unchanged row."""
+    """Return the stored content if these parts are exactly one unchanged row."""
     row = parts[0].row
     if not row.is_whole or len(parts) != row.pieces:
         return None
@@ -171,58 +174,74 @@ def kind_of(block: Block) -> PartKind:
 
 
 class Repairs:
-    """The repairs made so far."""
+    """Collects the repairs of one request."""
 
-    def __init__(self, found: Iterable[Repair] = ()) -> None:
-        self._found = list(found)
+    def __init__(self, repairs: Iterable[Repair] = ()) -> None:
+        self._repairs = list(repairs)
 
     def add(self, row: OutgoingRow, rule: Rule, block: int | None = None) -> None:
         """Note a repair. A mere conversion between formats is not a repair."""
         if row.is_own or rule not in CONVERSIONS:
-            self._found.append(Repair(row.message.seq, rule, block))
+            self._repairs.append(Repair(row.message.seq, rule, block))
 
     def left_out(self, row: OutgoingRow, rule: Rule) -> list[int]:
         """The blocks of a row that were left out by a rule."""
-        found = (it for it in self._found if it.seq == row.message.seq and it.rule is rule)
-        return [it.block for it in found if it.block is not None]
+        own = (it for it in self._repairs if it.seq == row.message.seq and it.rule is rule)
+        return [it.block for it in own if it.block is not None]
 
     def listed(self) -> tuple[Repair, ...]:
-        """All of them in the order of the rows and their blocks."""
+        """All repairs in the order of the rows and their blocks."""
         key = lambda it: (it.seq, -1 if it.block is None else it.block)  # noqa: E731
-        return tuple(sorted(self._found, key=key))
+        return tuple(sorted(self._repairs, key=key))
 
 
 _CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
 """The blocks that every form can make in its own shape."""
 
 
+@dataclass(slots=True)
+class RequestState:
+    """The messages of one request while they are composed."""
+
+    model: str | None
+    drop_thinking: Collection[int]
+    repairs: Repairs = field(default_factory=Repairs)
+    ids: set[str] = field(default_factory=set)
+    """The ids of earlier rows."""
+    has_lost_reasoning: bool = False
+    """Whether the reasoning that the assistant's next items refer to was left out."""
+
+    def keeps_thinking(self, message: Message) -> bool:
+        """Return True if the model wrote this row and accepts its thinking."""
+        return message.model == self.model and message.seq not in self.drop_thinking
+
+
 class OutgoingRows:
     """Reads rows for a form: leaves out what cannot be sent and fixes the rest."""
 
-    def __init__(
-        self, shape: PartReader, model: str | None, drop_thinking: Collection[int], repairs: Repairs
-    ) -> None:
-        self._shape = shape
-        self._model = model
-        self._drop_thinking = drop_thinking
-        self._repairs = repairs
+    def __init__(self, form: PartReader, state: RequestState) -> None:
+        self._form = form
+        self._state = state
+        self._repairs = state.repairs
 
     def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
-        read = reader(message.format)
-        if message.format != self._shape.format:
-            role, blocks = read.blocks(message.role, message.content)
+        if message.format != self._form.format:
+            role, blocks = read_message(message)
             row = OutgoingRow(
                 number, message, role, is_own=False, is_whole=False, pieces=len(blocks)
             )
             for index, shown in enumerate(blocks):
                 self._add(row, index, shown)
             return row
-        equal = message.model == self._model and message.seq not in self._drop_thinking
-        own = self._shape.own(message, equal=equal)
-        role, _ = read.blocks(message.role, None)
+        own = self._form.own(message, self._state)
         row = OutgoingRow(
-            number, message, role, is_own=True, is_whole=own.whole, pieces=len(own.pieces)
+            number,
+            message,
+            side_of(message.role),
+            is_own=True,
+            is_whole=own.whole,
+            pieces=len(own.pieces),
         )
         for index, (kind, block, native, rules) in enumerate(own.pieces):
             for rule in rules:
@@ -230,50 +249,54 @@ class OutgoingRows:
             if native is not None:
                 row.parts.append(OutgoingPart(row, index, kind, block or {}, native))
             elif block is not None and not self._add(row, index, block) and not rules:
-                self._repairs.add(row, Rule.FIELD, index)  # what it is composed of is all that goes
+                self._repairs.add(row, Rule.FIELD, index)  # only what the block shows is sent
         return row
 
     def _add(self, row: OutgoingRow, index: int, block: Block) -> bool:
-        """Add a block to be composed anew in the form's shape; whether a repair was needed."""
+        """Add a block to be composed anew in the form's shape; return True if it was repaired."""
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
             return True
-        placed, rules = self._placed(row.role, block)
-        fixed, more = fix(row.role, placed)
-        for rule in (*rules, *more):
-            self._repairs.add(row, rule, index)
+        named: list[object] = []
+        fixed, rules = fix(row.role, changed(block, lambda it: self._shown(row.role, it, named)))
+        if named:
+            rules = [Rule.MEDIA, *rules]
         if fixed is not None and fixed["type"] in _CONVERTED:
             row.parts.append(OutgoingPart(row, index, kind_of(fixed), fixed))
         elif fixed is not None:
-            self._repairs.add(row, Rule.UNKNOWN, index)
-            return True
-        return fixed is None or bool(rules or more)
+            rules = [*rules, Rule.UNKNOWN]
+        for rule in rules:
+            self._repairs.add(row, rule, index)
+        return bool(rules)
 
-    def _placed(self, role: str, block: Block) -> tuple[Block, list[Rule]]:
-        """Replace what the provider cannot show by lines, at the top level and in a result."""
-        inner = block.get("content") if block.get("type") == "tool_result" else None
-        if isinstance(inner, list):
-            placed = [
-                self._placed("tool", it) if isinstance(it, dict) else (it, []) for it in inner
-            ]
-            if any(rules for _, rules in placed):
-                return {**block, "content": [it for it, _ in placed]}, [Rule.MEDIA]
+    def _shown(self, role: str, block: Block, named: list[object]) -> Block:
+        """Show a document as text; add it to `named` if the text only names what is attached."""
         kind = block.get("type")
-        if (
-            kind == "image"
-            and role != "assistant"
-            and len(block) > 1
-            and not self._shape.shows(block)
-        ):
-            source = block.get("source")
-            mime = source.get("media_type") if isinstance(source, dict) else None
-            return attachment(mime if isinstance(mime, str) else kind), [Rule.MEDIA]
-        if kind == "file":
-            return shown_as_text(block), [Rule.MEDIA]
-        if kind in ("document", "search_result") and role != "assistant" and len(block) > 1:
+        if kind not in ("file", "image", "document", "search_result"):
+            return block
+        # Without another field, a redaction left it; the assistant's are refused.
+        if kind != "file" and (role == "assistant" or len(block) == 1):
+            return block
+        if kind == "image":
+            if self._form.shows(block):
+                return block
+            shown = attachment(as_dict(block.get("source")).get("media_type") or kind)
+        else:
             shown = shown_as_text(block)
-            return shown, [Rule.MEDIA] if shown["text"].endswith(" attached]") else []
-        return block, []
+        if shown["text"].endswith(" attached]"):
+            named.append(kind)
+        return shown
+
+
+def changed(block: Block, change: Callable[[Block], Block]) -> Block:
+    """Change a block and the parts of a result; return the same object if nothing changes."""
+    block = change(block)
+    content = block.get("content")
+    if block.get("type") != "tool_result" or not isinstance(content, list):
+        return block
+    parts = [change(part) if isinstance(part, dict) else part for part in content]
+    is_same = all(part is before for part, before in zip(parts, content, strict=True))
+    return block if is_same else {**block, "content": parts}
 
 
 _IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -296,9 +319,9 @@ FIELDS: Final[dict[str, AbstractSet[str]]] = {
 
 def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
     """Return an Anthropic block made sendable, or None; and the rules that were broken."""
-    said = block.get("text") if block.get("type") == "text" and len(block) == 2 else None
+    words = block.get("text") if block.get("type") == "text" and len(block) == 2 else None
     # Most blocks are such texts, which break no rule: a third of the time of a long history.
-    if isinstance(said, str) and said.isascii() and said.strip():
+    if isinstance(words, str) and words.isascii() and words.strip():
         return block, []
     fixed, rules = fix(role, block)
     if fixed is None:
@@ -308,14 +331,14 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
         if slim["type"] in THINKING and fixed.keys() - slim.keys() != {"cache_control"}:
             return None, [Rule.THINKING]  # sent byte-exact or not at all
         rules.append(Rule.FIELD)
-    placed = _placed(slim)
-    if placed is not slim:
+    shown = changed(slim, _shown_image)
+    if shown is not slim:
         rules.append(Rule.MEDIA)
-    return placed, rules
+    return shown, rules
 
 
 def is_anthropic_image(image: Block) -> bool:
-    """Whether Anthropic accepts this image."""
+    """Return True if Anthropic accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
@@ -330,26 +353,18 @@ def attached_to_error(block: Block) -> list[Block]:
 
 
 def trimmed(block: Block) -> Block:
-    """A block without the fields that Anthropic refuses; the block itself if it has none."""
+    """Copy a block without the fields that Anthropic refuses; return it if it has none of these."""
+    return changed(block, _with_known_fields)
+
+
+def _with_known_fields(block: Block) -> Block:
     known = FIELDS.get(str(block.get("type")))
-    if known is not None and not (block.keys() <= known and None not in block.values()):
-        block = {key: it for key, it in block.items() if key in known and it is not None}
-    if block.get("type") == "tool_result" and isinstance(block.get("content"), list):
-        inner = [trimmed(part) if isinstance(part, dict) else part for part in block["content"]]
-        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
-            return {**block, "content": inner}
-    return block
+    if known is None or (block.keys() <= known and None not in block.values()):
+        return block
+    return {key: it for key, it in block.items() if key in known and it is not None}
 
 
-def _placed(block: Block) -> Block:
-    if block["type"] == "image":
-        return (
-            block
-            if is_anthropic_image(block)
-            else attachment(as_dict(block.get("source")).get("media_type"))
-        )
-    if block["type"] == "tool_result" and isinstance(block.get("content"), list):
-        inner = [_placed(part) for part in block["content"]]
-        if any(it is not part for it, part in zip(inner, block["content"], strict=True)):
-            return {**block, "content": inner}
-    return block
+def _shown_image(block: Block) -> Block:
+    if block["type"] != "image" or is_anthropic_image(block):
+        return block
+    return attachment(as_dict(block.get("source")).get("media_type"))

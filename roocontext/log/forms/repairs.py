@@ -1,9 +1,4 @@
-"""The repairs of outgoing messages.
-
-Which model's thinking a request may contain.
-
-What a form is.
-"""
+"""The protocol of a form, its result, and the repairs that it reports."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -11,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from roocontext.log.entries import Kind, Message
+from roocontext.log.readings.blocks import side_of
 from roocontext.log.values import Value
 
 
@@ -27,9 +23,9 @@ class Rule(StrEnum):
     MISPLACED = "misplaced"  # a block that only the other role may send was left out
     UNCOMPACTED = "uncompacted"  # a compaction that hides nothing here was left out
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
-    FIELD = "field"  # refused fields were left out, or a cache mark ahead of one of an hour grew
+    FIELD = "field"  # refused fields were left out, or a cache mark before one of an hour grew
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
-    UNTHINKING = "unthinking"  # the running tool loop lost its thinking: ask with thinking off
+    UNTHINKING = "unthinking"  # the running tool loop lost its thinking: send with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
     STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out
     SURROGATE = "surrogate"  # a lone surrogate, which is not Unicode, was replaced
@@ -40,11 +36,11 @@ class Rule(StrEnum):
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
     RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
     NAME = "name"  # a tool's name is not valid for this provider and was replaced
-    RETYPED = "retyped"  # a call or result was sent with the type that the other of the two has
+    RETYPED = "retyped"  # the types of a call and its result differed: one was changed to match
     HOISTED = "hoisted"  # a late result was moved up to its call
     UNANSWERED = "unanswered"  # a call without a result got one that says so
     ORPHAN = "orphan"  # a result without an earlier call was sent as a text that quotes it
-    SEPARATED = "separated"  # a call or result of a provider's own tool came alone and was left out
+    SEPARATED = "separated"  # a call or result of a provider's tool had no partner: left out
     DUPLICATE = "duplicate"  # a second result of an answered call was left out
 
 
@@ -79,13 +75,9 @@ def model_of(messages: Sequence[Message]) -> str | None:
 
 
 def newest_reply(messages: Sequence[Message]) -> Message | None:
-    """The newest assistant message, in whatever order they are."""
-    newest: Message | None = None
-    for message in messages:
-        speaks = message.kind is Kind.MESSAGE and message.role in ("assistant", "model")
-        if speaks and (newest is None or message.seq > newest.seq):
-            newest = message
-    return newest
+    """The newest assistant message. The messages may be in any order."""
+    replies = (it for it in messages if it.kind is Kind.MESSAGE and side_of(it.role) != "user")
+    return max(replies, key=lambda reply: reply.seq, default=None)
 
 
 class Form(Protocol):
@@ -102,8 +94,8 @@ class Form(Protocol):
         """Compose the messages of a view for a model, by default that of its newest reply.
 
         Thinking is sent only to the model that wrote it, and not from the rows in `drop_thinking`.
-        A view may end with unanswered calls or with the assistant. With `complete`, those calls are
-        answered and a user message comes last, as every request for the model's turn needs it.
+        A view may end with unanswered calls or with the assistant. With `complete`, those calls get
+        answers and a user message comes last, as every request for the model's turn needs it.
         """
 
     def body(

@@ -6,15 +6,14 @@ out, so are the ids of the items that refer to it.
 """
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
 from roocontext.log.entries import Message
-from roocontext.log.forms.arrange import OutgoingTurn, arranged, close
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
-from roocontext.log.forms.chat import arguments_of, image_url, is_openai_image
+from roocontext.log.forms.chat import image_url, is_openai_image
 from roocontext.log.forms.parts import (
     OPENING,
     OutgoingPart,
@@ -22,12 +21,14 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     Repairs,
+    RequestState,
     outputs_of,
+    texts_in,
 )
-from roocontext.log.forms.repairs import Outgoing, Rule, model_of
-from roocontext.log.forms.tools import convert, responses_tools, system_text
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.tools import Function, responses_tools, system_text
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai_responses import (
     CALLS,
     OUTPUTS,
@@ -83,160 +84,131 @@ _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
 """The output of a call of this type, if its result was not stored in this shape."""
 
 
-_TEXTS: Final = defaultdict(
-    tuple[str, ...],
-    {
-        "function_call": ("call_id", "name", "arguments"),
-        "custom_tool_call": ("call_id", "name", "input"),
-        "function_call_output": ("call_id",),
-        "custom_tool_call_output": ("call_id",),
-    },
-)
+_TEXTS: Final = {
+    "function_call": ("call_id", "name", "arguments"),
+    "custom_tool_call": ("call_id", "name", "input"),
+    "function_call_output": ("call_id",),
+    "custom_tool_call_output": ("call_id",),
+}
 """The fields of an item that must be strings."""
 
 
-class _Order:
-    """Takes apart the rows of one request; the ids in use depend on the rows before."""
-
+class _Responses(ProviderForm):
     format = "openai-responses"
-    tool_id: re.Pattern[str] | None = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
+    tool_id = re.compile(r"[a-zA-Z0-9_.:-]{1,64}")
     tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-    merges = apart = False
     # Reasoning is followed by what it led to (vercel/ai#7099).
     lists = holds = True
 
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._loose = False
-        """Whether the reasoning that the next items of the assistant refer to was left out."""
+    def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
+        return [item for turn in turns for item in _items(turn, state.repairs)]
 
-    def own(self, message: Message, *, equal: bool) -> OwnRow:
+    def made_tools(self, functions: Sequence[Function]) -> list[Block]:
+        return responses_tools(functions)
+
+    def framed(
+        self,
+        messages: list[dict[str, Any]],
+        system: Any,
+        tools: list[Block],
+        *,
+        cache: bool,  # noqa: ARG002 - caches by itself
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {"input": messages, "store": False}
+        body["include"] = ["reasoning.encrypted_content"]  # without stored state it is needed
+        if system:
+            body["instructions"] = system_text(system)
+        return {**body, **({"tools": tools} if tools else {})}
+
+    def own(self, message: Message, state: RequestState) -> OwnRow:
         items = items_of(message.content)
-        hosted = hosted_in(items)
+        hosted, equal = hosted_in(items), state.keeps_thinking(message)
         pieces = [
-            piece for it in items for piece in self._pieces(message.role, it, hosted, equal=equal)
+            piece
+            for item in items
+            for piece in _pieces(message.role, item, hosted, state, equal=equal)
         ]
         if not items or type_of(items[-1]) != "reasoning":
-            self._loose = False
+            state.has_lost_reasoning = False
         return OwnRow(pieces)
 
     def shows(self, image: Block) -> bool:
         return is_openai_image(image)
 
-    def joins(self, *_: Sequence[OutgoingPart]) -> bool:
-        return True
 
-    def _pieces(self, role: str, item: Block, hosted: Hosted, *, equal: bool) -> Iterator[OwnPiece]:
-        kind = type_of(item)
-        if kind in _MODEL_BOUND:
-            sound = equal and self._is_sound_reasoning(item)
-            self._loose = not sound
-            native = self._sent(role, item, kind, keep_id=True) if sound else None
-            rules = self._rules(item, native) if native else [Rule.THINKING]
-            yield OwnPiece(
-                PartKind.THINKING if kind == "reasoning" else PartKind.OTHER, None, native, rules
-            )
-            return
-        # An id that refers to reasoning which is not sent is refused (mastra-ai/mastra#8738).
-        keep_id = equal and not self._loose
-        native = self._sent(role, item, kind, keep_id=keep_id)
-        is_own = not is_hosted(item, hosted)
-        if kind in CALLS and is_own:
-            (block,) = item_blocks(item, hosted)
-            yield OwnPiece(PartKind.CALL, block, native, self._rules(item, native))
-        elif kind in OUTPUTS and is_own:
-            (block,) = item_blocks(item, hosted)
-            yield OwnPiece(PartKind.RESULT, block, native, self._rules(item, native))
-        elif native is not None:
-            yield OwnPiece(PartKind.OTHER, None, native, self._rules(item, native))
-        elif kind == "message":
-            yield from (
-                OwnPiece(PartKind.OTHER, it, None) for it in part_blocks(item.get("content"))
-            )
-        else:
-            yield OwnPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
+def _pieces(
+    role: str, item: Block, hosted: Hosted, state: RequestState, *, equal: bool
+) -> Iterator[OwnPiece]:
+    kind = type_of(item)
+    if kind in _MODEL_BOUND:
+        sound = equal and _is_sound_reasoning(item, state)
+        state.has_lost_reasoning = not sound
+        native = _sent(role, item, state, keep_id=True) if sound else None
+        rules = _rules(item, native) if native else [Rule.THINKING]
+        part = PartKind.THINKING if kind == "reasoning" else PartKind.OTHER
+        yield OwnPiece(part, None, native, rules)
+        return
+    # An id that refers to reasoning which is not sent is refused (mastra-ai/mastra#8738).
+    native = _sent(role, item, state, keep_id=equal and not state.has_lost_reasoning)
+    if kind in (*CALLS, *OUTPUTS) and not is_hosted(item, hosted):
+        (block,) = item_blocks(item, hosted)
+        part = PartKind.CALL if kind in CALLS else PartKind.RESULT
+        yield OwnPiece(part, block, native, _rules(item, native))
+    elif native is not None:
+        yield OwnPiece(PartKind.OTHER, None, native, _rules(item, native))
+    elif kind == "message":
+        yield from (OwnPiece(PartKind.OTHER, it, None) for it in part_blocks(item.get("content")))
+    else:
+        yield OwnPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
 
-    def _is_sound_reasoning(self, item: Block) -> bool:
-        item_id = string(item, "id")
-        if type_of(item) != "reasoning":
-            return bool(string(item, "encrypted_content"))
-        sealed = bool(string(item, "encrypted_content")) and isinstance(item.get("summary"), list)
-        named = item_id.startswith("rs") and bool(_ITEM_ID.fullmatch(item_id))
-        return sealed and named and item_id not in self._ids and is_utf8(item)
 
-    def _sent(self, role: str, item: Block, kind: str, *, keep_id: bool) -> Block | None:
-        """The item without refused fields; the stored object itself, if it has none."""
-        # It points to stored state, which is not used here (vercel/ai#7543).
-        if kind in _STATEFUL or not self._is_sound(role, item, kind):
+def _is_sound_reasoning(item: Block, state: RequestState) -> bool:
+    item_id = string(item, "id")
+    if type_of(item) != "reasoning":
+        return bool(string(item, "encrypted_content"))
+    sealed = bool(string(item, "encrypted_content")) and isinstance(item.get("summary"), list)
+    named = item_id.startswith("rs") and bool(_ITEM_ID.fullmatch(item_id))
+    return sealed and named and item_id not in state.ids and is_utf8(item)
+
+
+def _sent(role: str, item: Block, state: RequestState, *, keep_id: bool) -> Block | None:
+    """The item without refused fields; the stored object itself, if it has none."""
+    kind = type_of(item)
+    # It points to stored state, which is not used here (vercel/ai#7543).
+    if kind in _STATEFUL or not _is_sound(role, item):
+        return None
+    drop = {key for key in ("created_by", *_REFUSED.get(kind, ())) if key in item}
+    drop |= {key for key, value in item.items() if value is None}
+    item_id = string(item, "id")
+    if "id" in item:
+        prefix = item_id.startswith(_PREFIX.get(kind, ""))
+        valid = prefix and bool(_ITEM_ID.fullmatch(item_id)) and item_id not in state.ids
+        if kind in _OPTIONAL_ID:
+            if not (valid and keep_id):
+                drop.add("id")
+        elif not valid or (kind in CALLS and not keep_id):
             return None
-        drop = {key for key in ("created_by", *_REFUSED.get(kind, ())) if key in item}
-        drop |= {key for key, value in item.items() if value is None}
-        item_id = string(item, "id")
-        if "id" in item:
-            prefix = item_id.startswith(_PREFIX.get(kind, ""))
-            valid = prefix and bool(_ITEM_ID.fullmatch(item_id)) and item_id not in self._ids
-            if kind in _OPTIONAL_ID:
-                if not (valid and keep_id):
-                    drop.add("id")
-            elif not valid or (kind in CALLS and not keep_id):
-                return None
-            self._ids.add(item_id)
-        return {key: it for key, it in item.items() if key not in drop} if drop else item
-
-    def _is_sound(self, role: str, item: Block, kind: str) -> bool:
-        if not is_utf8(item) or any(not isinstance(item.get(key), str) for key in _TEXTS[kind]):
-            return False
-        if kind == "message":
-            speaker = "assistant" if role == "assistant" else "user"
-            return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
-        if kind in ("function_call_output", "custom_tool_call_output"):
-            return _holds(item.get("output"), _PARTS["user"])
-        if kind in CALLS and not string(item, "call_id"):
-            return False
-        return not item.keys() <= _BARE
-
-    def _rules(self, item: Block, native: Block | None) -> list[Rule]:
-        if native is None or native is item:
-            return []
-        lost = item.keys() - native.keys()
-        return [Rule.FIELD] if any(item[key] is not None for key in lost - {"id"}) else []
+        state.ids.add(item_id)
+    return {key: it for key, it in item.items() if key not in drop} if drop else item
 
 
-class _Responses:
-    format = _Order.format
+def _is_sound(role: str, item: Block) -> bool:
+    kind = type_of(item)
+    if not is_utf8(item) or any(not isinstance(item.get(key), str) for key in _TEXTS.get(kind, ())):
+        return False
+    if kind == "message":
+        speaker = "assistant" if role == "assistant" else "user"
+        return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        return _holds(item.get("output"), _PARTS["user"])
+    if kind in CALLS and not string(item, "call_id"):
+        return False
+    return not item.keys() <= _BARE
 
-    def compose(
-        self,
-        messages: Sequence[Message],
-        *,
-        model: str | None = None,
-        drop_thinking: Collection[int] = (),
-        complete: bool = False,
-    ) -> Outgoing:
-        model = model_of(messages) if model is None else model
-        turns, repairs = arranged(
-            _Order(), messages, model=model, drop_thinking=drop_thinking, complete=complete
-        )
-        out = [item for turn in turns for item in _items(turn, repairs)]
-        if complete and close(turns, messages, repairs):
-            out.append({"type": "message", "role": "user", "content": OPENING})
-        return Outgoing(out, repairs.listed())
 
-    def body(
-        self,
-        messages: Sequence[dict[str, Any]],
-        *,
-        system: Any = None,
-        tools: Sequence[Any] = (),
-        cache: bool = False,  # noqa: ARG002 - caches by itself
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {"input": list(messages), "store": False}
-        body["include"] = ["reasoning.encrypted_content"]  # without stored state it is needed
-        if system:
-            body["instructions"] = system_text(system)
-        if tools:
-            body["tools"] = convert(tools, self.format, responses_tools, _Order.tool_name)
-        return body
+def _rules(item: Block, native: Block | None) -> list[Rule]:
+    lost = set() if native is None else item.keys() - native.keys() - {"id"}
+    return [Rule.FIELD] if any(item[key] is not None for key in lost) else []
 
 
 def _items(turn: OutgoingTurn, repairs: Repairs) -> Iterator[dict[str, Any]]:
@@ -264,15 +236,14 @@ def _gathered(part: OutgoingPart) -> object:
 
 
 def _holds(value: object, types: Collection[str]) -> bool:
-    """Whether it is a text, or a list of parts of these types."""
-    if isinstance(value, str):
-        return True
-    listed = isinstance(value, list) and bool(value)
-    return listed and all(part.get("type") in types for part in dicts(value))
+    """Return True for a text, or a list of parts of these types."""
+    if not isinstance(value, list):
+        return isinstance(value, str)
+    return bool(value) and all(part.get("type") in types for part in dicts(value))
 
 
-def _asked(call: OutgoingPart | None) -> str:
-    """The type that a call is sent with; a function call if its type could not be answered."""
+def _call_type(call: OutgoingPart | None) -> str:
+    """The type that a call is sent with; a function call if no result of its type can be sent."""
     if call is None or call.native is None:
         return "function_call"
     kind = type_of(call.native)
@@ -283,10 +254,10 @@ def _asked(call: OutgoingPart | None) -> str:
 
 
 def _keeps_type(part: OutgoingPart) -> bool:
-    """Whether a stored item is sent with its type, which that of its partner may not allow."""
+    """Return True if a stored item keeps its type, which must fit that of its partner."""
     if part.kind is PartKind.RESULT:
-        return OUTPUTS.get(type_of(part.native)) == _asked(part.call)
-    return part.kind is not PartKind.CALL or _asked(part) == type_of(part.native)
+        return OUTPUTS.get(type_of(part.native)) == _call_type(part.call)
+    return part.kind is not PartKind.CALL or _call_type(part) == type_of(part.native)
 
 
 def _item(part: OutgoingPart) -> dict[str, Any]:
@@ -294,7 +265,7 @@ def _item(part: OutgoingPart) -> dict[str, Any]:
         return as_dict(part.native)
     call = part.block
     asked = {"type": "function_call", "call_id": call["id"], "name": call["name"]}
-    return {**asked, "arguments": arguments_of(call)}
+    return {**asked, "arguments": compact_json(call["input"])}
 
 
 def _content_part(role: str, block: Block) -> dict[str, Any]:
@@ -305,17 +276,18 @@ def _content_part(role: str, block: Block) -> dict[str, Any]:
 
 
 def _output(part: OutgoingPart) -> dict[str, Any]:
-    asked = _asked(part.call)
+    call_type = _call_type(part.call)
     if part.native is not None and _keeps_type(part):
         return as_dict(part.native)
     named = {"call_id": part.block["tool_use_id"]}
     outputs = outputs_of(part.block)
-    if asked in _SYNTHETIC:
-        joined = "\n".join(it["text"] for it in outputs if it["type"] == "text")
-        return {"type": f"{asked}_output", **named, **_SYNTHETIC[asked](part, joined)}
-    plain = [it["text"] for it in outputs if it["type"] == "text"]
-    output = "".join(plain) if len(outputs) <= 1 and len(plain) == len(outputs) else None
-    shown = [_content_part("user", it) for it in outputs] if output is None else output
+    texts = texts_in(outputs)
+    if call_type in _SYNTHETIC:
+        fields = _SYNTHETIC[call_type](part, "\n".join(texts))
+        return {"type": f"{call_type}_output", **named, **fields}
+    shown: Any = [_content_part("user", it) for it in outputs]
+    if len(outputs) == len(texts) <= 1:
+        shown = "".join(texts)
     return {"type": "function_call_output", **named, "output": shown}
 
 

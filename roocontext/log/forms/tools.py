@@ -1,13 +1,9 @@
-"""Converting tool definitions between providers.
+"""Tool definitions converted between providers, and the tool ids and names that each accepts.
 
 A definition in the form's own shape is sent unchanged. Of a function, the name, description and
 schema are converted. A tool that another provider runs itself is refused by name.
 
-The schemas of tools: what Gemini calls differently, and what OpenAI's strict mode asks for.
-
-Tool ids and names that a provider accepts.
-
-The first use of a valid id is kept. Any other id becomes a hash of the id and its place, so two
+The first use of a valid id is kept. Any other id becomes a hash of the id and its place, so two ids
 never collide and later rows never change what was sent before.
 """
 
@@ -31,13 +27,13 @@ _GEMINIS: Final = ("nullable", "propertyOrdering", "example")
 """Fields that JSON Schema does not have."""
 
 
-def from_gemini(given: Any) -> Any:
+def _from_gemini(value: Any) -> Any:
     """Convert a schema of Gemini's `parameters`, in either spelling, to JSON Schema."""
-    if isinstance(given, list):
-        return [from_gemini(it) for it in given]
-    if not isinstance(given, dict):
-        return given
-    named = {camel(key): it for key, it in given.items() if it is not None}
+    if isinstance(value, list):
+        return [_from_gemini(it) for it in value]
+    if not isinstance(value, dict):
+        return value
+    named = {camel(key): it for key, it in value.items() if it is not None}
     fields = {_RENAMED.get(key, key): it for key, it in named.items()}
     schema: Block = {}
     for key, it in fields.items():
@@ -45,19 +41,19 @@ def from_gemini(given: Any) -> Any:
             kind = it.lower()
             schema[key] = [kind, "null"] if fields.get("nullable") is True else kind
         elif key in _NAMED:
-            schema[key] = {name: from_gemini(inner) for name, inner in as_dict(it).items()}
+            schema[key] = {name: _from_gemini(inner) for name, inner in as_dict(it).items()}
         elif key in _WITHIN:
-            schema[key] = from_gemini(it)
+            schema[key] = _from_gemini(it)
         elif key not in _GEMINIS:
             is_count = key.startswith(("min", "max")) and isinstance(it, str) and it.isdigit()
             schema[key] = int(it) if is_count else it  # REST writes 64-bit integers as texts
     return schema
 
 
-def is_strict(schema: Any) -> bool:
-    """Whether OpenAI's strict mode accepts it: each field is required, and there are no others."""
+def _is_strict(schema: Any) -> bool:
+    """Return True for a schema of OpenAI's strict mode: each field required, and no others."""
     if isinstance(schema, list):
-        return all(map(is_strict, schema))
+        return all(map(_is_strict, schema))
     if not isinstance(schema, dict):
         return True
     if schema.get("type") == "object" or isinstance(schema.get("properties"), dict):
@@ -67,8 +63,8 @@ def is_strict(schema: Any) -> bool:
             return False
         if set(fields) != {it for it in required if isinstance(it, str)}:
             return False
-        return all(map(is_strict, fields.values()))
-    return all(map(is_strict, schema.values()))
+        return all(map(_is_strict, fields.values()))
+    return all(map(_is_strict, schema.values()))
 
 
 _HEX: Final = 24
@@ -128,7 +124,7 @@ _HOSTED: Final[dict[str, Callable[[Block, str], bool]]] = {
     "gemini": lambda given, kind: bool(given) and not kind and not string(given, "name"),
     "openai-responses": lambda _, kind: bool(kind),
 }
-"""How to recognise a tool that the provider itself runs, or that no other provider has."""
+"""Recognises a tool that only this provider has, or that it runs itself."""
 
 Made: TypeAlias = Callable[[Sequence[Function]], list[Block]]
 """Makes the definitions of functions that follow each other."""
@@ -185,7 +181,7 @@ def responses_tools(functions: Sequence[Function]) -> list[Block]:
 
 
 def gemini_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as Gemini declares them: all in one tool, as some of its models know only one.
+    """Functions as Gemini declares them: all in one tool, because some models accept only one.
 
     See google-gemini/gemini-cli#65 and opencode-ai/opencode#96.
     """
@@ -200,7 +196,7 @@ def _described(function: Function, schema: str, **more: bool) -> Block:
 
 def _may_be_strict(function: Function) -> bool:
     """OpenAI's strict mode refuses optional fields, which Anthropic's accepts."""
-    return function.is_strict and is_strict(function.schema)
+    return function.is_strict and _is_strict(function.schema)
 
 
 def _shape_of(definition: Block) -> str | None:
@@ -225,7 +221,7 @@ def _functions(definition: Block) -> Iterator[Function]:
         if others or not dicts(declared):
             raise _not_a_function(min(others, default="functionDeclarations"))
         for it in dicts(declared):
-            schema = it.get("parametersJsonSchema") or from_gemini(it.get("parameters")) or _EMPTY
+            schema = it.get("parametersJsonSchema") or _from_gemini(it.get("parameters")) or _EMPTY
             yield Function(string(it, "name"), string(it, "description"), schema)
         return
     kind = string(definition, "type")

@@ -1,15 +1,22 @@
-"""How the messages of each foreign format are read.
+"""How messages are read: one reader for each format, and one walk over their content.
 
-The log keeps a message exactly as its agent wrote it. To find its role, calls, results or texts,
-ask the reader of its format, which shows every message as Anthropic's role and blocks. The built-in
-readers are registered in the same way as a plugin's.
+The log keeps a message exactly as its agent wrote it. The reader of its format shows it as
+Anthropic's role and blocks, in which `pieces` and `walk` find the texts, calls, outputs and images.
+The built-in readers are registered in the same way as a plugin's.
 """
 
-from typing import Final
+from typing import Any, Final, Protocol
 
 from roocontext.errors import InvalidMessage, UnknownPlugin
 from roocontext.log.readings.anthropic import ANTHROPIC
-from roocontext.log.readings.blocks import REDACTED, Block, Reader, calls, results
+from roocontext.log.readings.blocks import (
+    REDACTED,
+    Block,
+    Reader,
+    RoleAndBlocks,
+    calls,
+    results,
+)
 from roocontext.log.readings.gemini import GEMINI
 from roocontext.log.readings.langchain import LANGCHAIN
 from roocontext.log.readings.openai import OPENAI
@@ -24,9 +31,11 @@ __all__ = [
     "Holds",
     "Piece",
     "Reader",
+    "RoleAndBlocks",
     "calls",
     "is_known",
     "pieces",
+    "read_message",
     "reader",
     "readers",
     "results",
@@ -48,8 +57,22 @@ def reader(name: str, /) -> Reader:
     raise InvalidMessage(f"format must be one of {', '.join(readers.known())}.", path="format")
 
 
+class _Stored(Protocol):
+    @property
+    def format(self) -> str: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def content(self) -> Any: ...
+
+
+def read_message(message: _Stored, /) -> RoleAndBlocks:
+    """Read a message of the log as Anthropic's role and blocks."""
+    return reader(message.format).blocks(message.role, message.content)
+
+
 def is_known(name: str | None, role: str | None) -> bool:
-    """Whether the format exists and has this role."""
+    """Return True if the format exists and has this role."""
     return name is not None and readers.first([name]) is not None and role in readers[name].roles
 
 

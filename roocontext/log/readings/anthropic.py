@@ -1,12 +1,13 @@
 """Messages of the Anthropic Messages API: a text, or a list of blocks."""
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
+    RoleAndBlocks,
     as_dict,
     calls,
     check_list,
@@ -17,16 +18,16 @@ from roocontext.log.readings.blocks import (
     in_parts,
     refuse_item,
     results,
+    side_of,
     strings,
     text,
     tool_result,
 )
 
 
-class _Anthropic:
+class _Anthropic(ItemReader):
     # The stored objects themselves are shown, so that they can be sent as they are.
 
-    roles = ("user", "assistant")
     answers_by_id = True
 
     def check(self, role: str, content: object) -> None:
@@ -38,26 +39,18 @@ class _Anthropic:
                 refuse_item(content, "content", own="anthropic")
             expect(content, "content", str, list)
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
         blocks = [text(content)] if isinstance(content, str) else dicts(content)
-        return "assistant" if role == "assistant" else "user", blocks
+        return side_of(role), blocks
 
-    def outputs(self, content: object) -> tuple[int, ...]:
-        return tuple(index for index, _ in results(dicts(content)))
+    def items(self, content: object) -> list[Block]:
+        return dicts(content)
 
-    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
-        if not isinstance(content, list):
-            return content
-        chosen = set(indices) & set(self.outputs(content))
-        return [
-            {**block, "content": placeholder} if index in chosen else block
-            for index, block in enumerate(content)
-        ]
+    def with_items(self, content: object, items: list[Block]) -> object:
+        return items if isinstance(content, list) else REDACTED
 
-    def skeleton(self, content: object) -> object:
-        if isinstance(content, list):
-            return [self._bare(block) for block in dicts(content)]
-        return REDACTED
+    def is_output(self, item: Block) -> bool:
+        return bool(results([item]))
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, text
@@ -66,28 +59,26 @@ class _Anthropic:
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
         _, tool_id = calls(dicts(content))[number]
-        result = tool_result(tool_id, in_parts(output))
-        return "user", [{**result, "is_error": True} if is_error else result]
+        return "user", [tool_result(tool_id, in_parts(output), is_error=is_error)]
+
+    def bare(self, item: Block) -> Block:
+        match item:
+            case {"type": "text"}:
+                return text(REDACTED)
+            case {"type": "tool_use"}:
+                return {**strings(item, "type", "id", "name"), "input": {}}
+            case {"type": "tool_result"}:
+                flag = {k: v for k, v in item.items() if k == "is_error" and isinstance(v, bool)}
+                return {**strings(item, "type", "tool_use_id"), "content": REDACTED, **flag}
+        return strings(item, "type")
 
     def _check_blocks(self, content: list[Any]) -> None:
         check_list(content, "content", own="anthropic")
         for index, block in enumerate(content):
-            if not isinstance(block.get("type"), str):
-                expect(block.get("type"), f"content[{index}].type", str)
+            expect(block.get("type"), f"content[{index}].type", str)
             if isinstance(block.get("content"), list):
                 path = f"content[{index}].content"
                 check_types(block["content"], path, own="anthropic")
-
-    def _bare(self, block: Block) -> Block:
-        match block:
-            case {"type": "text"}:
-                return text(REDACTED)
-            case {"type": "tool_use"}:
-                return {**strings(block, "type", "id", "name"), "input": {}}
-            case {"type": "tool_result"}:
-                flag = {k: v for k, v in block.items() if k == "is_error" and isinstance(v, bool)}
-                return {**strings(block, "type", "tool_use_id"), "content": REDACTED, **flag}
-        return strings(block, "type")
 
 
 ANTHROPIC: Final[Reader] = _Anthropic()

@@ -1,8 +1,6 @@
-"""Making and searching Anthropic's blocks, in which every format is shown.
+"""The parts that readers share: the protocol, Anthropic's blocks, and the checks of stored content.
 
-The checks of readers. Each error names the path and never quotes the content.
-
-The protocol of a format's reader.
+The error of a check names the path of the value and never quotes the content.
 """
 
 import json
@@ -11,19 +9,23 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from roocontext.errors import InvalidMessage
+from roocontext.log.encoding import encode
 
 Block: TypeAlias = dict[str, Any]
 """A part of a message: Anthropic's block, or its counterpart in another format."""
+
+RoleAndBlocks: TypeAlias = tuple[str, list[Block]]
+"""How a reader shows a message: its role, user or assistant, and its blocks."""
 
 REDACTED: Final = "[redacted]"
 """The text that a redaction leaves in place of a text."""
 
 
 class Reader(Protocol):
-    """Reads one format. It copies a content where it replaces something, and never changes one.
+    """Reads one format. It never changes a content: where it replaces something, it copies.
 
     It refuses nothing that could be a message, and it fails on nothing that its `check` accepts:
-    values that it does not know, or that have the wrong type, it leaves alone.
+    values that it does not know, or that have the wrong type, it leaves as they are.
     """
 
     @property
@@ -32,16 +34,16 @@ class Reader(Protocol):
 
     @property
     def answers_by_id(self) -> bool:
-        """Whether the id of a call is all that `answer` needs of the message that holds it."""
+        """True if `answer` needs only the id of a call, not the message that holds the call."""
 
     def check(self, role: str, content: object) -> None:
         """Raise InvalidMessage if this cannot be a message of the format."""
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
         """Read the message as Anthropic's role and blocks."""
 
     def outputs(self, content: object) -> tuple[int, ...]:
-        """List the indices of the blocks that are tool outputs, which is what can be cleared."""
+        """List the indices of the tool outputs, which are the blocks that can be cleared."""
 
     def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
         """Copy the content with the placeholder in those tool outputs."""
@@ -61,6 +63,60 @@ class Reader(Protocol):
         """
 
 
+class ItemReader(Reader, Protocol):
+    """The rules that the built-in readers share: a message is a list of items, or a single item.
+
+    Some of the items are outputs of tools. A reader says which, and how an output is cleared and an
+    item is redacted.
+    """
+
+    roles: tuple[str, ...] = ("user", "assistant")
+    answers_by_id: bool = False
+
+    def items(self, content: object) -> list[Block]:
+        """List the items of a message; here the message is a single one."""
+        return [as_dict(content)]
+
+    def with_items(self, content: object, items: list[Block]) -> object:  # noqa: ARG002 - for others
+        """Copy the content with these items."""
+        return items[0]
+
+    def is_output(self, item: Block) -> bool:
+        """Return True for the output of a tool."""
+
+    def cleared(self, item: Block, placeholder: str) -> Block:
+        """Copy an output with the placeholder as its content."""
+        return {**item, "content": placeholder}
+
+    def bare(self, item: Block) -> Block:
+        """Reduce an item to its skeleton."""
+
+    def outputs(self, content: object) -> tuple[int, ...]:
+        """List the indices of the tool outputs."""
+        items = enumerate(self.items(content))
+        return tuple(index for index, item in items if self.is_output(item))
+
+    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
+        """Copy the content with the placeholder in those tool outputs."""
+        chosen = set(indices) & set(self.outputs(content))
+        if not chosen:
+            return content
+        items = [
+            self.cleared(item, placeholder) if index in chosen else item
+            for index, item in enumerate(self.items(content))
+        ]
+        return self.with_items(content, items)
+
+    def skeleton(self, content: object) -> object:
+        """Reduce the content to its skeleton for a redaction."""
+        return self.with_items(content, list(map(self.bare, self.items(content))))
+
+
+def side_of(role: str) -> str:
+    """The side of a conversation that a role of any format speaks for: assistant or user."""
+    return "assistant" if role in ("assistant", "model") else "user"
+
+
 _HOLDERS: Final = {
     **dict.fromkeys(("text", "input_text", "output_text"), ("text",)),
     "image": ("source", "data"),
@@ -72,6 +128,8 @@ _HOLDERS: Final = {
     "input_file": ("file_id", "file_data", "file_url"),
 }
 """The parts that a provider's results may hold, each with the fields that its value can be in."""
+
+_DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
 
 def calls(blocks: Sequence[Block]) -> list[tuple[int, str]]:
@@ -89,13 +147,30 @@ def text(content: str) -> Block:
     return {"type": "text", "text": content}
 
 
+def texts(content: str) -> list[Block]:
+    """Make the blocks of a message that is a single text; an empty text has none."""
+    return [text(content)] if content else []
+
+
 def image(mime: str, data: str) -> Block:
     """Make an image from its bytes in base64."""
     return {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
 
 
+def image_at(url: str) -> Block:
+    """Make an image from its URL, which may hold the data."""
+    if inline := _DATA_URL.fullmatch(url):
+        return image(inline[1], inline[2])
+    return {"type": "image", "source": {"type": "url", "url": url}}
+
+
+def standard_base64(data: str) -> str:
+    """Convert base64 from the URL alphabet of SDK dumps, which other providers refuse."""
+    return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)
+
+
 def attached(kind: object) -> Block:
-    """Stand for an attachment that no block of Anthropic's can show."""
+    """Make a block that names an attachment that no block of Anthropic's can show."""
     return {"type": "file", "title": kind if isinstance(kind, str) else "file"}
 
 
@@ -104,22 +179,36 @@ def tool_use(tool_id: str, name: str, arguments: Block) -> Block:
     return {"type": "tool_use", "id": tool_id, "name": name, "input": arguments}
 
 
-def tool_result(tool_id: str, output: object) -> Block:
+def tool_result(tool_id: str, output: object, *, is_error: bool = False) -> Block:
     """Make the result of a tool call."""
-    return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
+    result = {"type": "tool_result", "tool_use_id": tool_id, "content": output}
+    return {**result, "is_error": True} if is_error else result
+
+
+def parse_arguments(raw: object) -> Block:
+    """Parse a call's arguments, which a model may have left broken or cut off."""
+    try:
+        parsed = json.loads(raw) if isinstance(raw, str) else raw
+        encode(parsed)  # values that cannot be stored, such as NaN, could not be sent either
+    except (ValueError, RecursionError):
+        return {"arguments": raw}
+    return parsed if isinstance(parsed, dict) else {"arguments": raw}
+
+
+def compact_json(value: object) -> str:
+    """Write a value as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def words(output: object) -> str:
-    """Show a tool's output as text: what is none, as its JSON."""
+    """Return a tool's output as text: a text as it is, any other value as JSON."""
     if isinstance(output, str):
         return output
-    if output is None:
-        return ""
-    return json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+    return "" if output is None else compact_json(output)
 
 
 def in_parts(output: object) -> object:
-    """Show a tool's output as text, unless it is a list of parts of a message."""
+    """Return a tool's output as text, unless it is a list of parts of a message."""
     parts = dicts(output)
     is_list = bool(parts) and parts == output and all(map(_is_part, parts))
     return output if is_list else words(output)

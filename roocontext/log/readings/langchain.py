@@ -1,30 +1,33 @@
 """Messages of LangChain: the type of a message, and the fields of its object.
 
-What JSON does not hold exactly is in `raw`, as LangGraph's serializer wrote it; the fields then
-hold what can be read.
+If JSON cannot hold a message exactly, `raw` is what LangGraph's serializer wrote of it, and the
+fields are its readable part.
 """
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
+    RoleAndBlocks,
     as_dict,
     attached,
     dicts,
     expect,
     expect_role,
     image,
+    image_at,
     in_parts,
+    side_of,
     string,
     strings,
     text,
+    texts,
     tool_result,
     tool_use,
 )
-from roocontext.log.readings.openai import DATA_URL
 
 _ROLES: Final = {
     "ai": "assistant",
@@ -33,7 +36,7 @@ _ROLES: Final = {
     "SystemMessageChunk": "system",
     **dict.fromkeys(("tool", "ToolMessageChunk", "function", "FunctionMessageChunk"), "tool"),
 }
-"""The roles of the types; all others speak for the user."""
+"""The roles of the types; the messages of all other types are the user's."""
 
 
 def role_of(content: object) -> str:
@@ -45,9 +48,8 @@ def role_of(content: object) -> str:
     return _ROLES.get(kind, "user")
 
 
-class _LangChain:
+class _LangChain(ItemReader):
     roles = ("user", "assistant", "tool", "system")
-    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -56,37 +58,37 @@ class _LangChain:
         expect(as_dict(content).get("data"), "content.data", dict)
         expect_role(role, role_of(content))
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
         data = _data(content)
         if role == "tool":
-            result = tool_result(_call_id(data), in_parts(data.get("content")))
-            return "user", [{**result, "is_error": True} if _failed(data) else result]
-        called = _calls(data)
-        ids = {call["id"] for call in called}
+            # The older function messages have no ids: the name of the function takes its place.
+            tool_id = string(data, "tool_call_id") or string(data, "name")
+            is_error = data.get("status") == "error"
+            return "user", [tool_result(tool_id, in_parts(data.get("content")), is_error=is_error)]
+        calls = _calls(data)
+        ids = {call["id"] for call in calls}
         parts = _parts(data.get("content"))
         shown = [_part(part) for part in parts if not (_is_call(part) and part.get("id") in ids)]
-        return ("assistant" if role == "assistant" else "user"), [*shown, *called]
+        return side_of(role), [*shown, *calls]
 
-    def outputs(self, content: object) -> tuple[int, ...]:
-        return (0,) if role_of(content) == "tool" else ()
+    def is_output(self, item: Block) -> bool:
+        return role_of(item) == "tool"
 
-    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
-        if not set(indices) & set(self.outputs(content)):
-            return content
-        kept = {key: value for key, value in as_dict(content).items() if key != "raw"}
-        return {**kept, "data": {**_data(content), "content": placeholder}}
+    def cleared(self, item: Block, placeholder: str) -> Block:
+        kept = {key: value for key, value in item.items() if key != "raw"}
+        return {**kept, "data": {**_data(item), "content": placeholder}}
 
-    def skeleton(self, content: object) -> object:
-        data = _data(content)
+    def bare(self, item: Block) -> Block:
+        data = _data(item)
         bare: Block = {"content": REDACTED, **strings(data, "id", "tool_call_id", "status", "role")}
-        if role_of(content) == "tool":
+        if self.is_output(item):
             bare |= strings(data, "name")
-        if called := _calls(data):
+        if calls := _calls(data):
             bare["tool_calls"] = [
                 {"name": call["name"], "args": {}, "id": call["id"], "type": "tool_call"}
-                for call in called
+                for call in calls
             ]
-        return {**strings(as_dict(content), "type", "channel"), "data": bare}
+        return {**strings(item, "type", "channel"), "data": bare}
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         kind = "ai" if role == "assistant" else "human"
@@ -109,36 +111,24 @@ def _data(content: object) -> Block:
     return as_dict(as_dict(content).get("data"))
 
 
-def _call_id(data: Block) -> str:
-    # The older function messages have no ids: the name of the function stands for it.
-    return string(data, "tool_call_id") or string(data, "name")
-
-
-def _failed(data: Block) -> bool:
-    return data.get("status") == "error"
-
-
 def _calls(data: Block) -> list[Block]:
     """The calls of a message; arguments that LangChain could not parse are shown as they are."""
-    named = dicts(data.get("tool_calls"))
+    parsed = [(call, as_dict(call.get("args"))) for call in dicts(data.get("tool_calls"))]
     broken = dicts(data.get("invalid_tool_calls"))
     return [
-        tool_use(string(call, "id"), string(call, "name"), as_dict(call.get("args")))
-        for call in named
-    ] + [
-        tool_use(string(call, "id"), string(call, "name"), {"arguments": call.get("args")})
-        for call in broken
+        tool_use(string(call, "id"), string(call, "name"), arguments)
+        for call, arguments in (*parsed, *((it, {"arguments": it.get("args")}) for it in broken))
     ]
 
 
 def _is_call(part: Block) -> bool:
-    """Whether a part of the content is a call, which the provider's package also lists apart."""
+    """Return True for a call in the content: the provider's package also lists it separately."""
     return string(part, "type") in {"tool_use", "tool_call", "tool_call_chunk", "function_call"}
 
 
 def _parts(value: object) -> list[Block]:
     if isinstance(value, str):
-        return [text(value)] if value else []
+        return texts(value)
     listed = value if isinstance(value, list) else []
     return [text(part) if isinstance(part, str) else as_dict(part) for part in listed]
 
@@ -170,9 +160,7 @@ def _image(part: Block) -> Block | None:
             | {"image_url": str(url)}
             | {"type": "image", "url": str(url)}
         ):
-            if inline := DATA_URL.fullmatch(url):
-                return image(inline[1], inline[2])
-            return {"type": "image", "source": {"type": "url", "url": url}}
+            return image_at(url)
     return None
 
 

@@ -1,26 +1,26 @@
-"""Messages of OpenAI's Chat Completions API: an object with content, and calls beside it."""
+"""Messages of OpenAI's Chat Completions API: an object with its content and its calls."""
 
-import json
-import re
-from collections.abc import Collection
 from typing import Any, Final
 
-from roocontext.log.encoding import encode
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
+    RoleAndBlocks,
     as_dict,
     attached,
     check_message,
     dicts,
     expect,
     expect_role,
-    image,
+    image_at,
     in_parts,
+    parse_arguments,
     string,
     strings,
     text,
+    texts,
     tool_result,
     tool_use,
     words,
@@ -29,12 +29,9 @@ from roocontext.log.readings.blocks import (
 _RESULTS: Final = {"tool": "tool_call_id", "function": "name"}
 """The roles of results, and what names the call. The older API has neither ids nor `tool_calls`."""
 
-DATA_URL: Final = re.compile(r"data:([^;,]+)[^,]*;base64,(.*)", re.DOTALL)
 
-
-class _OpenAI:
+class _OpenAI(ItemReader):
     roles = ("user", "assistant", "tool", "system", "developer", "function")
-    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -44,35 +41,29 @@ class _OpenAI:
         if role == "function":  # else nothing in the content says that it is a result
             expect(as_dict(content).get("role"), "content.role", str)
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
         message = as_dict(content)
         value = message.get("content")
         if role in _RESULTS:
-            output = value if isinstance(value, str) else self._parts(value)
+            output = value if isinstance(value, str) else _parts(value)
             return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            shown = [*self._parts(value), *map(self._part, beside_content(message))]
-            return role, [*shown, *map(self._call, calls_of(message))]
-        return "user", self._parts(value)
+            parts = [*_parts(value), *map(chat_block, outside_content(message))]
+            return role, [*parts, *map(call_block, calls_of(message))]
+        return "user", _parts(value)
 
-    def outputs(self, content: object) -> tuple[int, ...]:
-        message = as_dict(content)
-        unsaid = "tool" if "tool_call_id" in message else "user"
-        return (0,) if message.get("role", unsaid) in _RESULTS else ()
+    def is_output(self, item: Block) -> bool:
+        unsaid = "tool" if "tool_call_id" in item else "user"
+        return item.get("role", unsaid) in _RESULTS
 
-    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
-        chosen = set(indices) & set(self.outputs(content))
-        return {**as_dict(content), "content": placeholder} if chosen else content
-
-    def skeleton(self, content: object) -> object:
-        message = as_dict(content)
-        bare: Block = strings(message, "role", "tool_call_id", "name")
-        if "content" in message:
-            bare["content"] = None if message["content"] is None else REDACTED
-        if isinstance(message.get("tool_calls"), list):
-            bare["tool_calls"] = [self._bare(call) for call in dicts(message["tool_calls"])]
-        if isinstance(message.get("function_call"), dict):
-            bare["function_call"] = self._bare({"function": message["function_call"]})["function"]
+    def bare(self, item: Block) -> Block:
+        bare: Block = strings(item, "role", "tool_call_id", "name")
+        if "content" in item:
+            bare["content"] = None if item["content"] is None else REDACTED
+        if isinstance(item.get("tool_calls"), list):
+            bare["tool_calls"] = [_bare_call(call) for call in dicts(item["tool_calls"])]
+        if isinstance(item.get("function_call"), dict):
+            bare["function_call"] = _bare_call({"function": item["function_call"]})["function"]
         return bare
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
@@ -86,49 +77,34 @@ class _OpenAI:
         named = {"role": "tool", "tool_call_id": string(call, "id")}
         return "tool", {**named, "content": in_parts(output)}
 
-    def _bare(self, call: Block) -> Block:
-        if custom := as_dict(call.get("custom")):
-            return {
-                **strings(call, "id", "type"),
-                "custom": {**strings(custom, "name"), "input": ""},
-            }
-        function = {**strings(as_dict(call.get("function")), "name"), "arguments": "{}"}
-        return {**strings(call, "id", "type"), "function": function}
-
-    def _call(self, call: Block) -> Block:
-        custom = as_dict(call.get("custom"))
-        if custom:
-            return tool_use(
-                string(call, "id"), string(custom, "name"), {"input": custom.get("input")}
-            )
-        function = as_dict(call.get("function"))
-        arguments = parse_arguments(function.get("arguments"))
-        return tool_use(string(call, "id"), string(function, "name"), arguments)
-
-    def _parts(self, value: object) -> list[Block]:
-        if isinstance(value, str):
-            return [text(value)] if value else []
-        return [self._part(part) for part in dicts(value)]
-
-    def _part(self, part: Block) -> Block:
-        match part:
-            case {"text": str(value)} | {"refusal": str(value)}:
-                return text(value)
-            case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
-                if inline := DATA_URL.fullmatch(url):
-                    return image(inline[1], inline[2])
-                return {"type": "image", "source": {"type": "url", "url": url}}
-        return attached(part.get("type"))
-
 
 def calls_of(message: Block) -> list[Block]:
-    """List a message's calls; that of the older API, which has no id, is known by its name."""
+    """List a message's calls. A call of the older API has no id: its name takes the id's place."""
     asked = message.get("function_call")
     older = [{"id": string(asked, "name"), "function": asked}] if isinstance(asked, dict) else []
     return [*dicts(message.get("tool_calls")), *older]
 
 
-def beside_content(message: Block) -> list[Block]:
+def call_block(call: Block) -> Block:
+    """Show one of the calls as a block."""
+    tool_id = string(call, "id")
+    if custom := as_dict(call.get("custom")):
+        return tool_use(tool_id, string(custom, "name"), {"input": custom.get("input")})
+    function = as_dict(call.get("function"))
+    return tool_use(tool_id, string(function, "name"), parse_arguments(function.get("arguments")))
+
+
+def chat_block(part: Block) -> Block:
+    """Show a part of the content as a block."""
+    match part:
+        case {"text": str(value)} | {"refusal": str(value)}:
+            return text(value)
+        case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
+            return image_at(url)
+    return attached(part.get("type"))
+
+
+def outside_content(message: Block) -> list[Block]:
     """List an assistant's words outside of its content, as parts: a refusal, or speech."""
     refusal, audio = string(message, "refusal"), message.get("audio")
     parts: list[Block] = [{"type": "refusal", "refusal": refusal}] if refusal else []
@@ -138,14 +114,16 @@ def beside_content(message: Block) -> list[Block]:
     return parts
 
 
-def parse_arguments(raw: object) -> Block:
-    """Parse a call's arguments, which a model may have left broken or cut off."""
-    try:
-        parsed = json.loads(raw) if isinstance(raw, str) else raw
-        encode(parsed)  # values that cannot be stored, such as NaN, could not be sent either
-    except (ValueError, RecursionError):
-        return {"arguments": raw}
-    return parsed if isinstance(parsed, dict) else {"arguments": raw}
+def _parts(value: object) -> list[Block]:
+    return texts(value) if isinstance(value, str) else list(map(chat_block, dicts(value)))
+
+
+def _bare_call(call: Block) -> Block:
+    kept = strings(call, "id", "type")
+    if custom := as_dict(call.get("custom")):
+        return {**kept, "custom": {**strings(custom, "name"), "input": ""}}
+    function = strings(as_dict(call.get("function")), "name")
+    return {**kept, "function": {**function, "arguments": "{}"}}
 
 
 OPENAI: Final[Reader] = _OpenAI()

@@ -9,26 +9,29 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
+    RoleAndBlocks,
     as_dict,
     attached,
     check_list,
     dicts,
     expect,
     expect_role,
+    image,
+    image_at,
     in_parts,
+    parse_arguments,
     refuse_item,
+    side_of,
     string,
     strings,
     text,
+    texts,
     tool_result,
     tool_use,
     words,
 )
-from roocontext.log.readings.blocks import (
-    image as image_block,
-)
-from roocontext.log.readings.openai import DATA_URL, parse_arguments
 
 Name: TypeAlias = Callable[[Block], tuple[str, Block]]
 
@@ -47,15 +50,12 @@ CALLS: Final[dict[str, Name]] = {
 """The calls that the agent has to answer, with their name and input."""
 
 OUTPUTS: Final = {
-    "function_call_output": "function_call",
-    "custom_tool_call_output": "custom_tool_call",
-    "shell_call_output": "shell_call",
-    "local_shell_call_output": "local_shell_call",
-    "apply_patch_call_output": "apply_patch_call",
-    "computer_call_output": "computer_call",
-    "tool_search_output": "tool_search_call",
+    "tool_search_output" if kind == "tool_search_call" else f"{kind}_output": kind for kind in CALLS
 }
-"""The outputs that answer those calls."""
+"""The outputs that answer those calls, each with the type of its call."""
+
+_CLEARABLE: Final = OUTPUTS.keys() - {"computer_call_output", "tool_search_output"}
+"""The outputs that are texts, or have a place for one."""
 
 
 def items_of(content: object) -> list[Block]:
@@ -90,16 +90,15 @@ def hosted_in(items: Collection[Block]) -> Hosted:
 
 
 def is_hosted(item: Block, hosted: Hosted) -> bool:
-    """Whether the provider ran this call, or made this output, of a message with these calls."""
+    """Return True if the provider ran this call, or made this output, itself."""
     if item.get("execution") == "server" or not hosted:
         return item.get("execution") == "server"
     kind = type_of(item)
     return (call_id(item), OUTPUTS.get(kind, kind)) in hosted
 
 
-class _Responses:
+class _Responses(ItemReader):
     roles = ("user", "assistant", "system", "developer")
-    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -115,34 +114,42 @@ class _Responses:
             expect(type_of(item) or None, f"{path}.type", str)
             self._check(role, item, hosted, path)
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
         items = items_of(content)
         hosted = hosted_in(items)
         read = [block for item in items for block in item_blocks(item, hosted)]
-        return "assistant" if role == "assistant" else "user", read
+        return side_of(role), read
+
+    def is_output(self, item: Block) -> bool:
+        return type_of(item) in _CLEARABLE
 
     def outputs(self, content: object) -> tuple[int, ...]:
         items = items_of(content)
         hosted = hosted_in(items)
-        return tuple(
-            index
-            for index, item in enumerate(items)
-            if type_of(item) in _CLEARED and not is_hosted(item, hosted)
-        )
+        outputs = super().outputs(content)
+        return tuple(index for index in outputs if not is_hosted(items[index], hosted))
 
-    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
-        chosen = set(indices) & set(self.outputs(content))
-        cleared = [
-            {**item, "output": _CLEARED[type_of(item)](placeholder)} if index in chosen else item
-            for index, item in enumerate(items_of(content))
-        ]
-        if not chosen:
-            return content
-        return cleared if isinstance(content, list) else cleared[0]
+    def items(self, content: object) -> list[Block]:
+        return items_of(content)
 
-    def skeleton(self, content: object) -> object:
-        bare = [self._bare(item) for item in items_of(content)]
-        return bare[0] if isinstance(content, dict) else bare
+    def with_items(self, content: object, items: list[Block]) -> object:
+        return items[0] if isinstance(content, dict) else items
+
+    def cleared(self, item: Block, placeholder: str) -> Block:
+        is_shell = type_of(item) == "shell_call_output"
+        return {**item, "output": shell_output(placeholder) if is_shell else placeholder}
+
+    def bare(self, item: Block) -> Block:
+        kind = type_of(item)
+        bare = strings(item, "type", "role", "id", "call_id", "name")
+        match kind:
+            case "message":
+                return {**bare, "content": REDACTED}
+            case "function_call":
+                return {**bare, "arguments": "{}"}
+            case "custom_tool_call":
+                return {**bare, "input": REDACTED}
+        return self.cleared(bare, REDACTED) if self.is_output(bare) else bare
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         return role, [{"type": "message", "role": role, "content": text}]
@@ -172,19 +179,6 @@ class _Responses:
         elif kind in CALLS and role != "assistant":
             raise InvalidMessage(f"{path} is a call: append it with the role assistant.", path=path)
 
-    def _bare(self, item: Block) -> Block:
-        kind = type_of(item)
-        bare = strings(item, "type", "role", "id", "call_id", "name")
-        if kind == "message":
-            return {**bare, "content": REDACTED}
-        if kind == "function_call":
-            return {**bare, "arguments": "{}"}
-        if kind == "custom_tool_call":
-            return {**bare, "input": REDACTED}
-        if kind in _CLEARED:
-            return {**bare, "output": _CLEARED[kind](REDACTED)}
-        return bare
-
 
 def item_blocks(item: Block, hosted: Hosted) -> list[Block]:
     """Show one of the items of a message as blocks."""
@@ -200,14 +194,14 @@ def item_blocks(item: Block, hosted: Hosted) -> list[Block]:
         thought = {"type": "thinking", "thinking": "\n".join(lines)}
         return [thought] if any(lines) else []
     if kind == "image_generation_call" and isinstance(item.get("result"), str):
-        return [image_block(f"image/{string(item, 'output_format') or 'png'}", item["result"])]
+        return [image(f"image/{string(item, 'output_format') or 'png'}", item["result"])]
     return [item]
 
 
 def part_blocks(value: object) -> list[Block]:
     """Show the parts of a message or of an output as blocks."""
     if isinstance(value, str):
-        return [text(value)] if value else []
+        return texts(value)
     return [_part(part) for part in dicts(value)]
 
 
@@ -216,9 +210,7 @@ def _part(part: Block) -> Block:
         case {"text": str(value)} | {"refusal": str(value)}:
             return text(value)
         case {"image_url": str(url)}:
-            if inline := DATA_URL.fullmatch(url):
-                return image_block(inline[1], inline[2])
-            return {"type": "image", "source": {"type": "url", "url": url}}
+            return image_at(url)
     return attached(part.get("filename") or part.get("type"))
 
 
@@ -262,18 +254,5 @@ def shell_output(output: str) -> list[Block]:
     outcome = {"type": "exit", "exit_code": 0}
     return [{"stdout": output, "stderr": "", "outcome": outcome}]
 
-
-_CLEARED: Final[dict[str, Callable[[str], object]]] = {
-    **dict.fromkeys(
-        (
-            "function_call_output",
-            "custom_tool_call_output",
-            "local_shell_call_output",
-            "apply_patch_call_output",
-        ),
-        str,
-    ),
-    "shell_call_output": shell_output,
-}
 
 RESPONSES: Final[Reader] = _Responses()

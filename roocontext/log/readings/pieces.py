@@ -1,7 +1,7 @@
-"""The pieces of a message: the one walk over texts, calls, outputs and media.
+"""The pieces of a message: the only walk over texts, calls, outputs and media.
 
-Code that needs the text of a message walks over its pieces and takes those that it wants. Every
-block becomes some piece, so nothing is left out by accident.
+Code that needs the text of a message walks over its pieces and selects some of them. Every block
+becomes a piece, so nothing is left out by accident.
 """
 
 from collections.abc import Iterable, Iterator
@@ -53,9 +53,9 @@ def pieces(blocks: Iterable[Block]) -> list[Piece]:
     return [_piece(block) for block in blocks]
 
 
-def walk(found: Iterable[Piece]) -> Iterator[Piece]:
-    """Walk over pieces in order, each output before its own pieces."""
-    for piece in found:
+def walk(message: Iterable[Piece]) -> Iterator[Piece]:
+    """Walk over the pieces of a message in order; the pieces inside an output follow it."""
+    for piece in message:
         yield piece
         if piece.inside:
             yield from walk(piece.inside)
@@ -71,8 +71,8 @@ def words_of(blocks: Iterable[Block]) -> str:
     return _joined(pieces(blocks))
 
 
-def _joined(found: Iterable[Piece]) -> str:
-    return "\n".join(piece.text or "" for piece in found if piece.kind is Holds.TEXT)
+def _joined(read: Iterable[Piece]) -> str:
+    return "\n".join(piece.text or "" for piece in read if piece.kind is Holds.TEXT)
 
 
 def _piece(block: Any) -> Piece:

@@ -1,18 +1,21 @@
 """Messages of pydantic-ai, as its `ModelMessagesTypeAdapter` writes them: an object with parts."""
 
-from collections.abc import Collection
 from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
+    RoleAndBlocks,
     as_dict,
     attached,
     dicts,
     expect,
     expect_role,
     image,
+    parse_arguments,
+    standard_base64,
     string,
     strings,
     text,
@@ -20,17 +23,15 @@ from roocontext.log.readings.blocks import (
     tool_use,
     words,
 )
-from roocontext.log.readings.openai import parse_arguments
 
 _KINDS: Final = {"user": "request", "assistant": "response"}
 _TEXTS: Final = ("text", "user-prompt", "system-prompt", "retry-prompt", "retry-feedback")
 _OWN: Final = ("part_kind", "tool_name", "tool_call_id")
-"""The fields of a part that a redaction leaves."""
+"""The fields of a part that a redaction keeps."""
 
 
-class _PydanticAI:
+class _PydanticAI(ItemReader):
     roles = tuple(_KINDS)
-    answers_by_id = False
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -45,24 +46,34 @@ class _PydanticAI:
             expect(part, f"content.parts[{index}]", dict)
             expect(part.get("part_kind"), f"content.parts[{index}].part_kind", str)
 
-    def blocks(self, role: str, content: object) -> tuple[str, list[Block]]:
-        return role, [block for part in _parts(content) for block in _blocks(part)]
+    def blocks(self, role: str, content: object) -> RoleAndBlocks:
+        return role, [block for part in self.items(content) for block in _blocks(part)]
 
-    def outputs(self, content: object) -> tuple[int, ...]:
-        return tuple(i for i, part in enumerate(_parts(content)) if _answers(part))
+    def items(self, content: object) -> list[Block]:
+        return dicts(as_dict(content).get("parts"))
 
-    def clear(self, content: object, indices: Collection[int], placeholder: str) -> object:
-        cleared = set(indices) & set(self.outputs(content))
-        parts = [
-            {**part, "content": placeholder} if index in cleared else part
-            for index, part in enumerate(_parts(content))
-        ]
-        return {**as_dict(content), "parts": parts} if cleared else content
+    def with_items(self, content: object, items: list[Block]) -> object:
+        return {**as_dict(content), "parts": items}
+
+    def is_output(self, item: Block) -> bool:
+        # In older versions a retry was the output of a tool.
+        kind = item.get("part_kind")
+        return kind == "tool-return" or (kind == "retry-prompt" and bool(item.get("tool_name")))
 
     def skeleton(self, content: object) -> object:
-        is_reply = as_dict(content).get("kind") == "response"
-        parts = [_bare(part, is_reply=is_reply) for part in _parts(content)]
+        # As a text, which the framework can load: other kinds need fields that are gone.
+        kind = "text" if as_dict(content).get("kind") == "response" else "user-prompt"
+        parts = [
+            bare if (bare := self.bare(part)) else {"part_kind": kind, "content": REDACTED}
+            for part in self.items(content)
+        ]
         return {**strings(as_dict(content), "kind"), "parts": parts}
+
+    def bare(self, item: Block) -> Block:
+        """Reduce a call or an output to its skeleton; other parts have none."""
+        if item.get("part_kind") == "tool-call":
+            return {**strings(item, *_OWN), "args": {}}
+        return {**strings(item, *_OWN), "content": REDACTED} if self.is_output(item) else {}
 
     def compose(self, role: str, text: str) -> tuple[str, Any]:
         kind = "text" if role == "assistant" else "user-prompt"
@@ -71,7 +82,9 @@ class _PydanticAI:
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        call = [part for part in _parts(content) if part.get("part_kind") == "tool-call"][number]
+        call = [part for part in self.items(content) if part.get("part_kind") == "tool-call"][
+            number
+        ]
         part = {
             **strings(call, "tool_name", "tool_call_id"),
             "content": output,
@@ -81,29 +94,19 @@ class _PydanticAI:
         return "user", {"kind": "request", "parts": [part]}
 
 
-def _parts(content: object) -> list[Block]:
-    return dicts(as_dict(content).get("parts"))
-
-
-def _answers(part: Block) -> bool:
-    """Whether a part is the output of a tool; a retry was one in older versions."""
-    kind = part.get("part_kind")
-    return kind == "tool-return" or (kind == "retry-prompt" and bool(part.get("tool_name")))
-
-
 def _blocks(part: Block) -> list[Block]:
     kind, content = part.get("part_kind"), part.get("content")
-    if _answers(part):
-        result = tool_result(string(part, "tool_call_id"), words(content))
-        failed = part.get("outcome", "success") != "success" or kind == "retry-prompt"
-        return [{**result, "is_error": True} if failed else result]
+    if PYDANTIC_AI.is_output(part):
+        is_error = part.get("outcome", "success") != "success" or kind == "retry-prompt"
+        tool_id = string(part, "tool_call_id")
+        return [tool_result(tool_id, words(content), is_error=is_error)]
     if kind == "tool-call":
         name = string(part, "tool_name")
         args = part.get("args")
         arguments = parse_arguments(args) if isinstance(args, str) else as_dict(args)
         return [tool_use(string(part, "tool_call_id"), name, arguments)]
     if kind == "thinking":
-        return []  # bound to its provider: the framework sends it, and no form of ours does
+        return []  # bound to its provider: the framework sends it, but no form does
     if kind == "file":
         return [_shown(content)]
     if kind in _TEXTS or (kind == "compaction" and content):
@@ -120,25 +123,10 @@ def _shown(item: object) -> Block:
         case {"kind": "image-url", "url": str(url)}:
             return {"type": "image", "source": {"type": "url", "url": url}}
         case {"kind": "binary", "media_type": str(mime), "data": str(data)}:
-            return image(mime, _standard_base64(data)) if mime[:6] == "image/" else attached(mime)
+            return image(mime, standard_base64(data)) if mime[:6] == "image/" else attached(mime)
         case {"kind": str(kind)}:
             return attached(kind)
     return text(words(item))
-
-
-def _bare(part: Block, *, is_reply: bool) -> Block:
-    kept = strings(part, *_OWN)
-    if part.get("part_kind") == "tool-call":
-        return {**kept, "args": {}}
-    if _answers(part):
-        return {**kept, "content": REDACTED}
-    # As a text, which the framework can load: other kinds need fields that are gone.
-    return {"part_kind": "text" if is_reply else "user-prompt", "content": REDACTED}
-
-
-def _standard_base64(data: str) -> str:
-    """Convert base64 from the URL alphabet, which other providers refuse."""
-    return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)
 
 
 PYDANTIC_AI: Final = _PydanticAI()

@@ -63,7 +63,7 @@ def weights(contents: Sequence[Content]) -> list[int]:
 
 
 def split_point(contents: Sequence[Content], fraction: float = COMPRESSED) -> int:
-    """How many contents at the beginning to compress so that this fraction is removed.
+    """The number of contents at the beginning that make up this fraction, to be compressed.
 
     The cut is before the first user message, other than a tool response, with at least that
     fraction before it. If there is none and the model spoke last without calling a tool, everything
@@ -143,7 +143,7 @@ DEFAULT_ALIAS: Final = "chat-compression-default"
 
 
 class CompressionStatus(StrEnum):
-    """How a compression ended."""
+    """The outcome of a compression."""
 
     COMPRESSED = "COMPRESSED"
     INFLATED = "COMPRESSION_FAILED_INFLATED_TOKEN_COUNT"
@@ -194,7 +194,7 @@ def verdict(before: int, after: int) -> CompressionStatus:
 
 
 def latch_after(failed: bool, *, forced: bool, status: str) -> bool:  # noqa: FBT001 - the state it turns into the next one
-    """Whether automatic attempts stop, given whether they had `failed` before this one."""
+    """True if automatic attempts stop; `failed` says whether they had stopped before this one."""
     if status == CompressionStatus.COMPRESSED:
         return False
     if status in (CompressionStatus.INFLATED, CompressionStatus.EMPTY_SUMMARY):
@@ -203,7 +203,7 @@ def latch_after(failed: bool, *, forced: bool, status: str) -> bool:  # noqa: FB
 
 
 def overflows(request: int, *, window: int, last_prompt: int) -> bool:
-    """Whether a request takes nearly all the room that the last prompt left, or more."""
+    """True if a request takes nearly all the room that the last prompt left, or more."""
     return request > CROWDED * (window - last_prompt)
 
 

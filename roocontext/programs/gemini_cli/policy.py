@@ -82,7 +82,7 @@ class Gemini:
         _check(self.threshold, self.fraction)
 
     def due(self, totals: Totals) -> bool:
-        """Whether the threshold is reached; after a failure, whether the window is exceeded."""
+        """True if the threshold is reached or, after a failure, if the window is exceeded."""
         return self._is_crowded(totals) and (not totals.failures or is_over(totals))
 
     def decide(self, situation: Situation) -> Decision:
@@ -112,7 +112,7 @@ class Gemini:
         )
 
     def _is_crowded(self, totals: Totals) -> bool:
-        """Whether the threshold is reached, or the request would leave almost no room."""
+        """True if the threshold is reached, or the request would leave almost no room."""
         reported = totals.reported
         last, request = (
             (reported.input, reported.total - reported.input)
@@ -134,7 +134,7 @@ class Gemini:
         layout = Layout(situation)
         parts = layout.groups
         stays = whole_groups(parts, situation.pins | layout.waiting | layout.fresh)
-        # A group that the cut would divide stays whole, behind the cut.
+        # A group that the cut would divide stays whole, after the cut.
         divided = (part.seqs for part in parts if not part.seqs <= before)
         before -= stays.union(*divided)
         return [row for row in situation.visible if row.seq in before]
@@ -170,7 +170,7 @@ class GeminiUpstream:
         _check(self.threshold, self.fraction)
 
     def due(self, totals: Totals) -> bool:
-        """Whether the last prompt reached the threshold, and nothing failed since."""
+        """True if the last prompt reached the threshold, and nothing failed since."""
         return not totals.failures and _last_prompt(totals) >= self.threshold * totals.window
 
     def decide(self, situation: Situation) -> Decision:
@@ -241,7 +241,7 @@ def _check(threshold: float, fraction: float) -> None:
 
 
 def _is_forced(situation: Situation) -> bool:
-    """Whether it was asked for, or a provider has refused the request."""
+    """True if the user asked for it, or a provider has refused the request."""
     return situation.aim is not Aim.MANAGE
 
 

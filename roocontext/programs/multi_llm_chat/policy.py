@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.plan import Action
-from roocontext.log.readings import reader, results
+from roocontext.log.readings import read_message, results
 from roocontext.policies.layout import groups, whole_groups
 from roocontext.policies.make_plan import hide_plan, marker
 from roocontext.policies.situation import Aim, Decision, Nothing, Ready, Row, Situation, Totals
@@ -112,7 +112,7 @@ def _listed(row: Row) -> bool:
 
 def _role(message: Message) -> str:
     """The program's role for a message; all models' answers have the same one."""
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     if role == "assistant":
         return ANSWERING[0]
     only_results = bool(blocks) and len(results(blocks)) == len(blocks)
@@ -120,7 +120,7 @@ def _role(message: Message) -> str:
 
 
 def info_of(entries: Sequence[Weighed], kept: list[int] | None, system: int) -> PruningInfo:
-    """How many entries are removed, and the size of the context before and after."""
+    """The number of entries that are removed, and the size of the context before and after."""
     before = system + tokens_of(entries)
     if kept is None:
         return PruningInfo(0, before, before)
@@ -134,7 +134,7 @@ def tokens_of(entries: Sequence[Weighed]) -> int:
 
 
 def start_of_answers(entries: Sequence[Weighed], end: int) -> int:
-    """Where the run of answers that ends at `end` begins; `end` if there is none."""
+    """The beginning of the run of answers that ends at `end`; `end` if there is none."""
     while end and entries[end - 1].role in ANSWERING:
         end -= 1
     return end

@@ -140,14 +140,14 @@ class _Program(ABC):
         )
 
     def _condensing(
-        self, situation: Situation, hides: Sequence[int], text: str, *, goes_on: bool
+        self, situation: Situation, hides: Sequence[int], text: str, *, continues: bool
     ) -> Plan:
         """The plan that replaces the hidden rows by question and summary."""
         return hide_plan(
             situation,
             Action.CONDENSE,
             hides,
-            _rows(situation, text, goes_on=goes_on),
+            _rows(situation, text, continues=continues),
             lead=1,
             policy=self.name,
             compat=self.compat,
@@ -166,7 +166,7 @@ class OpenCode(_Program):
     compat: ClassVar[bool] = False
 
     def due(self, totals: Totals) -> bool:
-        """Whether the context overflows, or may hold enough to be worth clearing."""
+        """True if the context overflows, or may hold enough to be worth clearing."""
         return self._overflows(totals) or (self.prune and self._may_hold_enough(totals))
 
     def _managed(self, situation: Situation) -> Decision:
@@ -176,7 +176,7 @@ class OpenCode(_Program):
         return asked or self._instead(situation)
 
     def _overflows(self, totals: Totals) -> bool:
-        """Whether the next request will leave less than the reserve, or is over another limit."""
+        """True if the next request will leave less than the reserve, or is over another limit."""
         reserved = min(reserve(totals.output or 0, self.output_max), totals.window // 2)
         tokens = totals.reported.total if totals.reported else totals.size.tokens
         full = passes(tokens, context=totals.window, reserved=reserved) or is_over(totals)
@@ -201,15 +201,15 @@ class OpenCode(_Program):
         unread = layout.waiting | layout.fresh | _unanswered(situation)
         stays = whole_groups(layout.groups, situation.pins | unread)
         old = [row for row in situation.visible if row.seq not in stays]
-        goes_on = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
-        beside = _rows(situation, "", goes_on=goes_on)
-        request = summary_request(situation, old, beside, style=STYLE)
+        continues = situation.trigger == "auto" and old[-1:] == list(situation.visible[-1:])
+        companions = _rows(situation, "", continues=continues)
+        request = summary_request(situation, old, companions, style=STYLE)
         if request is None:
             return None
         hides = tuple(row.seq for row in old)
 
         def compose(summary: Summary) -> Ready | Refused:
-            plan = self._condensing(situation, hides, summary.text, goes_on=goes_on)
+            plan = self._condensing(situation, hides, summary.text, continues=continues)
             return _judged(plan, summary)
 
         instead = self._instead(situation) if situation.aim is Aim.MANAGE else None
@@ -233,7 +233,7 @@ class OpenCodeUpstream(_Program):
     counted_as: ClassVar[str] = "opencode-upstream"
 
     def due(self, totals: Totals) -> bool:
-        """Whether the last call overflows; only the messages show what is worth clearing."""
+        """True if the last call overflows; only the messages show what is worth clearing."""
         return self.prune or self._overflows(totals)
 
     def _managed(self, situation: Situation) -> Decision:
@@ -242,7 +242,7 @@ class OpenCodeUpstream(_Program):
         return self._pruned(situation) or NOTHING_DUE
 
     def _overflows(self, totals: Totals) -> bool:
-        """Whether the last call left less than the reserve; later rows are ignored."""
+        """True if the last call left less than the reserve; later rows are ignored."""
         reported = totals.reported
         tokens = reported.input + reported.output if reported else totals.size.tokens
         reserved = reserve(totals.output or 0, self.output_max)
@@ -259,12 +259,12 @@ class OpenCodeUpstream(_Program):
         if not old:
             return None
         hides = tuple(row.seq for row in old)
-        goes_on = situation.trigger == "auto"
+        continues = situation.trigger == "auto"
 
         def compose(summary: Summary) -> Ready | Refused:
             if not summary.text.strip():
                 return Refused("The summary is empty.", EMPTY, latch=False)
-            plan = self._condensing(situation, hides, summary.text, goes_on=goes_on)
+            plan = self._condensing(situation, hides, summary.text, continues=continues)
             return Ready(plan, COMPACTED)
 
         request = SummaryRequest(messages=outgoing(old), style=STYLE)
@@ -272,10 +272,10 @@ class OpenCodeUpstream(_Program):
         return Ask(request, compose, hides, instead)
 
 
-def _rows(situation: Situation, text: str, *, goes_on: bool) -> list[NewMessage]:
-    """The rows that take its place: question, answer and, if it goes on, a request to continue."""
+def _rows(situation: Situation, text: str, *, continues: bool) -> list[NewMessage]:
+    """The rows in place of the old ones: question, answer and, if asked, a request to continue."""
     rows = [say(situation, "user", QUESTION), say(situation, "assistant", text)]
-    return [*rows, say(situation, "user", CONTINUE)] if goes_on else rows
+    return [*rows, say(situation, "user", CONTINUE)] if continues else rows
 
 
 def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
@@ -302,12 +302,12 @@ def _unanswered(situation: Situation) -> frozenset[int]:
 
 
 def _answers(row: Row) -> bool:
-    """Whether a row of a turn is the assistant's or a tool's; no marker or system message is."""
+    """True if a row of a turn is the assistant's or a tool's, and no marker or system message."""
     return row.message.kind is Kind.MESSAGE and row.message.role not in SYSTEM
 
 
 def _has_answered(situation: Situation) -> bool:
-    """Whether the assistant's newest message is an answer, and not a summary."""
+    """True if the assistant's newest message is an answer, and not a summary."""
     kinds = (
         row.message.kind
         for row in reversed(situation.visible)

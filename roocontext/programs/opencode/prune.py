@@ -1,4 +1,4 @@
-"""Which old tool outputs OpenCode clears: a walk from the newest output to the oldest.
+"""The old tool outputs that OpenCode clears: a walk from the newest output to the oldest.
 
 The walk skips the newest turns and then the newest outputs up to `protect` tokens. Older outputs
 are cleared if they are worth more than `minimum` tokens together. A summary, or an output that is
@@ -16,8 +16,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block, reader, results, text_of
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, results, text_of
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units
@@ -95,7 +95,7 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     A user message that holds only outputs belongs to the answer before it.
     """
     messages = (row.message for row in rows)
-    readings = [reader(m.format).blocks(m.role, m.content) for m in messages]
+    readings = [read_message(m) for m in messages]
     tools = _tools(readings)
     steps = []
     for row, reading, named in zip(rows, readings, tools, strict=True):
@@ -117,7 +117,7 @@ def _reached(steps: Sequence[PastMessage[Ref]]) -> Iterator[PastOutput[Ref]]:
 
 
 def _tools(readings: Sequence[RoleAndBlocks]) -> list[dict[int, str]]:
-    """For each message, the tool behind each result, by the index of its block."""
+    """For each message, the tool of each result, by the index of its block."""
     named: list[dict[int, str]] = [{} for _ in readings]
     for pair in pairs(readings):
         message, block = pair.call
@@ -149,7 +149,7 @@ OUTPUT_MAX: Final = 32_000
 
 
 def passes(tokens: int, *, context: int, reserved: int) -> bool:
-    """Whether the tokens exceed the context less the reserve; a context of 0 means unknown."""
+    """True if the tokens exceed the context less the reserve; a context of 0 means unknown."""
     return context != 0 and tokens > context - reserved
 
 

@@ -1,4 +1,4 @@
-"""How Roo Code of December 2025 condenses: the first message and the last three stay.
+"""Roo Code's condensation of December 2025: the first message and the last three stay.
 
 The summary, an assistant message, goes before the last three. If the first of the three holds tool
 results, the calls that they answer are copied into the summary, so that a provider accepts the
@@ -21,7 +21,7 @@ from roocontext.programs.roo.history import (
 )
 
 KEPT: Final = 3
-"""How many messages stay after the summary."""
+"""The number of messages that stay after the summary."""
 
 INSTRUCTION: Final = "Summarize the conversation so far, as described in the prompt instructions."
 """The last user text of the request."""

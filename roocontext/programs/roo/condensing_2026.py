@@ -1,4 +1,4 @@
-"""How Roo Code of April 2026 condenses: everything is hidden, and the model sees only the summary.
+"""Roo Code's condensation of April 2026: the model sees only the summary.
 
 The summary is a user message at the end. It contains the commands of the first message and, if the
 condensation was automatic, what the editor shows. In the request, tool calls and results are

@@ -16,7 +16,7 @@ IMAGE_BY_URL = 300
 
 
 def roo_tokens(blocks: Sequence[Block]) -> int:
-    """What Roo says that blocks cost together."""
+    """The tokens of blocks together, as Roo counts them."""
     whole = sum(map(_tokens, blocks))
     return (3 * whole + 1) // 2
 
@@ -28,7 +28,7 @@ class RooCounter:
     exact: ClassVar[bool] = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """What one message costs."""
+        """The tokens of one message."""
         return roo_tokens(reader(format).blocks(role, content)[1])
 
 

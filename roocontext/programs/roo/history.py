@@ -7,7 +7,7 @@ How Roo Code truncates: which messages it treats as visible, and which of those 
 
 It looks only at truncation tags. Messages hidden by a condensation count as visible and are hidden
 a second time. So a truncation after a condensation may remove nothing from the view, or it may
-remove the summary while the messages behind it stay hidden. Both defects are reproduced.
+remove the summary while the messages that it hides stay hidden. Both defects are reproduced.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

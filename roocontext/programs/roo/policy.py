@@ -19,10 +19,10 @@ from typing import Any, ClassVar, Final
 
 from roocontext.log.entries import Kind, NewMessage
 from roocontext.log.events import AfterCompact, CompactionFailed, Event
-from roocontext.log.pairs import links_of, partners
 from roocontext.log.plan import Action, Plan
-from roocontext.log.readings import Block, reader
+from roocontext.log.readings import Block, read_message
 from roocontext.log.summary import Summary, total_cost
+from roocontext.policies.layout import groups, whole_groups
 from roocontext.policies.make_plan import hide_plan
 from roocontext.policies.situation import (
     Aim,
@@ -85,19 +85,9 @@ class _Task:
 
     @cached_property
     def held(self) -> frozenset[int]:
-        """The indices of the pinned messages and of their tool partners."""
-        rows = self.situation.visible
-        contents = [row.message for row in rows]
-        readings = [reader(m.format).blocks(m.role, m.content) for m in contents]
-        bonds = partners(readings, links_of((m.seq, m.answers) for m in contents))
+        """The indices of the pinned messages and of those that belong to them."""
         pins = self.situation.pins
-        seqs = {
-            rows[other].seq
-            for index, others in bonds.items()
-            if rows[index].seq in pins
-            for other in others
-        }
-        seqs |= pins
+        seqs = whole_groups(groups(self.situation), pins) | pins
         return frozenset(i for i, row in enumerate(self.situation.rows) if row.seq in seqs)
 
     @property
@@ -106,7 +96,7 @@ class _Task:
         return _cost(self.situation.totals)
 
     def surroundings(self, prompt: str | None, *, images: bool) -> Surroundings:
-        """What a condensation receives besides the messages."""
+        """The inputs of a condensation besides the messages."""
         situation = self.situation
         return Surroundings(
             system=_blocks(situation.system),
@@ -170,7 +160,7 @@ class _Program(ABC):
     counted_as: ClassVar[str] = "roo"
 
     def due(self, totals: Totals) -> bool:
-        """Whether the context is over the threshold, or over what may be sent."""
+        """True if the context is over the threshold, or over the limit of a request."""
         return self._over(totals) or (self.auto and self._at_threshold(totals))
 
     def decide(self, situation: Situation) -> Decision:
@@ -248,7 +238,7 @@ class _Program(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Roo(_Program):
-    """Roo Code of December 2025: the first message and the last three stay beside the summary.
+    """Roo Code of December 2025: the first message, the last three and the summary stay.
 
     With `native_tools` the calls that the first kept results answer are copied into the summary.
     """
@@ -264,7 +254,7 @@ class Roo(_Program):
 
 @dataclass(frozen=True, kw_only=True)
 class Roo2026(_Program):
-    """Roo Code of April 2026: nothing stays beside the summary.
+    """Roo Code of April 2026: only the summary stays.
 
     `environment` describes the editor's state; it is added to each automatic summary.
     """
@@ -284,7 +274,7 @@ class Roo2026(_Program):
 def roo_message(row: Row) -> RooMessage:
     """A live row as the program would keep it."""
     message = row.message
-    role, blocks = reader(message.format).blocks(message.role, message.content)
+    role, blocks = read_message(message)
     content: Any = message.content if isinstance(message.content, str) else blocks
     fields = {"role": role, "content": content}
     tags = {CONDENSED.key: row.condense_parent, TRUNCATED.key: row.truncation_parent}

@@ -2,7 +2,8 @@
 
 import binascii
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, Final
 
 from roocontext.log.readings import Holds, Piece, pieces, reader
@@ -15,10 +16,10 @@ _IMAGES: Final = {
     "image/gif": b"GIF8",
     "image/webp": b"RIFF",
 }
-"""The types of images that are shown, with what their files begin with."""
+"""The types of images that are shown, with the first bytes of their files."""
 
 _LARGEST: Final = 1 << 20
-"""Images of more bytes are left out, because the page has to hold them."""
+"""Larger images are left out, because the page has to contain them."""
 
 
 def message_body(entry: AuditEntry) -> str:
@@ -27,12 +28,10 @@ def message_body(entry: AuditEntry) -> str:
     if format_ is None or role is None:
         return ""
     _, blocks = reader(format_).blocks(role, entry.content)
-    return "\n".join(_all(pieces(blocks))) or '<p class="remark">Nothing.</p>'
-
-
-def _all(found: Iterable[Piece]) -> Iterator[str]:
-    for piece in found:
-        yield from _piece(piece)
+    return (
+        "\n".join(chain.from_iterable(map(_piece, pieces(blocks))))
+        or '<p class="remark">Nothing.</p>'
+    )
 
 
 def _piece(piece: Piece) -> Iterator[str]:
@@ -70,7 +69,7 @@ def _of(block: Any, name: str) -> str:
 
 
 def _medium(block: Any) -> str:
-    """An image, if it is one of a type that is only an image; else a line that names the block."""
+    """An image of a known type, or a line that names the block."""
     kind = block.get("type") if isinstance(block, dict) else None
     source = block.get("source") if isinstance(block, dict) else None
     what = html_line(kind if isinstance(kind, str) else "unknown")
@@ -87,7 +86,7 @@ def _is_image(mime: str, data: str) -> bool:
     if mime not in _IMAGES or len(data) * 3 // 4 > _LARGEST:
         return False
     try:
-        # Strictly: what is not base64 could end the attribute.
+        # Strictly: other text could end the attribute.
         content = binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
         return False

@@ -1,4 +1,4 @@
-"""Text for a page, whatever it holds: nothing in it becomes markup, or hides, or turns the line."""
+"""Text that is safe in a page: it cannot become markup, hide, or reverse the line."""
 
 import re
 from html import escape
@@ -8,28 +8,28 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\ud800-\udfff\ufeff\ufff9-\ufffb\ufffe\uffff\U000e0000-\U000e007f]"
 )
-"""Controls, marks of direction, lone surrogates, and characters without a width. Joiners are kept,
-because they shape letters."""
+"""Control characters, direction marks, lone surrogates, and characters without a width. Joiners are
+kept, because they shape letters."""
 
 
 def escaped(text: str) -> str:
-    """The text as HTML, in elements and in quoted attributes; what cannot be seen by its number."""
+    """The text for elements and quoted attributes, with invisible characters as numbers."""
     return _UNSEEN.sub(_numbered, escape(text, quote=True))
 
 
 def html_line(text: str, longest: int = 160) -> str:
     """The text on one line, cut if it is too long."""
     joined = " ".join(text.split())
-    return (
-        escaped(joined) if len(joined) <= longest else f"{escaped(joined[: longest - 1])}&hellip;"
-    )
+    if len(joined) <= longest:
+        return escaped(joined)
+    return f"{escaped(joined[: longest - 1])}&hellip;"
 
 
 def preformatted(text: str, style: str = "text") -> str:
-    """A block that keeps its lines. A reader of HTML drops one line end at its beginning."""
+    """A block that keeps its lines. Browsers drop a line end at its beginning, so one is added."""
     lines = escaped(text.replace("\r\n", "\n"))
     return f'<pre class="{style}" dir="auto">\n{lines}</pre>'
 
 
-def _numbered(found: re.Match[str]) -> str:
-    return f"[U+{ord(found[0]):04X}]"
+def _numbered(match: re.Match[str]) -> str:
+    return f"[U+{ord(match[0]):04X}]"

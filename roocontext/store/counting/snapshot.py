@@ -9,7 +9,7 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Message
 from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges
-from roocontext.store.counting.count import CountedPart, Counting, behind, shown_before, uncounted
+from roocontext.store.counting.count import CountedPart, Counting, uncounted
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_to_record
@@ -18,8 +18,8 @@ from roocontext.store.reading.live import LiveMessage, live_messages
 from roocontext.store.reading.messages import cleared_at, read_controls, read_messages
 from roocontext.store.reading.notes import Note, newest_note, pinned
 from roocontext.store.reading.usage import Call, model_calls
-from roocontext.store.reading.view import visible_now
-from roocontext.store.writing.kept_counts import Counted, lasts
+from roocontext.store.reading.view import shown_after, visible_now
+from roocontext.store.writing.kept_counts import Counted, is_whole
 
 
 class SnapshotRows(StrEnum):
@@ -180,7 +180,7 @@ class _Reading:
         if self._wanted.estimates is None:
             return []
         new = filter(self._wanted.estimates, self._calls)
-        return [call for call in new if lasts(self._tx, self._session_id, call.seq)]
+        return [call for call in new if is_whole(self._tx, self._session_id, call.seq)]
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the answer's seq."""
@@ -192,7 +192,7 @@ class _Reading:
         parts = {}
         for seq in past:
             then = [control for control in controls if control.seq < seq]
-            parts[seq] = self._tally.part(*shown_before(then, seq - 1))
+            parts[seq] = self._tally.part(*shown_after(then, seq - 1))
         return parts
 
     def _behind_calls(self) -> list[int]:
@@ -204,8 +204,7 @@ class _Reading:
         current = [call.seq for call in (*self._new, *self._calls[-1:]) if call.current]
         if not current:
             return []
-        ranges, _ = behind(min(current) - 1, *self._view)
-        return self._tally.each(ranges)
+        return self._tally.each(self._view.after(min(current) - 1).ranges)
 
     def _messages(self, last: int) -> list[LiveMessage]:
         match self._wanted.rows:

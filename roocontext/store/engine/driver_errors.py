@@ -23,7 +23,7 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from roocontext.store.engine.schema import metadata, search_rows
+from roocontext.store.engine.schema import metadata
 
 RETRYABLE = frozenset({"40001", "40P01", "55P03", sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 """Codes that say another writer was in the way."""
@@ -86,7 +86,7 @@ _ADVICE: Mapping[int | str, str] = {
     "XX002": "REINDEX builds it anew.",
 }
 _REFUSED = "42501"
-_NAMES = frozenset({*metadata.tables, search_rows.name, "roocontext_version"})
+_NAMES = frozenset({*metadata.tables, "roocontext_version"})
 _LONGEST = 300
 
 

@@ -13,7 +13,7 @@ from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch, StoreUnavailable
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import REVISION, VERSION_TABLE, metadata, with_indexes
+from roocontext.store.engine.schema import ALIKE, REVISION, VERSION_TABLE, metadata, with_indexes
 from roocontext.store.engine.transaction import Transaction
 
 _VERSION = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - a constant
@@ -94,7 +94,7 @@ def differences(connection: Connection) -> list[Any]:
             "version_table": VERSION_TABLE,
             # A database may also hold an application's own tables.
             "include_object": lambda _object, name, kind, _reflected, _compare: (
-                kind != "table" or name in metadata.tables
+                kind != "table" or name in ALIKE
             ),
         },
     )

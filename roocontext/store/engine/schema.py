@@ -26,6 +26,7 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.sql import ColumnElement, FromClause
 
 REVISION = "0001"
 """The newest migration: what this version works with."""
@@ -186,11 +187,11 @@ search_marks = Table(
     PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
 )
 
-# Apart from the other tables, because the engines' full text search is not the same: the terms are
-# a tsvector on PostgreSQL, and SQLite has an `id` and a virtual table that triggers keep (0035).
+# The engines' full text search is not the same: the terms are a tsvector on PostgreSQL, and SQLite
+# also has an `id` and a virtual table that triggers keep (0035).
 search_rows = Table(
     "search_rows",
-    MetaData(),
+    metadata,
     Column("session_id", TEXT, nullable=False),
     Column("seq", BigInteger, nullable=False),
     Column("happened_at", BigInteger, nullable=False),
@@ -198,20 +199,25 @@ search_rows = Table(
     Column("terms"),
 )
 
+ALIKE = frozenset(metadata.tables) - {search_rows.name}
+"""The tables that have the same columns and indexes on both engines."""
+
 HAPPENED = func.coalesce(entries.c.ts, entries.c.recorded_at)
 """When an entry happened, as `log.times.happened` says."""
 SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
 """When a session happened: at its creation, until it has a message."""
 
+
+def of_session(table: FromClause) -> ColumnElement[bool]:
+    """The condition that a row is of the session. A statement has it for each of its tables."""
+    return table.c.session_id == bindparam("session_id")
+
+
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
 none of its entries, whatever it says, and no chain proves it."""
-LAST = (
-    select(sessions.c.last_seq)
-    .where(sessions.c.session_id == bindparam("session_id"))
-    .scalar_subquery()
-)
+LAST = select(sessions.c.last_seq).where(of_session(sessions)).scalar_subquery()
 """The last seq of the log."""
 IN_LOG = entries.c.seq.between(_FIRST, LAST)
 """All entries of the log, for statements that do not know its last seq."""
@@ -241,6 +247,27 @@ ERASURES = (
 A table with a `session_id` is either here or reaches no purge; a table that is derived from what a
 message says also names what a redaction does to it.
 """
+
+
+class Distribution(NamedTuple):
+    """How a distributed engine stores a table.
+
+    The rows of a table with a `column` are spread by it, next to the rows of `colocated_with` that
+    have the same value. Each node holds a copy of a table without one.
+    """
+
+    table: str
+    column: str | None = None
+    colocated_with: str | None = None
+
+
+DISTRIBUTION = (
+    Distribution(sessions.name, "session_id"),
+    *(Distribution(erasure.table.name, "session_id", sessions.name) for erasure in ERASURES),
+    Distribution(VERSION_TABLE),
+)
+"""Every table of the schema. All rows of a session are on one node, so that a statement that names
+the session for each of its tables runs there alone."""
 
 # Predicates are null tests and literals: bound parameters would defeat anything else.
 _PARTIAL = (

@@ -4,13 +4,29 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
+from sqlalchemy import Executable
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter
 
 _NUMBER = re.compile(r"\$(\d+)")
+
+AStatement = TypeVar("AStatement", bound=Executable)
+
+
+def crossing(statement: AStatement) -> AStatement:
+    """Mark a statement that concerns several sessions: a distributed engine asks all nodes.
+
+    Every other statement compares `session_id` with a parameter for each of its tables.
+    """
+    return statement.execution_options(crosses_sessions=True)
+
+
+def is_crossing(statement: Executable) -> bool:
+    """Whether a statement concerns several sessions."""
+    return bool(statement.get_execution_options().get("crosses_sessions"))
 
 
 class Compiled:
@@ -68,6 +84,11 @@ def with_constants(dialect: Dialect) -> Dialect:
 
     dialect.statement_compiler = type(base.__name__, (base,), {"visit_bindparam": visit_bindparam})
     return dialect
+
+
+def compiled_statements(dialect_name: str) -> list[ClauseElement]:
+    """The statements that this process has run on an engine."""
+    return list(_known[dialect_name])
 
 
 def compiler(dialect: Dialect) -> Callable[[ClauseElement], Compiled]:

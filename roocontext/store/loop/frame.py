@@ -1,7 +1,7 @@
-"""Frames in the log: notes that are written when the system prompt or the tools change.
+"""Frames: notes that are written when the system prompt or the tools change.
 
 They are compared by their salted digests, so an unchanged prompt is neither written nor read again.
-No rewind takes a frame back, like any other note.
+Like any other note, a frame is not taken back by a rewind.
 """
 
 from typing import NamedTuple
@@ -22,38 +22,38 @@ _NEWEST = newest_of(entries.c.seq, entries.c.salt, entries.c.content_digest).whe
 
 
 class Recorded(NamedTuple):
-    """The note of a frame. It has no salt once it is redacted."""
+    """The note of a frame. A redacted one has no salt."""
 
     seq: int
     salt: bytes | None
     digest: bytes
 
     def holds(self, frame: Frame) -> bool:
-        """Whether it is a note of this frame; of a redacted one that is unknown."""
+        """Whether it is the note of this frame. A redacted note is of an unknown one."""
         text = encode(frame.content(), "frame")
         return self.salt is not None and content_digest(self.salt, text, None) == self.digest
 
 
 def newest(tx: Transaction, session_id: str, seq: int) -> Recorded | None:
-    """The frame that counts at a seq."""
+    """Find the frame that is current at a seq."""
     row = tx.row(_NEWEST, session_id=session_id, note=FRAME, seq=seq)
     return None if row is None else Recorded(*row)
 
 
 def read_frame(tx: Transaction, session_id: str, as_of: Point = None) -> Frame | None:
-    """The frame that counts at a point in time, by default now; None if none was recorded."""
+    """Read the frame that is current at a point in time, by default now; None if there is none."""
     note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
     return None if note is None else Frame.of(note.content)
 
 
 def frame_sent(tx: Transaction, session_id: str, seq: int) -> Frame | None:
-    """The frame of the request that an entry replied to; None if it is not known any more."""
+    """Read the frame of the request that an entry replied to; None if it is not known any more."""
     note = newest(tx, session_id, seq - 1)
     return None if note is None or note.salt is None else read_frame(tx, session_id, note.seq)
 
 
 def frame_to_record(tx: Transaction, session_id: str, given: GivenFrame) -> Frame | None:
-    """The frame to record, or None if the newest note holds what is given already."""
+    """Decide which frame to record: None if the newest note has the given one already."""
     if given.is_empty:
         return None
     last = read_head(tx, session_id).last_seq
@@ -63,7 +63,7 @@ def frame_to_record(tx: Transaction, session_id: str, given: GivenFrame) -> Fram
 
 
 def keep(tx: Transaction, session_id: str, given: GivenFrame, *, now: int, salts: Salts) -> bool:
-    """Write a note of the frame if it is new; whether it was."""
+    """Write a note of the frame if it is new, and return whether it was."""
     head = lock(tx, session_id)
     frame = frame_to_record(tx, session_id, given)
     if frame is None:

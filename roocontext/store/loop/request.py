@@ -1,59 +1,53 @@
-"""What a request for the model's turn is made of, as it is at one moment.
+"""Requests: what is read for the model's turn, at one moment, and the model that it is for.
 
-The model of the newest reply, to which the next request is assumed to go.
-
-The reply may be hidden: what a model is sent does not decide which model it is.
+By default that is the model of the newest live reply. The reply may be hidden: what a model is sent
+does not decide which model it is.
 """
 
 from collections.abc import Iterable
 
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.counting import is_bound_to_prefix
-from roocontext.log.draft import Salts
 from roocontext.log.entries import Message, Range, View
 from roocontext.log.forms import newest_reply
-from roocontext.log.forms.arrange import unbound
 from roocontext.log.moments import Point
-from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, as_recorded
+from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, as_recorded, unbound
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
-from roocontext.store.reading.head import lock, read_head
+from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import read_backwards, read_controls
 from roocontext.store.reading.notes import FRAME, read_notes
 from roocontext.store.reading.view import read_view, view_now
 
 
-def newest_shown(view: View) -> tuple[Message | None, bool]:
-    """The newest reply that a view shows, and whether no live one behind it can be hidden."""
+def _newest_shown(view: View) -> tuple[Message | None, bool]:
+    """The newest reply that a view shows, and whether it is certain that no hidden one is newer."""
     shown = newest_reply(view.messages)
     after = 0 if shown is None else shown.seq
-    # Usually the view shows each entry behind its newest reply.
+    # Usually the view shows every entry after its newest reply.
     return shown, sum(message.seq > after for message in view.messages) == view.head_seq - after
 
 
-def newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:
-    """The model of the newest live reply at the end of a view; None if it is not known."""
-    shown, is_newest = newest_shown(view)
-    if is_newest:
-        return None if shown is None else shown.model
-    if is_past:
-        ranges: Iterable[Range] = reversed(
-            standing_ranges(read_controls(tx, session_id, view.seq), view.seq)
-        )
-    else:
-        ranges = standing_back(tx, session_id, view.head_seq)
-    hidden = _newest_after(tx, session_id, ranges, 0 if shown is None else shown.seq)
-    newest = hidden or shown
+def _newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:
+    """Find the model of the newest live reply at the end of a view; None if it is not known."""
+    newest, is_newest = _newest_shown(view)
+    if not is_newest:
+        ranges: Iterable[Range] = standing_back(tx, session_id, view.head_seq)
+        if is_past:
+            controls = read_controls(tx, session_id, view.seq)
+            ranges = reversed(standing_ranges(controls, view.seq))
+        after = 0 if newest is None else newest.seq
+        newest = _newest_after(tx, session_id, ranges, after) or newest
     return None if newest is None else newest.model
 
 
 def _newest_after(
     tx: Transaction, session_id: str, ranges: Iterable[Range], after: int
 ) -> Message | None:
-    """The newest reply in descending ranges that comes after an entry."""
+    """Find the newest reply in descending ranges that comes after an entry."""
     for lo, hi in ranges:
         if hi <= after:
             break
@@ -74,7 +68,7 @@ def read_request(
     prefill: bool,
     compact: bool,
 ) -> Asked:
-    """Read it, now or as it was in the past; NotTheModelsTurn if there is nothing to ask now."""
+    """Read a request, now or in the past; NotTheModelsTurn if it is not the model's turn now."""
     turn = "model" if as_of is not None else turns.waits_for(tx, session_id)
     view = read_view(tx, session_id, as_of=as_of)
     if turn == "tools" and (compact or not unanswered):
@@ -94,55 +88,25 @@ def read_request(
 
 
 def sendable(database: Database, session_id: str, *, model: str | None, as_of: Point) -> Sendable:
-    """Read what `messages` sends behind the recorded frame, whosever turn it is."""
+    """Read the view for a model, by default that of the newest reply."""
     if as_of is not None:
-        return database.snapshot(_read_past, session_id, model, as_of)
+        return database.snapshot(_read_for, session_id, None, model, as_of)
     view = view_now(database, session_id)
-    shown, is_newest = newest_shown(view)
+    shown, is_newest = _newest_shown(view)
     chosen = as_recorded(model, None if shown is None else shown.model)
     # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
     if is_newest and not is_bound_to_prefix(chosen):
         return Sendable(view.messages, chosen)
-    return database.snapshot(_read_beside, session_id, view, model)
+    return database.snapshot(_read_for, session_id, view, model, None)
 
 
-def _read_past(tx: Transaction, session_id: str, model: str | None, as_of: Point) -> Sendable:
-    view = read_view(tx, session_id, as_of=as_of)
-    return _sendable(tx, session_id, view, model, is_past=True)
-
-
-def _read_beside(tx: Transaction, session_id: str, view: View, model: str | None) -> Sendable:
-    # The view was read before. Whatever changes it, a redaction too, writes an entry.
-    if read_head(tx, session_id).last_seq != view.seq:
-        view = read_view(tx, session_id)
-    return _sendable(tx, session_id, view, model, is_past=False)
-
-
-def keep_and_read(
-    tx: Transaction,
-    session_id: str,
-    given: GivenFrame,
-    *,
-    model: str | None,
-    unanswered: bool,
-    prefill: bool,
-    compact: bool,
-    now: int,
-    salts: Salts,
-) -> Asked:
-    """Record the frame, and read a request behind it."""
-    lock(tx, session_id)
-    frame.keep(tx, session_id, given, now=now, salts=salts)
-    return read_request(
-        tx,
-        session_id,
-        given,
-        model=model,
-        as_of=None,
-        unanswered=unanswered,
-        prefill=prefill,
-        compact=compact,
-    )
+def _read_for(
+    tx: Transaction, session_id: str, view: View | None, model: str | None, as_of: Point
+) -> Sendable:
+    # Everything that changes a view that was read before writes an entry, even a redaction.
+    if view is None or read_head(tx, session_id).last_seq != view.seq:
+        view = read_view(tx, session_id, as_of=as_of)
+    return _sendable(tx, session_id, view, model, is_past=as_of is not None)
 
 
 def _sendable(
@@ -154,8 +118,8 @@ def _sendable(
     *,
     is_past: bool,
 ) -> Sendable:
-    """The view for a model; what is not known of the frame that is sent is as it is recorded."""
-    chosen = as_recorded(model, newest_model(tx, session_id, view, is_past=is_past))
+    """Read what a model gets of a view; the frame is the recorded one unless another is `sent`."""
+    chosen = as_recorded(model, _newest_model(tx, session_id, view, is_past=is_past))
     if not is_bound_to_prefix(chosen):
         return Sendable(view.messages, chosen)
     notes = read_notes(tx, session_id, FRAME, view.seq)
@@ -163,7 +127,7 @@ def _sendable(
         sent = Frame.of(notes[-1].content) if notes else Frame()
 
     def is_same_frame(seq: int) -> bool:
-        """Whether it was sent then; if none was ever recorded, it is taken to be the same."""
+        """Whether the same frame was sent then; if none was ever recorded, it is assumed to be."""
         then = [note for note in notes if note.seq <= seq]
         return Frame.of(then[-1].content) == sent if then else not notes
 
@@ -184,7 +148,7 @@ def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:
 
 
 def _refuse_redacted(tx: Transaction, session_id: str, given: GivenFrame, seq: int) -> None:
-    """Refuse to send a request silently without the prompt that was redacted."""
+    """Refuse to send a request without a prompt that was recorded and then redacted."""
     known = None if given.is_whole else frame.newest(tx, session_id, seq)
     if known is not None and known.salt is None:
         raise InvalidOption(

@@ -1,7 +1,7 @@
 """An agent's loop over a session: whose turn it is, which tool calls wait, and their answers.
 
-What is recorded decides, so that the loop continues after a crash. `log.turns` is the
-definition; this reads the few last messages for it, from the end.
+Only the log decides, so that the loop continues after a crash. `log.turns` defines the rules; this
+module reads the last few messages for it, from the end.
 """
 
 from collections.abc import Iterator, Sequence
@@ -105,7 +105,7 @@ _TOOLS = (
 
 
 def waits_for(tx: Transaction, session_id: str) -> WaitsFor:
-    """Whose turn it is."""
+    """Return whose turn it is."""
     end = _end(tx, session_id)
     turn = end.waits_for
     if turn == "user" and end.reply and _stop_reason(tx, session_id, end.reply.seq) == PAUSED:
@@ -114,7 +114,7 @@ def waits_for(tx: Transaction, session_id: str) -> WaitsFor:
 
 
 def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
-    """The calls that wait, oldest first."""
+    """Return the calls that wait, oldest first."""
     waiting = _end(tx, session_id).pending
     last = read_head(tx, session_id).last_seq
     begun = {
@@ -133,7 +133,7 @@ def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
 
 
 class AskedCall(NamedTuple):
-    """A call that is to be answered: its place, and call `number` of a content in its format."""
+    """A call to be answered: its place, and its number in a content of this format."""
 
     place: BlockRef
     format: str
@@ -142,35 +142,34 @@ class AskedCall(NamedTuple):
 
 
 def asked_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> AskedCall:
-    """Read a call, or raise the error that there is no such call."""
+    """Read a call that is to be answered; NoSuchCall if there is none."""
     place, tool_id, format_ = _named_call(tx, session_id, call)
     if reader(format_).answers_by_id:
         # Decoding a message of 600 calls for each of its answers would take most of their time.
         return AskedCall(place, format_, [{"type": "tool_use", "id": tool_id}], 0)
-    (found,) = read_messages(tx, session_id, [(place[0], place[0])], {})
-    return AskedCall(place, format_, found.content, place[1])
+    (message,) = read_messages(tx, session_id, [(place[0], place[0])], {})
+    return AskedCall(place, format_, message.content, place[1])
 
 
 def _named_call(
     tx: Transaction, session_id: str, call: PendingCall | BlockRef
 ) -> tuple[BlockRef, str, str]:
-    """The place, the id and the format of a call, or the error that there is no such call."""
-    seq, block = place_of(call)
-    # By the ids beside the content: reading all calls for each of them would take time with the
-    # square of their number.
+    """Find the place, the id and the format of a call; NoSuchCall if there is none."""
+    seq, block = _place_of(call)
+    # By the column of ids: to read all calls for each of them would take quadratic time.
     row = tx.row(_CALLS_OF, session_id=session_id, seq=seq)
     tools, format_ = (tools_from(row[0]), row[1]) if row else (None, "")
-    held = tools.ids if tools and tools.are_calls else ()
-    if block >= len(held):
-        holds = f"holds {len(held)} tool calls" if held else "holds no tool call"
+    calls = tools.ids if tools and tools.are_calls else ()
+    if block >= len(calls):
+        holds = f"holds {len(calls)} tool calls" if calls else "holds no tool call"
         raise NoSuchCall(
             f"There is no call {block} in entry {seq}, which {holds}.", seq=seq, block=block
         )
-    if isinstance(call, PendingCall) and call.id != held[block][1]:
+    if isinstance(call, PendingCall) and call.id != calls[block][1]:
         raise NoSuchCall(
             f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
         )
-    return (seq, block), held[block][1], format_
+    return (seq, block), calls[block][1], format_
 
 
 def answer_draft(
@@ -182,21 +181,20 @@ def answer_draft(
     now: int,
     salts: Salts,
 ) -> Draft:
-    """The message that answers a call, in the format of the message that holds it."""
+    """Draft the message that answers a call, in the format of the message that holds it."""
     reading = reader(asked.format)
-    given, _ = encode_plain(output, "output")
-    role, content = reading.answer(asked.content, asked.number, given, is_error=is_error)
-    _, shown = reading.blocks(role, content)
-    # Formats that have no place for it keep it beside the content.
-    # Chat Completions and the Responses API have no field for it.
-    unsaid = is_error and not any(part.get("is_error") for part in shown)
+    plain, _ = encode_plain(output, "output")
+    role, content = reading.answer(asked.content, asked.number, plain, is_error=is_error)
+    _, blocks = reading.blocks(role, content)
+    # Chat Completions and the Responses API have no field for an error: `extra` records it.
+    is_lost = is_error and not any(block.get("is_error") for block in blocks)
     message = NewMessage(role, content, asked.format, extra=extra, answers=asked.place)
-    kept = {"is_error": True} if unsaid else None
+    kept = {"is_error": True} if is_lost else None
     return message_draft(message, now=now, salts=salts, kept=kept)
 
 
 def answer(tx: Transaction, session_id: str, place: BlockRef, draft: Draft) -> Receipt:
-    """Write the answer to a call, unless a live one is there: then give its receipt."""
+    """Write the answer to a call. If a live answer exists, return its receipt instead."""
     head = lock(tx, session_id)
     standing = _standing_from(tx, session_id, place, head.head_seq)
     if first := _answer_to(tx, session_id, place, standing):
@@ -209,7 +207,7 @@ def answer(tx: Transaction, session_id: str, place: BlockRef, draft: Draft) -> R
 def begin(
     tx: Transaction, session_id: str, call: PendingCall | BlockRef, *, now: int, salts: Salts
 ) -> Receipt:
-    """Write that the tool is about to run, once for each call."""
+    """Write that a tool is about to run, once for each call."""
     head = lock(tx, session_id)
     place, _, _ = _named_call(tx, session_id, call)
     seq, block = place
@@ -220,19 +218,19 @@ def begin(
     return write_note(tx, session_id, Drafted(draft))
 
 
-def place_of(call: PendingCall | BlockRef) -> BlockRef:
+def _place_of(call: PendingCall | BlockRef) -> BlockRef:
     """The entry of a call and its number there."""
     if isinstance(call, PendingCall):
         return call.place
     if not isinstance(call, tuple) or len(call) != 2:
-        raise InvalidOption("call is one of pending(), or its entry and number.", name="call")
+        raise InvalidOption("call must be an item of pending(), or (entry, number).", name="call")
     check_whole("call[0]", call[0], least=1)
     check_whole("call[1]", call[1])
     return call
 
 
 def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int) -> list[Range]:
-    """What is live from a call on, ascending, or the error that the call is not live."""
+    """Find what is live from a call on, ascending; NoSuchCall if the call is not live."""
     seq, block = place
     ranges: list[Range] = []
     for lo, hi in standing_back(tx, session_id, last):
@@ -248,14 +246,14 @@ def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int)
 def _answer_to(
     tx: Transaction, session_id: str, place: BlockRef, standing: Sequence[Range]
 ) -> tuple[int, bytes] | None:
-    """The live row that answers a call: one that names it, or one with the call's id."""
+    """Find the live row that answers a call: one that names the call, or one with its id."""
     seq, block = place
     for row in tx.rows(_ANSWERS, session_id=session_id, call=seq, block=block):
         tools = tools_from(row[1])
         if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
             return row[0], row[2]
-    # Without reading the calls and their other answers, if none of these can be an answer too: each
-    # of many calls is answered on its own.
+    # The other calls and answers are only read if one of them may answer this call too: with many
+    # calls, each is answered on its own.
     if not tx.each(_BY_ID, bounds(session_id, standing)):
         return None
     rows = tx.each(_TOOLS, bounds(session_id, standing))
@@ -267,13 +265,13 @@ def _answer_to(
 
 
 def _end(tx: Transaction, session_id: str) -> LastTurn:
-    # From the last fold entry on: behind it are only notes, of which there may be many.
+    # From the last fold entry backwards: only notes follow it, of which there may be many.
     last = read_head(tx, session_id).head_seq
     return last_turn(read_backwards(tx, session_id, standing_back(tx, session_id, last), PAGE))
 
 
 def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
-    """The ranges of what is live, hidden or not, from the last one on."""
+    """Read the ranges of what is live, hidden or not, from the last one backwards."""
     lo = MAX_INTEGER
     while rows := tx.rows(_STANDING_BACK, session_id=session_id, lo=lo):
         # By seq, not by position: a summary is no turn, and replies are never inserted.
@@ -282,7 +280,7 @@ def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range
 
 
 def _stop_reason(tx: Transaction, session_id: str, seq: int) -> str | None:
-    """Why the reply ended, if it was recorded with that."""
+    """Read why a reply ended, if that was recorded."""
     row = tx.row(_EXTRA, session_id=session_id, seq=seq)
     match decode(row[0]) if row and row[0] else None:
         case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):

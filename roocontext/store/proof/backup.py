@@ -13,7 +13,7 @@ from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.proof.verify import Progress
 
 _PAGES: Final = 1_000
-"""How many pages are copied between two reports of the progress."""
+"""The pages that are copied between two reports of the progress."""
 
 
 def back_up(url: str, target: Path, progress: Progress) -> int:
@@ -24,10 +24,12 @@ def back_up(url: str, target: Path, progress: Progress) -> int:
     """
     engine = engine_of(url, EngineOptions(read_only=True))
     if engine.server is not None:
-        raise InvalidOption("Only SQLite databases are copied; pg_dump copies others.", name="url")
+        raise InvalidOption(
+            "Only SQLite databases can be copied here. Use pg_dump for PostgreSQL.", name="url"
+        )
     database = Database(engine)
     try:
-        # One snapshot, so that a writer in between does not make SQLite begin again.
+        # One snapshot, so that SQLite does not start again when a writer commits in between.
         with database.read() as tx:
             _create(target)
             try:
@@ -49,8 +51,10 @@ def _create(target: Path) -> None:
         line = f"{str(target)!r} exists, and a backup overwrites nothing."
         raise StoreUnavailable(line, advice="Name a new file.") from None
     except OSError as error:
-        line = f"{str(target)!r} cannot be made: {error.strerror}."
-        raise StoreUnavailable(line, advice="Name a file in a folder that you may write.") from None
+        line = f"{str(target)!r} cannot be created: {error.strerror}."
+        raise StoreUnavailable(
+            line, advice="Name a file in a folder that you can write to."
+        ) from None
 
 
 def _copy(source: sqlite3.Connection, target: Path, progress: Progress) -> None:

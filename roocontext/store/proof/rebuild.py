@@ -1,4 +1,4 @@
-"""What is kept beside a log for speed: whether it agrees with the log, and computing it anew.
+"""The caches of a log: whether they agree with it, and how they are computed anew.
 
 Spans, clearings, title and metadata are functions of the log, and are compared with it. Counts are
 numbers that only their counter knows: of these, the messages that they belong to are checked.
@@ -8,84 +8,78 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from sqlalchemy import and_, bindparam, delete, null, or_, select, true, tuple_, update
+from sqlalchemy import bindparam, delete, null, or_, select, true, tuple_, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
-from roocontext.store.engine.schema import UP_TO_SEQ, clearings, counts, entries, sessions, spans
+from roocontext.store.engine.schema import (
+    UP_TO_SEQ,
+    clearings,
+    counts,
+    entries,
+    of_session,
+    sessions,
+    spans,
+)
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, lock
 from roocontext.store.reading.messages import IS_MESSAGE, read_controls
 from roocontext.store.reading.points_in_time import renew_times
 from roocontext.store.reading.totals import is_rewound_wrong, keep_rewound
 from roocontext.store.sessions.sessions import is_misplaced, put_in_place
-from roocontext.store.writing.append import prompt_is_fresh, refresh_prompt
 from roocontext.store.writing.caches import NONE, caches_of, read_present, renew
-from roocontext.store.writing.notes import refresh_title, title_is_fresh
+from roocontext.store.writing.shown import refresh_shown, shown_problem
 
 _PAGE = 10_000
-_SHOWN = ((title_is_fresh, refresh_title), (prompt_is_fresh, refresh_prompt))
-"""What lists show of a log: how it is compared with the log, and how it is computed anew."""
-_SESSION = select(*sessions.columns).where(sessions.c.session_id == bindparam("session_id"))
+_SESSION = select(*sessions.columns).where(of_session(sessions))
 _NUMBERS = ("rewound_messages", "rewound_bytes", "recorded_back", "listed_at", *MINUTES)
-"""What the session's row keeps of its log besides its head, and 0 before it is computed."""
+"""The columns of the session's row, besides its head, that are 0 before they are computed."""
 _MAYBE = tuple(name for name in Times._fields if name not in _NUMBERS)
-"""The same, NULL before it is computed."""
+"""Those that are NULL before they are computed."""
 _KEPT = select(sessions.c.unindexed, *(sessions.c[name] for name in (*_NUMBERS, *_MAYBE))).where(
-    sessions.c.session_id == bindparam("session_id")
+    of_session(sessions)
 )
 _FORGET = (
     update(sessions)
-    .where(sessions.c.session_id == bindparam("of"))
+    .where(of_session(sessions))
     .values({**dict.fromkeys(_NUMBERS, 0), **dict.fromkeys(_MAYBE, null()), "unindexed": true()})
 )
 _COUNTS = (
     select(*counts.columns)
     .where(
-        counts.c.session_id == bindparam("session_id"),
+        of_session(counts),
         tuple_(counts.c.variant, counts.c.counter, counts.c.seq)
         > tuple_(bindparam("variant"), bindparam("counter"), bindparam("seq")),
     )
     .order_by(counts.c.variant, counts.c.counter, counts.c.seq)
     .limit(bindparam("page"))
 )
-_MESSAGES = select(entries.c.seq).where(
-    entries.c.session_id == bindparam("session_id"), UP_TO_SEQ, IS_MESSAGE
-)
-_DROP_SPANS = delete(spans).where(spans.c.session_id == bindparam("session_id"))
-_DROP_CLEARINGS = delete(clearings).where(clearings.c.session_id == bindparam("session_id"))
-_DROP_COUNTS = delete(counts).where(counts.c.session_id == bindparam("session_id"))
+_MESSAGES = select(entries.c.seq).where(of_session(entries), IS_MESSAGE)
+_MESSAGES_UP_TO = _MESSAGES.where(UP_TO_SEQ)
+_DROP_SPANS = delete(spans).where(of_session(spans))
+_DROP_CLEARINGS = delete(clearings).where(of_session(clearings))
+_DROP_COUNTS = delete(counts).where(of_session(counts))
+_is_counted = _MESSAGES.where(entries.c.seq == counts.c.seq)
 _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
-    or_(
-        counts.c.tokens < 0,
-        counts.c.seq < 1,
-        ~select(entries.c.seq)
-        .where(
-            and_(entries.c.session_id == counts.c.session_id, entries.c.seq == counts.c.seq),
-            IS_MESSAGE,
-        )
-        .exists(),
-    )
+    or_(counts.c.tokens < 0, counts.c.seq < 1, ~_is_counted.exists())
 )
 
 
 def problem_of(
     tx: Transaction, session_id: str, head: SessionHead, is_message: Callable[[int], bool]
 ) -> str | None:
-    """What is wrong with what is kept beside a log that has this head, if anything is."""
+    """The first cache that is not that of a log with this head, if any is not."""
     last = head.last_seq
     try:
         row = tx.row(_SESSION, session_id=session_id)
         controls, cached = read_present(tx, session_id, last)
-        is_titled = title_is_fresh(tx, session_id, last)
-        is_prompted = prompt_is_fresh(tx, session_id, last)
+        shown = shown_problem(tx, session_id, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
     present = caches_of(controls, last)
     checks = (
         (row is None or row[-1] is None, "the session has the receipt of a purge"),
-        (is_titled, "title or metadata are not those of the log"),
-        (is_prompted, "the first prompt is not that of the log"),
+        (shown is None, shown),
         (cached.spans == present.spans, "the spans are not those of the log"),
         (cached.clearings == present.clearings, "the clearings are not those of the log"),
         (not is_misplaced(tx, session_id, head), "listed_at or a minute is not that of its times"),
@@ -100,7 +94,14 @@ def rebuild(tx: Transaction, session_id: str) -> int:
     wrong = _forget_unreadable(tx, session_id)
     head = lock(tx, session_id)
     seq = head.last_seq
-    wrong += _rebuild_shown(tx, session_id, seq) + _rebuild_counts(tx, session_id, seq)
+    try:
+        is_wrong = shown_problem(tx, session_id, seq) is not None
+    except HistoryCorrupt:
+        is_wrong = True
+    if is_wrong:
+        refresh_shown(tx, session_id, seq)
+        wrong += 1
+    wrong += _drop_stray_counts(tx, session_id, seq)
     controls = read_controls(tx, session_id, seq)
     try:
         _, cached = read_present(tx, session_id, seq)
@@ -125,34 +126,20 @@ def _forget_unreadable(tx: Transaction, session_id: str) -> int:
     try:
         tx.row(_KEPT, session_id=session_id)
     except HistoryCorrupt:
-        return tx.run(_FORGET, of=session_id)
+        return tx.run(_FORGET, session_id=session_id)
     return 0
 
 
-def _rebuild_shown(tx: Transaction, session_id: str, seq: int) -> int:
-    """Title and metadata, and the first prompt; how many of the two were wrong."""
-    wrong = 0
-    for is_fresh, refresh in _SHOWN:
-        try:
-            rightly = is_fresh(tx, session_id, seq)
-        except HistoryCorrupt:
-            rightly = False
-        if not rightly:
-            refresh(tx, session_id, seq)
-            wrong += 1
-    return wrong
-
-
-def _rebuild_counts(tx: Transaction, session_id: str, seq: int) -> int:
-    """Counts of what is no message go, or all if one cannot be read; how many went."""
+def _drop_stray_counts(tx: Transaction, session_id: str, seq: int) -> int:
+    """Delete the counts of entries that are no messages, or all if one cannot be read; how many."""
 
     @cache
     def messages() -> set[int]:  # only if there are counts: a log that was restored has none
-        return {row[0] for row in tx.rows(_MESSAGES, session_id=session_id, seq=seq)}
+        return {row[0] for row in tx.rows(_MESSAGES_UP_TO, session_id=session_id, seq=seq)}
 
     wrong = 0
-    # If stray counts remain, the table holds what cannot be read, and all counts go: they are a
-    # cache.
+    # If stray counts remain, the table holds values that cannot be read. Counts are a cache, so all
+    # of them go.
     for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
         if _stray_count(tx, session_id, seq, lambda seq: seq in messages()):
             wrong += tx.run(statement, session_id=session_id)
@@ -173,6 +160,6 @@ def _stray_count(
             *key, seq, tokens, _ = row[1:]
             place = dict(zip(place, (*key, seq), strict=True))
             if not 1 <= seq <= last or tokens < 0 or not is_message(seq):
-                return f"counts holds a row of {seq}, which is no message, or one below zero"
+                return f"a count of entry {seq} is below zero, or the entry is not a message"
         if len(rows) < _PAGE:
             return None

@@ -1,16 +1,13 @@
 """Entries as they are stored: read out of one store, and restored into another with their hashes.
 
-Restoring is the only way into a log past its own operations. So nothing is believed: every hash,
-place and content is checked, and the transaction only commits a log that `verify` accepts.
-
-Entries from an iterator, in a temporary file: a transaction may have to read them again.
+Every other operation writes only entries that it has made itself. So a restore checks every hash,
+place and content, and the transaction only commits a log that `verify` accepts.
 """
 
 import pickle
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple, get_args, get_type_hints
 
@@ -26,23 +23,22 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
-from roocontext.log.draft import Salts, tools_text
+from roocontext.log.draft import Draft, Salts, tools_text
 from roocontext.log.encoding import check_id, check_model, decode, encode
-from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
-from roocontext.store.engine.schema import entries
+from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
-from roocontext.store.reading.head import SessionHead, lock, move_head, read_head
+from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.notes import REDACTION, read_notes
 from roocontext.store.sessions.sessions import parent_of, refuse_cycle
-from roocontext.store.writing.append import VALUES, beyond, filling
-from roocontext.store.writing.erase import put_skeleton
+from roocontext.store.writing.append import write
+from roocontext.store.writing.erase import put_skeleton, redact_copies
 from roocontext.store.writing.new_session import add
-from roocontext.store.writing.redacted_copies import redact_copies
 
 PAGE = 250
 PAGE_BYTES = 4 << 20
@@ -54,7 +50,7 @@ _JSON = ("usage", "details")
 class StoredEntry(NamedTuple):
     """An entry of a log exactly as it is stored: JSON as text, and what proves it.
 
-    `sealed` holds the fields that the hash covers, beside the digest of the content.
+    `sealed` holds the fields that the hash covers together with the digest of the content.
     """
 
     seq: int
@@ -79,7 +75,7 @@ _TYPES = [
 
 @dataclass(frozen=True, slots=True)
 class RestoredLog(Value):
-    """What restoring a log did: how many entries it was given, and how many of them were new.
+    """The result of a restore: how many entries it was given, and how many of them were new.
 
     `redacted` are the messages whose content it erased, in this session and in others, because
     another copy of them is redacted: pairs of session id and seq. `erased` is that of a redaction.
@@ -94,26 +90,15 @@ class RestoredLog(Value):
     erased: bool = False
 
 
+_OWN = tuple(name for name in StoredEntry._fields if name != "sealed")
 _STORED = (
-    select(
-        *(entries.c.seq, entries.c.hash, entries.c.salt),
-        *(entries.c.content_digest, entries.c.extra, entries.c.content),
-        *(entries.c[name] for name in Sealed._fields),
-    )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-    )
+    select(*(entries.c[name] for name in (*_OWN, *Sealed._fields)))
+    .where(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")))
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_HASH = select(entries.c.hash).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
-_IS_WHOLE = select(entries.c.salt).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq == bindparam("seq"),
-    entries.c.salt.is_not(None),
+_HASH_AND_SALT = select(entries.c.hash, entries.c.salt).where(
+    of_session(entries), entries.c.seq == bindparam("seq")
 )
 
 
@@ -121,12 +106,8 @@ def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list
     """The entries that follow `after`, at most a page of them."""
     read_head(tx, session_id)  # which raises if it was purged in the meantime
     rows = tx.rows(_STORED, session_id=session_id, lo=after + 1, hi=last, page=PAGE)
-    return [_stored(row) for row in rows]
-
-
-def _stored(row: SqlRow) -> StoredEntry:
-    seq, hash_, salt, digest, extra, content, *sealed = row
-    return StoredEntry(seq, hash_, salt, digest, extra, content, Sealed(*sealed))
+    own = len(_OWN)
+    return [StoredEntry._make((*row[:own], Sealed(*row[own:]))) for row in rows]
 
 
 def check_not_redacted_since(tx: Transaction, session_id: str, last: int) -> None:
@@ -151,21 +132,23 @@ def restore(
     now: int,
     salts: Salts,
 ) -> RestoredLog:
-    """Write entries verbatim, behind those of the session if these begin in the same way."""
+    """Write entries verbatim, after those of the session if these begin in the same way."""
     redacted: list[tuple[str, int]] = []
     head, created = _opened(tx, session_id, parent, created_at)
     restoring = _Restoring(tx, session_id, head)
     for page in _pages(stored):
         restoring.add(page)
-    if restoring.finish():
-        rebuild(tx, session_id)
-        redacted = [(session_id, seq) for seq in restoring.redacted]
-        redacted += redact_copies(tx, session_id, now=now, salts=salts)
-        _verify(tx, session_id)
-    elif created:
-        rebuild(tx, session_id)
     last = restoring.seq
     new = max(0, last - head.last_seq)
+    if new:
+        redacted = [(session_id, seq) for seq in restoring.redact_old()]
+    else:
+        restoring.check_same()
+    if new or created:
+        rebuild(tx, session_id)
+    if new:
+        redacted += redact_copies(tx, session_id, now=now, salts=salts)
+        _verify(tx, session_id)
     return RestoredLog(session_id, last, new, created, tuple(redacted))
 
 
@@ -194,7 +177,7 @@ def check_entry_types(entry: object) -> None:
     for name, value, types in zip(names, values, _TYPES, strict=False):
         if type(value) not in types:
             seq = entry.seq if type(entry.seq) is int else None
-            raise _bad(seq, f"its {name} is of type {type(value).__name__}")
+            raise _refused(seq, f"its {name} is of type {type(value).__name__}")
 
 
 def _opened(
@@ -210,9 +193,9 @@ def _opened(
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
         add(tx, session_id, head, parent=parent)
         return head, True
-    if (found := parent_of(tx, session_id)) != parent:
+    if (stored := parent_of(tx, session_id)) != parent:
         raise SessionExists(
-            f"Session {session_id!r} exists, and its parent is {found!r}, not {parent!r}.",
+            f"Session {session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",
             session_id=session_id,
         )
     return head, False
@@ -222,122 +205,88 @@ class _Restoring:
     """Checks entries in order, and writes those that the session does not have yet."""
 
     def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
-        self._tx, self._session_id, self._head = tx, session_id, head
+        self._tx, self._session_id = tx, session_id
+        self._old = self._head = head
         self.seq, self._hash = 0, GENESIS
-        self._head_seq, self._updated_at = head.head_seq, head.updated_at
-        self._messages, self._bytes, self._times = head.messages, head.bytes, head.times
         self._skeletons: dict[int, str] = {}
         self._redacts: list[int] = []
-        self.redacted: list[int] = []
 
     def add(self, page: Iterable[StoredEntry]) -> None:
         """Check a page of entries and write the new ones."""
-        rows = [row for entry in page if (row := self._row(entry)) is not None]
-        if not rows:
-            return
-        columns = list(zip(*rows, strict=True))
-        statement, pick = filling(tuple(column.count(None) < len(rows) for column in columns))
-        taken = partial(beyond, self._session_id, self._head.last_seq)
-        self._tx.insert(statement, *zip(*pick(columns), strict=True), taken=taken)
+        drafts = [draft for entry in page if (draft := self._draft(entry)) is not None]
+        if drafts:
+            write(self._tx, self._session_id, self._head, drafts)
+            self._head = read_head(self._tx, self._session_id)
 
-    def finish(self) -> bool:
-        """Move the head behind the new entries; whether there were any."""
-        old = self._head
-        if self.seq <= old.last_seq:
-            self._check_same(self.seq, self._hash)
-            return False
-        new = old._replace(
-            last_seq=self.seq,
-            last_hash=self._hash,
-            head_seq=self._head_seq,
-            messages=self._messages,
-            bytes=self._bytes,
-            updated_at=self._updated_at,
-            times=self._times,
-        )
-        move_head(self._tx, self._session_id, old, new)
+    def redact_old(self) -> list[int]:
+        """Redact the session's own entries that are redacted in the log; their seqs."""
+        redacted = []
         for seq in self._redacts:
-            if seq in self._skeletons and self._is_whole(seq):
-                put_skeleton(self._tx, self._session_id, seq, self._skeletons[seq])
-                self.redacted.append(seq)
-        return True
+            skeleton = self._skeletons.get(seq)
+            if skeleton is not None and self._stored(seq)[1] is not None:
+                put_skeleton(self._tx, self._session_id, seq, skeleton)
+                redacted.append(seq)
+        return redacted
 
-    def _row(self, entry: StoredEntry) -> tuple[Any, ...] | None:
-        """The values of a new entry; None for one that the session has."""
-        sealed = entry.sealed
-        if entry.seq != self.seq + 1:
-            raise _bad(
-                self.seq + 1, f"entry {self.seq + 1} is missing, {entry.seq} is in its place"
-            )
-        try:
-            following = link(self._hash, entry_digest(sealed, entry.content_digest))
-        except UnicodeEncodeError:
-            raise _bad(entry.seq, "it has half a surrogate pair, which no UTF-8 can hold") from None
-        if following != entry.hash:
-            raise _bad(entry.seq, "the hash does not follow from the entry and the one before")
-        self.seq, self._hash = entry.seq, following
-        if entry.seq <= self._head.last_seq:
-            if entry.seq == self._head.last_seq:
-                self._check_same(entry.seq, following)
-            if entry.salt is None and entry.content is not None:
-                self._skeletons[entry.seq] = entry.content
-            return None
-        tools = self._checked(entry)
-        if sealed.kind != Kind.NOTE:
-            self._head_seq = entry.seq
-        elif sealed.note == REDACTION and sealed.target is not None:
-            self._redacts.append(sealed.target)
-        if sealed.kind in _MESSAGES:
-            self._messages, self._bytes = self._messages + 1, self._bytes + sealed.size
-        self._updated_at = sealed.recorded_at
-        self._times = self._times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
-        row = {
-            "session_id": self._session_id,
-            "messages_total": self._messages,
-            "bytes_total": self._bytes,
-            "latest_happened": self._times.latest_happened,
-            "tools": tools,
-            **entry._asdict(),
-            **sealed._asdict(),
-        }
-        return tuple(row[name] for name in VALUES)
-
-    def _checked(self, entry: StoredEntry) -> str | None:
-        """Refuse what no operation of the store would have written; the ids of its tools."""
-        sealed, content = entry.sealed, None
-        try:
-            for name in _NAMES:
-                if (value := getattr(sealed, name)) is not None:
-                    check_id(name, value)
-            if sealed.model is not None:
-                check_model(sealed.model)
-            for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
-                _decoded(text)
-            content = _decoded(entry.content)
-            if sealed.kind not in _MESSAGES or sealed.format is None or sealed.role is None:
-                return None
-            if entry.salt is not None:
-                reader(sealed.format).check(sealed.role, content)
-            if entry.content is not None and may_hold_tools(entry.content):
-                return tools_text(sealed.format, sealed.role, content)
-        except RooContextError as error:
-            raise _bad(entry.seq, error.fact.rstrip(".") or type(error).__name__) from None
-        return None
-
-    def _check_same(self, seq: int, hash_: bytes) -> None:
+    def check_same(self) -> None:
         """Refuse a log that is not the session's own: one is no beginning of the other."""
-        stored = self._head.last_hash
-        if seq < self._head.last_seq:
-            row = self._tx.row(_HASH, session_id=self._session_id, seq=seq)
-            stored = GENESIS if row is None else row[0]
-        if stored != hash_:
+        old = self._old
+        stored = old.last_hash if self.seq == old.last_seq else self._stored(self.seq)[0]
+        if stored != self._hash:
             raise SessionExists(
-                f"Session {self._session_id!r} exists, and its entries 1 to {seq} are others.",
+                f"Session {self._session_id!r} exists, and its entries 1 to {self.seq} are others.",
                 session_id=self._session_id,
             )
 
-    def _is_whole(self, seq: int) -> bool:
-        return self._tx.row(_IS_WHOLE, session_id=self._session_id, seq=seq) is not None
+    def _stored(self, seq: int) -> SqlRow:
+        row = self._tx.row(_HASH_AND_SALT, session_id=self._session_id, seq=seq)
+        return (GENESIS, None) if row is None else row
+
+    def _draft(self, entry: StoredEntry) -> Draft | None:
+        """The draft of a new entry; None for one that the session has."""
+        sealed, due = entry.sealed, self.seq + 1
+        if entry.seq != due:
+            raise _refused(due, f"entry {due} is missing: entry {entry.seq} came instead")
+        try:
+            digest = entry_digest(sealed, entry.content_digest)
+        except UnicodeEncodeError:
+            raise _refused(due, "it has half a surrogate pair, which no UTF-8 can hold") from None
+        self.seq, self._hash = due, link(self._hash, digest)
+        if self._hash != entry.hash:
+            raise _refused(due, "the hash does not follow from the entry and the one before")
+        if due <= self._old.last_seq:
+            if due == self._old.last_seq:
+                self.check_same()
+            if entry.salt is None and entry.content is not None:
+                self._skeletons[due] = entry.content
+            return None
+        if sealed.note == REDACTION and sealed.target is not None:
+            self._redacts.append(sealed.target)
+        own = (entry.content, entry.salt, entry.content_digest, digest)
+        return Draft(sealed, *own, tools=_checked_tools(entry), extra=entry.extra)
+
+
+def _checked_tools(entry: StoredEntry) -> str | None:
+    """Refuse what no operation of the store would have written; the ids of its tools."""
+    sealed, content = entry.sealed, None
+    try:
+        for name in _NAMES:
+            if (value := getattr(sealed, name)) is not None:
+                check_id(name, value)
+        if sealed.model is not None:
+            check_model(sealed.model)
+        for text in (entry.extra, *(getattr(sealed, name) for name in _JSON)):
+            _decoded(text)
+        content = _decoded(entry.content)
+        if sealed.kind not in _MESSAGES or sealed.format is None or sealed.role is None:
+            return None
+        if entry.salt is not None:
+            reader(sealed.format).check(sealed.role, content)
+        if entry.content is not None and may_hold_tools(entry.content):
+            return tools_text(sealed.format, sealed.role, content)
+    except RooContextError as error:
+        raise _refused(entry.seq, error.fact.rstrip(".") or type(error).__name__) from None
+    return None
 
 
 def _decoded(text: str | None) -> Any:
@@ -354,12 +303,12 @@ def _verify(tx: Transaction, session_id: str) -> None:
     verifier = Verifier(tx, session_id)
     while verifier.page(tx):
         pass
-    found = verifier.finish(tx)
-    if found.problem is not None:
-        raise _bad(found.seq, found.problem)
+    result = verifier.finish(tx)
+    if result.problem is not None:
+        raise _refused(result.seq, result.problem)
 
 
-def _bad(seq: int | None, problem: str) -> HistoryCorrupt:
+def _refused(seq: int | None, problem: str) -> HistoryCorrupt:
     where = "The log" if seq is None else f"Entry {seq}"
     return HistoryCorrupt(f"{where} was not restored: {problem}. Nothing was written.", seq=seq)
 
@@ -369,33 +318,32 @@ _IN_MEMORY = 1 << 20
 
 @contextmanager
 def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]:
-    """Entries that can be read several times, however many there are.
+    """Entries that a transaction can read again when it is repeated, however many there are.
 
-    An iterator is read to its end before the block begins.
+    An iterator is read to its end before the block begins, into a temporary file.
     """
     if not isinstance(stored, Iterable):
-        raise InvalidOption("A log is restored from its entries, in a list.", name="entries")
+        raise InvalidOption(
+            "A log is restored from a list or an iterator of StoredEntry.", name="entries"
+        )
     if not isinstance(stored, Iterator):
         yield stored
         return
     file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed below
     try:
         for entry in stored:
-            check_entry_types(entry)  # only what is one can be pickled
-            with _written():
-                pickle.dump(entry, file)
-        with _written():
-            file.flush()
+            check_entry_types(entry)  # an unknown object may not be picklable
+            _spool(file, entry)
         yield _Spool(file)
     finally:
-        with suppress(OSError):  # what could not be written is written once more
+        with suppress(OSError):  # closing tries once more to write what could not be written
             file.close()
 
 
-@contextmanager
-def _written() -> Iterator[None]:
+def _spool(file: IO[bytes], entry: StoredEntry) -> None:
     try:
-        yield
+        pickle.dump(entry, file)
+        file.flush()
     except OSError as error:
         raise StoreUnavailable(
             f"The entries cannot be kept in a temporary file: {error.strerror}.",

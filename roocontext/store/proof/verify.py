@@ -1,13 +1,15 @@
 """Verifying a session: the chain, every row of every table, the totals and the caches.
 
-The first bad entry is named. The caches can be rebuilt; the log is never changed.
+The first bad entry is named. `rebuild` computes the caches anew; nothing changes the log.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import msgspec
 from sqlalchemy import bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
@@ -28,7 +30,7 @@ from roocontext.log.times import Times
 from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import entries
+from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import problem_of
 from roocontext.store.reading.head import SessionHead, read_head
@@ -54,16 +56,14 @@ class Head(Value):
 
     def to_json(self) -> str:
         """A line to keep elsewhere."""
-        return json.dumps({"session_id": self.session_id, "seq": self.seq, "hash": self.hash})
+        return json.dumps(self.to_dict())
 
     @classmethod
     def from_json(cls, line: str | bytes) -> "Head":
         """Read a line that `to_json` made."""
-        from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - heavy, and this is an edge
-
         try:
-            head = TypeAdapter(cls).validate_json(line, strict=True)
-        except ValidationError:
+            head = msgspec.json.decode(line, type=cls)
+        except (msgspec.MsgspecError, UnicodeError, TypeError):  # TypeError: it is no text
             raise InvalidOption("This line is not a saved head.", name="line") from None
         check_whole("seq", head.seq)
         return head
@@ -81,44 +81,26 @@ class Verification(Value):
     problem: str | None = None
 
 
-_SEALED = tuple(entries.c[name] for name in Sealed._fields)
+_OWN = ("seq", "salt", "content_digest", "hash", "messages_total", "bytes_total")
+_COLUMNS = (*_OWN, "latest_happened", "tools", "extra", "content", *Sealed._fields)
 _PAGE = (
-    select(
-        entries.c.seq,
-        entries.c.salt,
-        entries.c.content_digest,
-        entries.c.hash,
-        entries.c.messages_total,
-        entries.c.bytes_total,
-        entries.c.latest_happened,
-        entries.c.tools,
-        entries.c.extra,
-        entries.c.content,
-        *_SEALED,
-    )
+    select(*(entries.c[name] for name in _COLUMNS))
     .where(
-        entries.c.session_id == bindparam("session_id"),
+        of_session(entries),
         entries.c.seq > bindparam("after"),
         entries.c.seq <= bindparam("last"),
     )
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_FIRST_SEALED = 10
+_FIRST_SEALED = _COLUMNS.index(Sealed._fields[0])
 _NOTED = Sealed._fields.index("note")
-_SELDOM = slice(Sealed._fields.index("note"), Sealed._fields.index("size"))
+_SELDOM = slice(_NOTED, Sealed._fields.index("size"))
 _NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
 """The sealed fields that few messages have."""
-_SEQ = select(entries.c.seq).where(entries.c.session_id == bindparam("session_id")).limit(1)
-_BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1")).order_by(entries.c.seq)
-_BEHIND_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last")).order_by(entries.c.seq)
-
-
-class _Bad(Exception):
-    def __init__(self, seq: int | None, problem: str) -> None:
-        self.seq = seq
-        self.problem = problem
-        super().__init__(problem)
+_SEQ = select(entries.c.seq).where(of_session(entries)).order_by(entries.c.seq).limit(1)
+_BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1"))
+_AFTER_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last"))
 
 
 def verify(
@@ -130,16 +112,14 @@ def verify(
             verifier = Verifier(tx, session_id, saved)
     except HistoryCorrupt as damage:
         head = Head(session_id, 0, GENESIS.hex())
-        return Verification(
-            session_id, ok=False, entries=0, head=head, seq=damage.seq, problem=damage.fact
-        )
+        return Verification(session_id, False, 0, head, damage.seq, damage.fact)  # noqa: FBT003
     done = 0
     while True:
         with database.read() as tx:
-            found = verifier.page(tx)
-            if not found:
+            checked = verifier.page(tx)
+            if not checked:
                 return verifier.finish(tx)
-        done += found
+        done += checked
         if progress is not None:
             progress(done, verifier.total)
 
@@ -161,7 +141,7 @@ class Verifier:
         self._is_message = bytearray(1)
         self._controls: dict[int, Kind] = {}
         self._times = Times()
-        self._bad: _Bad | None = None
+        self._damage: HistoryCorrupt | None = None
 
     @property
     def total(self) -> int:
@@ -175,55 +155,47 @@ class Verifier:
             self._redacted = self._redactions(tx)
             self._check(self._rows(tx))
         except HistoryCorrupt as damage:
-            self._bad = _Bad(damage.seq, damage.fact)
-        except _Bad as bad:
-            self._bad = bad
-        return 0 if self._bad else self._seq - start
+            self._damage = damage
+        return 0 if self._damage else self._seq - start
 
     def _redactions(self, tx: Transaction) -> dict[int | None, str]:
         last = read_head(tx, self.session_id).last_seq
-        try:
+        # A damaged note is reported when the check reaches it, or the row that it proves.
+        with suppress(HistoryCorrupt):
             notes = read_notes(tx, self.session_id, REDACTION, last)
-        except (
-            HistoryCorrupt
-        ):  # it is reported when the check reaches it or the row that it vouches for
-            return {}
-        return {note.target: note.content["digest"] for note in notes}
+            return {note.target: note.content["digest"] for note in notes}
+        return {}
 
     def _rows(self, tx: Transaction) -> Iterable[SqlRow]:
-        session = {"session_id": self.session_id}
-        start, end = self._seq, min(self._seq + PAGE, self.total)
+        params = {"session_id": self.session_id, "after": self._seq, "last": self.total}
         try:
-            return tx.rows(_PAGE, **session, after=start, last=self.total, page=PAGE)
-        except HistoryCorrupt:  # one by one, to name the damaged row
-            return self._one_by_one(tx, range(start + 1, end + 1))
+            return tx.rows(_PAGE, **params, page=PAGE)
+        except HistoryCorrupt:
+            return self._one_by_one(tx)
 
-    def _one_by_one(self, tx: Transaction, seqs: Iterable[int]) -> Iterator[SqlRow]:
-        for seq in seqs:
+    def _one_by_one(self, tx: Transaction) -> Iterator[SqlRow]:
+        """The rows of the page, until the damaged one, which is named."""
+        for seq in range(self._seq + 1, min(self._seq + PAGE, self.total) + 1):
+            params = {"session_id": self.session_id, "after": seq - 1, "last": seq}
             try:
-                session = {"session_id": self.session_id}
-                yield from tx.rows(_PAGE, **session, after=seq - 1, last=seq, page=2)
+                yield from tx.rows(_PAGE, **params, page=2)
             except HistoryCorrupt as damage:
-                raise _Bad(seq, damage.fact) from None
+                raise _bad(seq, damage.fact) from None
 
     def finish(self, tx: Transaction) -> Verification:
         """Check the session's own row and the caches; return the result."""
+        damage = self._damage
         try:
-            if self._bad:
-                raise self._bad
-            self._check_standing()
-            head = read_head(tx, self.session_id)
-            self._check_outside(tx, head.last_seq)
-            self._check_beside(tx, head)
-        except HistoryCorrupt as damage:
-            return self._found(damage.seq, damage.fact)
-        except _Bad as bad:
-            return self._found(bad.seq, bad.problem)
-        return self._found(None, None)
-
-    def _found(self, seq: int | None, problem: str | None) -> Verification:
-        head = Head(self.session_id, self._seq, self._hash.hex())
-        return Verification(self.session_id, problem is None, self._seq, head, seq, problem)
+            if damage is None:
+                self._check_standing()
+                head = read_head(tx, self.session_id)
+                self._check_outside(tx, head.last_seq)
+                self._check_caches(tx, head)
+        except HistoryCorrupt as error:
+            damage = error
+        head_of_log = Head(self.session_id, self._seq, self._hash.hex())
+        seq, problem = (damage.seq, damage.fact) if damage else (None, None)
+        return Verification(self.session_id, damage is None, self._seq, head_of_log, seq, problem)
 
     def _check(self, rows: Iterable[SqlRow]) -> None:
         """Check entries in order.
@@ -235,7 +207,7 @@ class Verifier:
             sealed = row[_FIRST_SEALED:]
             kind, form, role, ts, recorded_at, *_, own_size = sealed
             if seq != self._seq + 1:
-                raise _Bad(self._seq + 1, f"entry {self._seq + 1} is missing")
+                raise _bad(self._seq + 1, f"entry {self._seq + 1} is missing")
             if (
                 salt is None
                 or content is None
@@ -252,7 +224,7 @@ class Verifier:
             self._times = self._times.after(kind, sealed[_NOTED], ts, recorded_at)
             totals = self._messages, self._bytes, self._times.latest_happened
             if totals != (messages, size, latest):
-                raise _Bad(seq, "the running totals are wrong")
+                raise _bad(seq, "the running totals are wrong")
             if not (is_message and (form, role) in self._speakers):
                 self._check_speaker(seq, form, role, is_message=is_message)
             if kind != _MESSAGE or sealed[_SELDOM] != _NONE_OF_THEM:
@@ -268,21 +240,21 @@ class Verifier:
         salt, digest, content, extra = stored
         if digest is None:
             if (salt, content, extra) != (None, None, None):
-                raise _Bad(seq, "it has content, extra data or a salt that was never written")
+                raise _bad(seq, "it has content, extra data or a salt that was never written")
         elif content is None:
-            raise _Bad(seq, "the content is missing")
+            raise _bad(seq, "the content is missing")
         elif salt is not None:
-            raise _Bad(seq, "the content is not what was written")
+            raise _bad(seq, "the content is not what was written")
         elif extra is not None:
-            raise _Bad(seq, "it has extra data, although its content was redacted")
+            raise _bad(seq, "it has extra data, although its content was redacted")
         elif self._redacted.get(seq) != skeleton_digest(seq, content):
-            raise _Bad(seq, "the content was replaced, but no redaction records that")
+            raise _bad(seq, "the content was replaced, but no redaction records that")
 
     def _check_hash(self, seq: int, following: bytes, stored: bytes) -> None:
         if following != stored:
-            raise _Bad(seq, "the hash does not follow from the entry and the one before")
+            raise _bad(seq, "the hash does not follow from the entry and the one before")
         if self._saved and self._saved.hash != stored.hex():
-            raise _Bad(seq, "the hash is not that of the saved head")
+            raise _bad(seq, "the hash is not that of the saved head")
 
     def _check_speaker(
         self, seq: int, form: str | None, role: str | None, *, is_message: bool
@@ -290,7 +262,7 @@ class Verifier:
         if is_message and is_known(form, role):
             self._speakers.add((form, role))
         elif is_message or (form, role) != (None, None):
-            raise _Bad(seq, "its format or role is not that of a message, or its kind is not")
+            raise _bad(seq, "its format or role is not that of a message, or its kind is not")
 
     def _check_kind(self, seq: int, sealed: Sealed) -> None:
         """Refuse unknown kinds, kinds without required fields, and references to later entries."""
@@ -300,62 +272,65 @@ class Verifier:
             self._controls[seq] = control.kind
             check_uncovered(control, self._controls)
         if kind not in _KINDS:
-            raise _Bad(seq, "its kind is unknown to this release")
+            raise _bad(seq, "its kind is unknown to this release")
         if (sealed.note is not None) is not (kind == _NOTE):
-            raise _Bad(seq, "only a note has a kind of note")
+            raise _bad(seq, "only a note has a kind of note")
         if (details is None) is not (kind in _PLAIN):
-            raise _Bad(seq, "only a control row has details")
+            raise _bad(seq, "only a control row has details")
         if not 0 <= (sealed.asked_at or 0) < seq:
-            raise _Bad(seq, "asked_at is not an earlier entry")
+            raise _bad(seq, "asked_at is not an earlier entry")
         call, block = sealed.answers_seq, sealed.answers_block
         is_answer = call is not None or block is not None
         if is_answer and not (0 < (call or 0) < seq and (-1 if block is None else block) >= 0):
-            raise _Bad(seq, "answers is not a block of an earlier entry")
+            raise _bad(seq, "answers is not a block of an earlier entry")
 
     def _check_standing(self) -> None:
-        # When the last entry came is no part of the log: lists alone are ordered by it. The times
-        # and the prompt are a cache, and are compared with the others.
-        counted = SessionHead(
-            *(self._seq, self._hash, self._head_seq, self._messages, self._bytes),
-            updated_at=self._standing.updated_at,
-            created_at=self._standing.created_at,
-            times=self._standing.times,
-            has_prompt=self._standing.has_prompt,
-            is_unindexed=self._standing.is_unindexed,
-        )
-        for name, stored, found in zip(SessionHead._fields, self._standing, counted, strict=True):
-            if stored != found:
-                raise _Bad(
+        # The times and the prompt are caches, which are compared with the others.
+        counted = {
+            "last_seq": self._seq,
+            "last_hash": self._hash,
+            "head_seq": self._head_seq,
+            "messages": self._messages,
+            "bytes": self._bytes,
+        }
+        for name, value in counted.items():
+            if getattr(self._standing, name) != value:
+                raise _bad(
                     self._seq + 1 if name == "last_seq" else None,
                     f"the session's {name} does not agree with its log",
                 )
-        if self._saved and self._saved.seq == 0 and self._saved.hash != GENESIS.hex():
-            raise _Bad(0, "the hash is not that of an empty log")
-        if self._saved and self._saved.seq > self._seq:
-            raise _Bad(self._seq + 1, f"the log ends before the saved head, {self._saved.seq}")
+        saved = self._saved
+        if saved and saved.seq == 0 and saved.hash != GENESIS.hex():
+            raise _bad(0, "the hash is not that of an empty log")
+        if saved and saved.seq > self._seq:
+            raise _bad(self._seq + 1, f"the log ends before the saved head, {saved.seq}")
 
     def _may_be_counted(self, seq: int) -> bool:
-        """Whether it is a message; anything appended since the checks began may be one."""
+        """True if it is a message; anything appended since the checks began may be one."""
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
-    def _check_beside(self, tx: Transaction, head: SessionHead) -> None:
+    def _check_caches(self, tx: Transaction, head: SessionHead) -> None:
         if self._standing.times != self._times:
-            raise _Bad(None, "the session's times are not those of the log: rebuild() renews them")
+            raise _bad(None, "the session's times are not those of the log: rebuild() renews them")
         problem = problem_of(tx, self.session_id, head, self._may_be_counted)
         if problem:
-            raise _Bad(None, f"{problem}: rebuild() renews the caches")
+            raise _bad(None, f"{problem}: rebuild() renews the caches")
 
     def _check_outside(self, tx: Transaction, last: int) -> None:
         """Refuse rows that no chain covers: they do not belong to the log."""
         session = {"session_id": self.session_id}
         try:
             outside = tx.row(_BEFORE_THE_FIRST, **session) or tx.row(
-                _BEHIND_THE_LAST, **session, last=last
+                _AFTER_THE_LAST, **session, last=last
             )
         except HistoryCorrupt:
-            raise _Bad(None, "entries holds a row whose seq is no integer") from None
+            raise _bad(None, "entries holds a row whose seq is no integer") from None
         if outside:
-            raise _Bad(outside[0], f"entries holds a row outside the log, which is 1 to {last}")
+            raise _bad(outside[0], f"entries holds a row outside the log, which is 1 to {last}")
+
+
+def _bad(seq: int | None, problem: str) -> HistoryCorrupt:
+    return HistoryCorrupt(problem, seq=seq)
 
 
 def _check_tools(
@@ -365,7 +340,7 @@ def _check_tools(
     if form is not None and role is not None and content is not None:
         tools = tools_text(form, role, decode(content))
     if stored != tools:
-        raise _Bad(seq, "the stored ids of its tool calls and results do not match its content")
+        raise _bad(seq, "the stored ids of its tool calls and results do not match its content")
 
 
 def head_of(tx: Transaction, session_id: str) -> Head:

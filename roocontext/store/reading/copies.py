@@ -6,6 +6,7 @@ from sqlalchemy import and_, bindparam, select, text
 
 from roocontext.errors import SessionPurged
 from roocontext.store.engine.schema import entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.reading.head import SessionHead
 
@@ -25,7 +26,7 @@ _last_of_copy = (
     .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
     .scalar_subquery()
 )
-COPIES = (
+COPIES = crossing(
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
     .where(
@@ -37,8 +38,8 @@ COPIES = (
 )
 WHOLE_COPIES = COPIES.where(_copy.c.salt.is_not(None))
 """Those of them that are not redacted."""
-ERASED = (
-    select(_copy.c.seq, _copy.c.hash, _copy.c.role, _copy.c.content, _note.c.content)
+ERASED = crossing(
+    select(_copy.c.seq, _copy.c.hash, _copy.c.content, _note.c.content)
     .select_from(
         _first.join(_note, _note.c.session_id == _first.c.session_id).join(
             _copy,
@@ -57,7 +58,7 @@ ERASED = (
     .order_by(_copy.c.seq, _copy.c.session_id)
 )
 """The redacted entries of a session and its copies, with their skeletons and redactions."""
-FAMILY = (
+FAMILY = crossing(
     select(_first.c.session_id)
     .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
     .order_by(_first.c.session_id)
@@ -70,17 +71,17 @@ def locked_holders(
     query: Query,
     lock: Callable[[Transaction, str], SessionHead],
 ) -> dict[str, SessionHead]:
-    """The sessions that the query names, locked in the order of their ids."""
+    """Lock the sessions that a query returns, in the order of their ids."""
     statement, params = query
     heads: dict[str, SessionHead] = {}
     while True:  # a fork may have been made while we waited for a lock
-        found = sorted(row[0] for row in tx.rows(statement, **params))
-        missing = [copy for copy in found if copy not in heads]
+        holders = sorted(row[0] for row in tx.rows(statement, **params))
+        missing = [holder for holder in holders if holder not in heads]
         if not missing:
             return heads
-        for copy in missing:
+        for holder in missing:
             try:
-                heads[copy] = lock(tx, copy)
+                heads[holder] = lock(tx, holder)
             except SessionPurged:  # while we waited for it
-                if copy == session_id:
+                if holder == session_id:
                     raise

@@ -14,9 +14,9 @@ from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 
 
 class SessionHead(NamedTuple):
-    """The last entry of a session, its last fold entry, its totals, and what else its row says.
+    """The last entry of a session, its last fold entry, its totals and times.
 
-    `is_unindexed` is what the row says before this head is written: from then on it is true.
+    `is_unindexed` is the value before this head is written. Afterwards it is always true.
     """
 
     last_seq: int
@@ -42,27 +42,22 @@ class SessionHead(NamedTuple):
         return minute_of(self.updated_at), minute_of(self.listed_at)
 
     def moved(self) -> tuple[Any, ...]:
-        """What every entry moves, in the order of the columns."""
+        """The values that every entry changes, in the order of the columns."""
         return (*self[:_CREATED], *self.times, self.listed_at)
 
     def columns(self) -> dict[str, Any]:
-        """The same as columns of the session's row."""
+        """The same and the indexed minutes, as columns of the session's row."""
         values = (*self.moved(), *self.minutes)
         return dict(zip((*_MOVED, *MINUTES), values, strict=True), created_at=self.created_at)
 
 
 MINUTES = ("updated_minute", "listed_minute")
-"""The columns that index sessions by their times, by the minute."""
+"""The columns by which sessions are indexed: their times, in minutes."""
 
 _session_id = sessions.c.session_id == bindparam("session_id")
 _HEAD_COLUMNS = (
-    sessions.c.last_seq,
-    sessions.c.last_hash,
-    sessions.c.head_seq,
-    sessions.c.messages,
-    sessions.c.bytes,
-    sessions.c.updated_at,
-    sessions.c.created_at,
+    # In the order of the fields of a head, as far as it has columns of the same names.
+    *(sessions.c[name] for name in SessionHead._fields[: SessionHead._fields.index("times")]),
     *(sessions.c[name] for name in Times._fields),
     sessions.c.first_prompt.is_not(None),
     sessions.c.unindexed,
@@ -73,11 +68,12 @@ _READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
 # SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
 _CREATED = SessionHead._fields.index("created_at")
+_TIMES = SessionHead._fields.index("times")
 _MOVED = (*SessionHead._fields[:_CREATED], *Times._fields, "listed_at")
 
 
 def _move_head(*names: str) -> Update:
-    # In this order, which is that of a head: `move_head` gives its values without names.
+    # Ordered, because `move_head` passes the values of a head without names.
     return (
         update(sessions)
         .where(_session_id)
@@ -91,28 +87,37 @@ _MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "unindexed")
 
 
 def lock(tx: Transaction, session_id: str) -> SessionHead:
-    """The head of a session that will be written: other writers wait until this one is done."""
-    return _head(session_id, tx.row(_LOCK_HEAD, session_id=session_id))
+    """Read the head of a session that will be written: other writers wait until this one ends."""
+    return to_head(session_id, tx.rows(_LOCK_HEAD, session_id=session_id))
 
 
 def read_head(tx: Transaction, session_id: str) -> SessionHead:
-    """The head of a session; an error if there is none, or it was purged."""
-    return _head(session_id, tx.row(_READ_HEAD, session_id=session_id))
+    """Read the head of a session. A session that does not exist or was purged is an error."""
+    return to_head(session_id, tx.rows(_READ_HEAD, session_id=session_id))
 
 
 def lock_query(session_id: str) -> Query:
-    """What locks a session, to be sent before other queries: they see what it waited for."""
+    """The query that locks a session. Send it first: the others then see the locked state."""
     return _LOCK_HEAD, {"session_id": session_id}
 
 
 def head_query(session_id: str) -> Query:
-    """What asks for the head of a session, to be sent with other queries."""
+    """The query for the head of a session, to be sent with other queries."""
     return _READ_HEAD, {"session_id": session_id}
 
 
 def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
-    """The head that was asked for; an error if there is none, or it was purged."""
-    return _head(session_id, rows[0] if rows else None)
+    """Make the head from the rows of either query, or raise the error that there is none."""
+    if not rows:
+        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
+    *counted, has_prompt, is_unindexed, purged_at, receipt = rows[0]
+    if purged_at is not None:
+        # A purged row stays as a receipt, so its id is never used for another history.
+        raise SessionPurged(
+            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
+        )
+    times = Times(*counted[_TIMES:])
+    return SessionHead._make([*counted[:_TIMES], times, bool(has_prompt), bool(is_unindexed)])
 
 
 def check_version(expected_seq: int | None, head: SessionHead) -> None:
@@ -126,25 +131,8 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
-    """Write the new head of a locked session."""
+    """Write the new head of a session that is locked."""
     if new.minutes == old.minutes and old.is_unindexed:
         tx.put(_MOVE_HEAD, (*new.moved(), session_id))
     else:
         tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, True, session_id))
-
-
-def _head(session_id: str, row: tuple[Any, ...] | None) -> SessionHead:
-    if row is None:
-        raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    seq, hash_, head_seq, messages, size, updated, created, *rest = row
-    *times, has_prompt, is_unindexed, purged_at, receipt = rest
-    if purged_at is not None:
-        # A purged row stays as a receipt, so its id is never used for another history.
-        raise SessionPurged(
-            f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
-        )
-    return SessionHead(
-        *(seq, hash_, head_seq, messages, size, updated, created, Times(*times)),
-        bool(has_prompt),
-        bool(is_unindexed),
-    )

@@ -1,10 +1,8 @@
-"""Every live message with its tags, hidden ones too: the view of a program that keeps one list.
+"""Messages read other than as the view: all live ones, originals, and those with an agent's id.
 
-What an uncovering took back is not among them.
-
-The messages of a session as they were written, whatever hides them now.
-
-Messages by the agent's own ids. An agent may give the same id to several messages.
+Live messages, hidden ones too and with what hides them, are the view of a program that keeps one
+list; what an uncovering took back is not live. Originals are messages as they were written,
+whatever hides them now. An agent may give the same id to several messages.
 """
 
 from collections.abc import Sequence
@@ -24,13 +22,13 @@ from roocontext.store.reading.head import head_query, read_head, to_head
 from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
-    Cleared,
     cleared_at,
     read_controls,
     read_messages,
     to_controls,
 )
 from roocontext.store.reading.points_in_time import IS_FOLDED
+from roocontext.store.reading.view import ShownRanges
 
 
 class LiveMessage(NamedTuple):
@@ -47,15 +45,15 @@ _COMPACTION = select(entries.c.seq, entries.c.compaction_id).where(
 )
 
 
-def live_ranges_now(tx: Transaction, session_id: str) -> tuple[Sequence[Range], Cleared]:
-    """What is live and not taken back by an uncovering, ascending, and what is cleared in it."""
+def live_ranges_now(tx: Transaction, session_id: str) -> ShownRanges:
+    """Read the ranges of what is live and not uncovered, ascending, and what is cleared in them."""
     last = read_head(tx, session_id).last_seq
     controls = read_controls(tx, session_id, last)
-    return standing_ranges(controls, last), cleared_at(controls, last)
+    return ShownRanges(standing_ranges(controls, last), cleared_at(controls, last))
 
 
 def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
-    """The live messages in view order, cleared as the view shows them."""
+    """Read the live messages in view order, cleared as the view shows them."""
     last = read_head(tx, session_id).last_seq
     return live_messages(tx, session_id, read_controls(tx, session_id, last), last)
 
@@ -63,7 +61,7 @@ def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
 def live_messages(
     tx: Transaction, session_id: str, controls: Sequence[Control], last: int
 ) -> list[LiveMessage]:
-    """The same, of a session with these control rows that ends at entry `last`."""
+    """Read the same of a session with these control rows that ends at entry `last`."""
     alive = sorted(
         (s for s in spans_of(controls, last) if s.standing and s.lo <= last),
         # In view order, as a program that keeps one list has them: an inserted row has a late seq.
@@ -73,13 +71,12 @@ def live_messages(
     rows = tx.each(_COMPACTION, [{"session_id": session_id, "seq": seq} for seq in sorted(parents)])
     names: dict[int | None, str | None] = dict(rows)
     cleared = cleared_at(controls, last)
-    found = []
+    live: list[LiveMessage] = []
     for span in alive:
-        stretch: Range = (span.lo, min(span.hi, last))
         tags = names.get(span.condense_parent), names.get(span.truncation_parent)
-        messages = read_messages(tx, session_id, [stretch], cleared)
-        found += [LiveMessage(message, *tags) for message in messages]
-    return found
+        messages = read_messages(tx, session_id, [(span.lo, min(span.hi, last))], cleared)
+        live += [LiveMessage(message, *tags) for message in messages]
+    return live
 
 
 class Original(NamedTuple):
@@ -101,13 +98,8 @@ class Original(NamedTuple):
 
 _PAGE = (
     select(
-        entries.c.seq,
-        entries.c.role,
-        entries.c.content,
-        entries.c.format,
-        entries.c.recorded_at,
-        entries.c.extra,
-        entries.c.ts,
+        *(entries.c.seq, entries.c.role, entries.c.content, entries.c.format),
+        *(entries.c.recorded_at, entries.c.extra, entries.c.ts),
     )
     .where(
         entries.c.session_id == bindparam("session_id"),
@@ -123,33 +115,24 @@ _PAGE = (
 def read_originals(
     tx: Transaction, session_id: str, *, first: int, last: int | None, limit: int, rewound: bool
 ) -> list[Original]:
-    """The first messages of a range, without what was redacted and what quotes other messages."""
+    """Read the first messages of a range, but not those that were redacted or that quote others."""
     end = read_head(tx, session_id).last_seq
     wanted: Sequence[Range] = [(first, end if last is None else min(last, end))]
-    standing, _ = live_ranges_now(tx, session_id)
-    found: list[SqlRow] = []
+    standing = live_ranges_now(tx, session_id).ranges
+    rows: list[SqlRow] = []
     for lo, hi in wanted if rewound else common(standing, wanted):
-        found += _some(tx, session_id, lo, hi, limit - len(found))
-        if len(found) == limit:
-            break
-    contents = decode_all([row[2] for row in found])
+        start = lo
+        # Until a page is empty, because messages that quote others are left out of it.
+        while len(rows) < limit and start <= hi:
+            asked = {"session_id": session_id, "lo": start, "hi": hi, "page": limit - len(rows)}
+            page = tx.rows(_PAGE, **asked)
+            rows += [row for row in page if not is_quoting(row[5])]
+            start = page[-1][0] + 1 if page else hi + 1
+    contents = decode_all([row[2] for row in rows])
     return [
         Original(seq, role, content, format_, recorded_at, not within(standing, seq), ts)
-        for (seq, role, _, format_, recorded_at, _, ts), content in zip(
-            found, contents, strict=True
-        )
+        for (seq, role, _, format_, recorded_at, _, ts), content in zip(rows, contents, strict=True)
     ]
-
-
-def _some(tx: Transaction, session_id: str, lo: int, hi: int, limit: int) -> list[SqlRow]:
-    found: list[SqlRow] = []
-    while lo <= hi and len(found) < limit:
-        rows = tx.rows(_PAGE, session_id=session_id, lo=lo, hi=hi, page=limit - len(found))
-        if not rows:
-            break
-        found += [row for row in rows if not is_quoting(row[5])]
-        lo = rows[-1][0] + 1
-    return found
 
 
 _in_session = entries.c.session_id == bindparam("session_id")
@@ -181,14 +164,15 @@ def by_id(session_id: str, message_id: str) -> Query:
 
 
 def find_message(tx: Transaction, session_id: str, message_id: str) -> int:
-    """The newest live message with an id, or else the newest that a rewind took back."""
+    """Find the newest live message with an id, or else the newest that a rewind took back."""
     controls = (ALL_CONTROLS, {"session_id": session_id})
-    head, controlling, rows = tx.all(
+    heads, controls_rows, rows = tx.all(
         [head_query(session_id), controls, by_id(session_id, message_id)]
     )
+    head = to_head(session_id, heads)
     if not rows:
         raise unknown(tx, session_id, message_id)
-    live = standing_ranges(to_controls(controlling), to_head(session_id, head).last_seq)
+    live = standing_ranges(to_controls(controls_rows), head.last_seq)
     seqs: list[int] = [row[0] for row in rows]
     return next((seq for seq in seqs if within(live, seq)), seqs[0])
 
@@ -201,10 +185,10 @@ def unknown(
     known = {name[:64]: name for name, seq in ids if live is None or within(live, seq)}
     near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
     nearest = f"; the nearest are {join_names([*map(repr, near)])}" if near else ""
-    what = "message" if live is None else "live message"
+    messages = "message" if live is None else "live message"
     return MessageNotFound(
-        f"No {what} has the id {message_id[:64]!r}{nearest}.",
-        candidates=tuple(known[one] for one in near),
+        f"No {messages} has the id {message_id[:64]!r}{nearest}.",
+        candidates=tuple(known[name] for name in near),
         message_id=message_id,
     )
 

@@ -1,4 +1,4 @@
-"""Messages and control rows, made of the rows of a log, and messages read by ranges of seq."""
+"""Messages and control rows: read by ranges of seq, and made from rows of the log."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,13 +17,12 @@ from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, Range, block_ref
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, compacted_at
-from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, entries
+from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
 
 Cleared = Mapping[int, Mapping[int, ShownOutput]]
-"""By seq and block: what is shown there."""
-
+"""The cleared blocks, by seq and block, and what is shown of each."""
 
 _in_session = entries.c.session_id == bindparam("session_id")
 IS_MESSAGE = text("role IS NOT NULL")
@@ -31,20 +30,10 @@ _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
 SHOWN = (
     select(
-        entries.c.seq,
-        entries.c.kind,
-        entries.c.role,
-        # In the order of a `Message`, not of the table: `rows_to_messages` unpacks by position.
-        entries.c.content,
-        entries.c.format,
-        entries.c.ts,
-        entries.c.recorded_at,
-        entries.c.message_id,
-        entries.c.compaction_id,
-        entries.c.model,
-        entries.c.asked_at,
-        entries.c.answers_seq,
-        entries.c.answers_block,
+        # `rows_to_messages` unpacks them by position.
+        *(entries.c[name] for name in ("seq", "kind", "role", "content", "format", "ts")),
+        *(entries.c[name] for name in ("recorded_at", "message_id", "compaction_id", "model")),
+        *(entries.c[name] for name in ("asked_at", "answers_seq", "answers_block")),
     )
     .where(_in_session, _between, IS_MESSAGE)
     .order_by(entries.c.seq)
@@ -59,16 +48,16 @@ _controls = (
 )
 CONTROLS = _controls.where(UP_TO_SEQ)
 ALL_CONTROLS = _controls.where(IN_LOG)
-_named = entries.alias("named")
+_lead = entries.alias("lead")
+_ID_OF_LEAD = select(_lead.c.compaction_id).where(
+    of_session(_lead), _lead.c.seq == bindparam("seq")
+)
 COMPANIONS = (
     select(entries.c.seq)
     .where(
-        _in_session,
+        of_session(entries),
         entries.c.details.is_not(None),
-        entries.c.compaction_id
-        == select(_named.c.compaction_id)
-        .where(_named.c.session_id == bindparam("session_id"), _named.c.seq == bindparam("seq"))
-        .scalar_subquery(),
+        entries.c.compaction_id == _ID_OF_LEAD.scalar_subquery(),
         text("kind = 'companion'"),
         IN_LOG,
     )
@@ -80,10 +69,10 @@ _SPEAKER = itemgetter(4, 2)
 
 
 def placeholders(rows: Iterable[SqlRow]) -> Cleared:
-    """What each row of clearings shows: a seq, a block, the text, and what stays of the output."""
+    """The cleared blocks of rows of the table: seq, block, placeholder, head and tail."""
     cleared: dict[int, dict[int, ShownOutput]] = defaultdict(dict)
-    for seq, block, *shown in rows:
-        cleared[seq][block] = ShownOutput(*shown)
+    for seq, block, *output in rows:
+        cleared[seq][block] = ShownOutput(*output)
     return cleared
 
 
@@ -115,14 +104,14 @@ def read_compacted(
 def read_messages(
     tx: Transaction, session_id: str, ranges: Sequence[Range], cleared: Cleared
 ) -> list[Message]:
-    """The messages in these ranges, in the ranges' order."""
+    """Read the messages in these ranges, in the order of the ranges."""
     return shown_messages(tx.each(SHOWN, bounds(session_id, ranges)), cleared)
 
 
 def read_backwards(
     tx: Transaction, session_id: str, ranges: Iterable[Range], page: int
 ) -> Iterator[Message]:
-    """The messages in these ranges, which descend, from the last one on: a page at a time."""
+    """Read the messages in descending ranges from the last one backwards, a page at a time."""
     for lo, hi in ranges:
         while rows := tx.rows(SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=page):
             yield from rows_to_messages(rows)
@@ -136,7 +125,7 @@ def shown_messages(
     cleared: Cleared,
     compacted: Mapping[int, Compacted] = MappingProxyType({}),
 ) -> list[Message]:
-    """The messages that these rows are, with their cleared blocks as the view shows them."""
+    """Make messages of rows, with their cleared blocks as the view shows them."""
     messages = rows_to_messages(rows)
     if compacted:
         messages = [
@@ -152,7 +141,7 @@ def shown_messages(
 
 
 def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
-    """The messages that these rows are, or HistoryCorrupt naming the first that is none."""
+    """Make messages of rows; HistoryCorrupt names the first row that is not a message."""
     try:
         # In one call: decoding is a fifth of the cost of a view.
         contents = decode_all([row[3] for row in rows])
@@ -162,7 +151,7 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
                 seq,
                 _KINDS[kind],
                 role,
-                it,
+                content,
                 form,
                 ts,
                 at,
@@ -171,9 +160,9 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
                 model,
                 (),
                 asked,
-                None if to is None else block_ref(to, n),
+                None if call is None else block_ref(call, n),
             )
-            for (seq, kind, role, _, form, ts, at, own, by, model, asked, to, n), it in zip(
+            for (seq, kind, role, _, form, ts, at, own, by, model, asked, call, n), content in zip(
                 rows, contents, strict=True
             )
         ]
@@ -193,20 +182,20 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
 
 
 def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
-    """One message, visible or not, as it was written."""
+    """Read one message, visible or not, as it was written."""
     last = read_head(tx, session_id).last_seq
-    if found := read_messages(tx, session_id, [(seq, min(seq, last))], {}):
-        return found[0]
+    for message in read_messages(tx, session_id, [(seq, min(seq, last))], {}):
+        return message
     raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 
 
 def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
-    """The control rows up to a seq."""
+    """Read the control rows up to a seq."""
     return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
 
 
 def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
-    """Control rows from their columns; all from `since` on."""
+    """Make control rows of their columns; these must be all from `since` on."""
     controls = [control_of(*row) for row in rows]
     check_uncoverings(controls, since)
     return controls

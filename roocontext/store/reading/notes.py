@@ -1,24 +1,14 @@
-"""Notes read: the newest of a kind, all of them, and those that a writer named.
+"""Notes: all of a kind, the newest of a kind and target, and those that a client id names.
 
 A note is chained like any entry, but no model sees it and no rewind takes it back. Among notes of
-the same kind and target, the newest counts.
-
-Notes found by what their writer named: the request that wrote them, or the beginning of a kind.
-
-An adapter that keeps facts in notes finds one of many by either, and reads no others.
+the same kind and target, the newest is current.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    bindparam,
-    literal_column,
-    select,
-)
+from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
@@ -35,7 +25,7 @@ REDACTION = "redaction"
 BEGUN = "begun"
 OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
 """The kinds that the store interprets, and that only it may write."""
-_SAYS: Mapping[str, tuple[str, type]] = {
+_CONTENTS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
     TITLE: ("title", str),
     METADATA: ("metadata", dict),
@@ -43,7 +33,7 @@ _SAYS: Mapping[str, tuple[str, type]] = {
     REDACTION: ("digest", str),
     BEGUN: ("block", int),
 }
-"""The key and the type of value that the store reads in a note of each kind."""
+"""The key that the content of a note of each kind has, and the type of its value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +47,17 @@ class Note(Value):
     recorded_at: int
 
 
+_COLUMNS = tuple(entries.c[name] for name in ("seq", "note", "target", "content", "recorded_at"))
+_in_session = entries.c.session_id == bindparam("session_id")
+_of_kind = (_in_session, entries.c.note.is_not(None), entries.c.note == bindparam("note"))
+HAS_NO_TARGET = entries.c.target.is_(None)
+
+
 def _up_to(last: ColumnElement[int]) -> Select[Any]:
     """All notes of a kind up to a seq."""
-    return (
-        select(
-            *(entries.c.seq, entries.c.note, entries.c.target),
-            *(entries.c.content, entries.c.recorded_at),
-        )
-        .where(
-            entries.c.session_id == bindparam("session_id"),
-            entries.c.note.is_not(None),
-            entries.c.note == bindparam("note"),
-            # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
-            (entries.c.seq + literal_column("0")).between(literal_column("1"), last),
-        )
-        .order_by(entries.c.target, entries.c.seq)
-    )
+    # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
+    in_log = (entries.c.seq + literal_column("0")).between(literal_column("1"), last)
+    return select(*_COLUMNS).where(*_of_kind, in_log).order_by(entries.c.target, entries.c.seq)
 
 
 _NOTES = _up_to(bindparam("seq"))
@@ -81,15 +66,10 @@ _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 
 
 def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
-    """The statement that reads columns of the newest note of a kind; its target is still open."""
+    """Make the statement for the newest note of a kind, to which the target is to be added."""
     return (
         select(*columns)
-        .where(
-            entries.c.session_id == bindparam("session_id"),
-            entries.c.note.is_not(None),
-            entries.c.note == bindparam("note"),
-            UP_TO_SEQ,
-        )
+        .where(*_of_kind, UP_TO_SEQ)
         # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant,
         # and would sort all notes of the kind.
         .order_by(entries.c.target.desc(), entries.c.seq.desc())
@@ -97,98 +77,9 @@ def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
     )
 
 
-HAS_NO_TARGET = entries.c.target.is_(None)
-_of_note = newest_of(
-    entries.c.seq,
-    entries.c.note,
-    entries.c.target,
-    entries.c.content,
-    entries.c.recorded_at,
-    entries.c.hash,
-)
+_of_note = newest_of(*_COLUMNS, entries.c.hash)
 _NEWEST = _of_note.where(HAS_NO_TARGET)
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
-
-
-def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
-    """All notes of a kind up to a seq, oldest first."""
-    return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
-
-
-def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
-    """All notes of a kind on one entry up to a seq, oldest first."""
-    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
-
-
-def _notes(rows: Sequence[SqlRow]) -> list[Note]:
-    # By seq: the statement has the order of the index, which is by target first.
-    return [to_note(*row) for row in sorted(rows)]
-
-
-def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
-    """A stored note, from its columns."""
-    try:
-        decoded = decode(content)
-    except HistoryCorrupt:
-        decoded = None
-    name, type_ = _SAYS.get(note, ("", object))
-    if not isinstance(decoded, dict) or not isinstance(decoded.get(name), type_):
-        raise HistoryCorrupt(
-            f"Entry {seq} does not have the content of a note of its kind.", seq=seq
-        )
-    return Note(seq, note, target, decoded, recorded_at)
-
-
-def newest_note(
-    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> Note | None:
-    """The note of a kind and target that is current at a seq."""
-    row = _newest_row(tx, session_id, note, target, seq)
-    return None if row is None else _notes([row[:-1]])[0]
-
-
-def _newest_row(
-    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> SqlRow | None:
-    of = {"session_id": session_id, "note": note, "seq": seq}
-    if target is None:
-        return tx.row(_NEWEST, **of)
-    return tx.row(_NEWEST_OF_TARGET, **of, target=target)
-
-
-def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
-    """The messages that are pinned at a seq."""
-    statement, params = pins_query(session_id, seq)
-    return to_pins(tx.rows(statement, **params))
-
-
-def pins_query(session_id: str, seq: int) -> Query:
-    """The query for the pins at a seq."""
-    return _NOTES, {"session_id": session_id, "note": PIN, "seq": seq}
-
-
-def notes_query(session_id: str, note: str) -> Query:
-    """The query for all notes of a kind."""
-    return _ALL_NOTES, {"session_id": session_id, "note": note}
-
-
-def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
-    """The messages redacted after a seq, from the rows of that query."""
-    return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
-
-
-def to_pins(rows: Sequence[SqlRow]) -> set[int]:
-    """The pinned messages, from the rows of that query."""
-    # Oldest first, so that the newest note of each target stays.
-    newest_of = {note.target: note for note in _notes(rows)}
-    return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
-
-
-_COLUMNS = (
-    *(entries.c.seq, entries.c.note, entries.c.target),
-    *(entries.c.content, entries.c.recorded_at),
-)
-_in_session = entries.c.session_id == bindparam("session_id")
 _BY_CLIENT_ID = select(*_COLUMNS).where(
     _in_session, entries.c.client_id == bindparam("client_id"), IN_LOG
 )
@@ -207,19 +98,87 @@ _BY_KIND = (
     .limit(bindparam("page"))
 )
 _LAST = "\U0010ffff"
-"""The greatest code point: a kind that goes on after its beginning is smaller than this."""
+"""The greatest code point: a kind that continues after its beginning is smaller than this."""
+
+
+def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
+    """Read all notes of a kind up to a seq, oldest first."""
+    return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+
+
+def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
+    """Read all notes of a kind on one entry up to a seq, oldest first."""
+    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
+
+
+def _notes(rows: Sequence[SqlRow]) -> list[Note]:
+    # By seq: the statement has the order of the index, which is by target first.
+    return [to_note(*row) for row in sorted(rows)]
+
+
+def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: int) -> Note:
+    """Make a note of its columns; HistoryCorrupt if it has not the content of its kind."""
+    try:
+        decoded = decode(content)
+    except HistoryCorrupt:
+        decoded = None
+    key, type_ = _CONTENTS.get(note, ("", object))
+    if not isinstance(decoded, dict) or not isinstance(decoded.get(key), type_):
+        raise HistoryCorrupt(
+            f"Entry {seq} does not have the content of a note of its kind.", seq=seq
+        )
+    return Note(seq, note, target, decoded, recorded_at)
+
+
+def newest_note(
+    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
+) -> Note | None:
+    """Read the note of a kind and target that is current at a seq."""
+    row = newest_row(tx, session_id, note, target, seq)
+    return None if row is None else _notes([row[:-1]])[0]
+
+
+def newest_row(
+    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
+) -> SqlRow | None:
+    """Read the columns of that note, and its hash."""
+    of = {"session_id": session_id, "note": note, "seq": seq}
+    if target is None:
+        return tx.row(_NEWEST, **of)
+    return tx.row(_NEWEST_OF_TARGET, **of, target=target)
+
+
+def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
+    """Read the messages that are pinned at a seq."""
+    return to_pins(tx.rows(_NOTES, session_id=session_id, note=PIN, seq=seq))
+
+
+def notes_query(session_id: str, note: str) -> Query:
+    """The query for all notes of a kind."""
+    return _ALL_NOTES, {"session_id": session_id, "note": note}
+
+
+def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
+    """The messages that were redacted after a seq, from the rows of that query."""
+    return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
+
+
+def to_pins(rows: Sequence[SqlRow]) -> set[int]:
+    """The pinned messages, from the rows of that query."""
+    # Oldest first, so that the newest note of each target stays.
+    newest_of = {note.target: note for note in _notes(rows)}
+    return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 
 
 def written_by(tx: Transaction, session_id: str, client_ids: Sequence[str]) -> dict[str, Note]:
-    """The notes that were written with these client ids, by client id."""
+    """Read the notes that were written with these client ids, by client id."""
     queries = [
         (_BY_CLIENT_ID, {"session_id": session_id, "client_id": client_id})
         for client_id in client_ids
     ]
-    found = zip(client_ids, tx.all(queries), strict=True)
     return {
         client_id: to_note(*rows[0])
-        for client_id, rows in found
+        for client_id, rows in zip(client_ids, tx.all(queries), strict=True)
         if rows and rows[0][1] is not None  # a message may have the id
     }
 
@@ -227,7 +186,7 @@ def written_by(tx: Transaction, session_id: str, client_ids: Sequence[str]) -> d
 def newest_of_kinds(
     tx: Transaction, session_id: str, beginning: str, *, before: str | None, limit: int
 ) -> list[Note]:
-    """The newest note without a target of each kind that begins like this, greatest kind first."""
+    """Read the newest note without a target of each kind that begins like this, greatest first."""
     newest: dict[str, Note] = {}
     end = beginning + _LAST if before is None else before
     while len(newest) < limit:

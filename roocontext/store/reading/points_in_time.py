@@ -2,15 +2,14 @@
 
 A moment is found by one bisection, by either of two clocks: when things happened, or were recorded.
 Each entry has the latest time at which a message or control row happened so far, which never goes
-back. Times of recording may: once one of a session has, they are read in order of `seq`. A rewind
-asks only what is standing; the bisection says where its scan begins.
+back. Times of recording may go back: once they did in a session, they are read in order of `seq`. A
+rewind asks for live entries only; the bisection tells it where to begin its scan.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from sqlalchemy import Select, bindparam, func, select, text, update
-from sqlalchemy.sql import ColumnElement
+from sqlalchemy import bindparam, func, select, text, update
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
@@ -19,6 +18,7 @@ from roocontext.log.times import Times
 from roocontext.store.engine.schema import HAPPENED, IN_LOG, UP_TO_SEQ, entries, sessions, spans
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.reading.head import SessionHead, read_head
+from roocontext.store.reading.messages import IS_MESSAGE
 
 TimedRow = tuple[int, int]
 """The seq of an entry, and its time by one of the clocks."""
@@ -28,30 +28,33 @@ IS_FOLDED = text("kind <> 'note'")
 _PAGE = 10_000
 _in_session = entries.c.session_id == bindparam("session_id")
 _between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
-_is_message = text("role IS NOT NULL")
 _PROBES: Final = 8
 _SEQS = tuple(f"seq_{number}" for number in range(_PROBES))
 _TIMES = select(entries.c.seq, entries.c.latest_happened, entries.c.recorded_at).where(
     _in_session, entries.c.seq.in_(map(bindparam, _SEQS))
 )
-
-
-class _Clock(NamedTuple):
-    """The statements about one of the clocks."""
-
-    first_later: Select[int, int]
-    last_message: Select[int, int]
-
-
-def _clock(time: ColumnElement[int]) -> _Clock:
-    timed = select(entries.c.seq, time).where(_in_session, _between)
-    later = timed.where(IS_FOLDED, time > bindparam("time")).order_by(entries.c.seq)
-    before = timed.where(_is_message).order_by(entries.c.seq.desc())
-    return _Clock(later.limit(1), before.limit(1))
-
-
-_HAPPENED = _clock(HAPPENED)
-_RECORDED = _clock(entries.c.recorded_at)
+_HEAD_AT = (
+    select(entries.c.seq)
+    .where(_in_session, UP_TO_SEQ, IS_FOLDED)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+)
+_CLOCKS = (HAPPENED, entries.c.recorded_at)
+"""The clock of a moment, by whether it is of recording."""
+_FIRST_LATER = [
+    select(entries.c.seq, time)
+    .where(_in_session, _between, IS_FOLDED, time > bindparam("time"))
+    .order_by(entries.c.seq)
+    .limit(1)
+    for time in _CLOCKS
+]
+_LAST_MESSAGE = [
+    select(entries.c.seq, time)
+    .where(_in_session, _between, IS_MESSAGE)
+    .order_by(entries.c.seq.desc())
+    .limit(1)
+    for time in _CLOCKS
+]
 _LAST_RECORDED = (
     select(entries.c.seq)
     .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
@@ -60,12 +63,12 @@ _LAST_RECORDED = (
 )
 _AT_TS = (
     select(entries.c.seq, entries.c.ts)
-    .where(_in_session, _is_message, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
+    .where(_in_session, IS_MESSAGE, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
     .order_by(entries.c.seq)
 )
 _is_live = (
     select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
-    .where(spans.c.session_id == entries.c.session_id, spans.c.lo <= entries.c.seq)
+    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= entries.c.seq)
     .order_by(spans.c.lo.desc())
     .limit(1)
     .scalar_subquery()
@@ -73,7 +76,7 @@ _is_live = (
 )
 _live_with_ts = (
     select(entries.c.seq, entries.c.ts)
-    .where(_in_session, _is_message, entries.c.ts.is_not(None), IN_LOG, _is_live)
+    .where(_in_session, IS_MESSAGE, entries.c.ts.is_not(None), IN_LOG, _is_live)
     .limit(2)
 )
 _NEAREST_TS = (
@@ -98,41 +101,35 @@ _RENEW = (
 )
 
 
-def times_at(tx: Transaction, session_id: str, origin: SessionHead, seq: int) -> Times:
-    """The times with which a fork at an entry of a session begins, before its own entries."""
-    if origin.times.recorded_back:
-        return read_times(tx, session_id, seq)
-    recorded, happened = tx.row(_LATEST, session_id=session_id, seq=seq) or (None, None)
-    return Times(recorded, 0, happened)
+def seq_at(tx: Transaction, session_id: str, as_of: Point) -> int:
+    """Find the seq that a point in time names; None is now."""
+    head = read_head(tx, session_id)
+    if as_of is None:
+        return head.last_seq
+    if isinstance(as_of, Moment):
+        return last_at(tx, session_id, head, as_of)
+    if not 0 <= as_of <= head.last_seq:
+        raise no_entry(as_of, head.last_seq)
+    return as_of
 
 
-def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
-    """What `Times` says of a log up to a seq, from the log itself."""
-    times, after = Times(), 0
-    while rows := tx.rows(_TIMED, session_id=session_id, seq=seq, after=after):
-        for _, kind, note, ts, recorded_at in rows:
-            times = times.after(kind, note, ts, recorded_at)
-        after = rows[-1][0]
-    return times
+def no_entry(seq: int, last: int) -> MessageNotFound:
+    """The error for an entry that is not in a log of so many entries."""
+    holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
+    return MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
 
 
-def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> tuple[SessionHead, int]:
-    """The head of a locked session with the times of its log, written if they were wrong.
-
-    The number is 1 if they were, else 0.
-    """
-    found = read_times(tx, session_id, head.last_seq)
-    if found == head.times:
-        return head, 0
-    renewed = {f"new_{name}": value for name, value in found._asdict().items()}
-    return head._replace(times=found), tx.run(_RENEW, of=session_id, **renewed)
+def head_at(tx: Transaction, session_id: str, seq: int) -> int:
+    """Find the last fold entry up to a seq."""
+    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
+    return row[0] if row else 0
 
 
 def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
-    """The entry that a moment comes right after; 0 if it comes before all.
+    """Find the entry that a moment comes right after; 0 if it comes before all.
 
-    It is the one right before the first message or control row that happened later or, by the
-    clock of the store, the last that was recorded by then.
+    It is the entry right before the first message or control row that happened later or, by the
+    clock of the store, the last entry that was recorded by then.
     """
     if moment.recorded and head.times.recorded_back:
         row = tx.row(_LAST_RECORDED, session_id=session_id, time=moment.time)
@@ -141,7 +138,7 @@ def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment)
 
 
 def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
-    """The last entry such that none up to it is later; 0 if only a scan would find it."""
+    """Find the last entry such that no entry up to it is later; 0 if only a scan would find it."""
     if moment.recorded and head.times.recorded_back:
         return 0
     low, high = 0, head.last_seq
@@ -166,71 +163,69 @@ def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Mome
 def first_later(
     tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, *, start: int
 ) -> TimedRow | None:
-    """The first live entry, by seq, that is later; none is before `start`."""
-    stretches = [{"lo": max(lo, start), "hi": hi} for lo, hi in live if hi >= start]
+    """Find the first live entry, by seq, that is later. There is none before `start`."""
     asked = {"session_id": session_id, "time": moment.time}
-    clock = _RECORDED if moment.recorded else _HAPPENED
-    rows = (tx.row(clock.first_later, **asked, **stretch) for stretch in stretches)
-    found = next((row for row in rows if row), None)
-    return found and (found[0], found[1])
+    for lo, hi in live:
+        if hi >= start:
+            row = tx.row(_FIRST_LATER[moment.recorded], **asked, lo=max(lo, start), hi=hi)
+            if row:
+                return row[0], row[1]
+    return None
 
 
 def last_message(
     tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, before: int
 ) -> TimedRow | None:
-    """The last live message, by seq, before an entry."""
-    clock = _RECORDED if moment.recorded else _HAPPENED
+    """Find the last live message, by seq, before an entry."""
     for lo, hi in reversed(live):
         if lo < before:
             asked = {"session_id": session_id, "lo": lo, "hi": min(hi, before - 1)}
-            row = tx.row(clock.last_message, **asked)
+            row = tx.row(_LAST_MESSAGE[moment.recorded], **asked)
             if row:
                 return row[0], row[1]
     return None
 
 
 def at_ts(session_id: str, ts: int) -> Query:
-    """What asks for the messages whose `ts` is exactly this, by seq."""
+    """The query for the messages whose `ts` is exactly this, by seq."""
     return _AT_TS, {"session_id": session_id, "time": ts}
 
 
 def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
-    """The two live messages whose `ts` is nearest to this one: seq and `ts`."""
+    """Find the two live messages whose `ts` is nearest to this one: seq and `ts`."""
     near = [
         (row[0], row[1])
         for statement in _NEAREST_TS
         for row in tx.rows(statement, session_id=session_id, time=ts)
     ]
-    return sorted(near, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
+    return sorted(near, key=lambda row: (abs(row[1] - ts), row[0]))[:2]
 
 
-_HEAD_AT = (
-    select(entries.c.seq)
-    .where(entries.c.session_id == bindparam("session_id"), UP_TO_SEQ, IS_FOLDED)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
+def times_at(tx: Transaction, session_id: str, origin: SessionHead, seq: int) -> Times:
+    """Find the times with which a fork at an entry begins, before its own entries."""
+    if origin.times.recorded_back:
+        return read_times(tx, session_id, seq)
+    recorded, happened = tx.row(_LATEST, session_id=session_id, seq=seq) or (None, None)
+    return Times(recorded, 0, happened)
 
 
-def seq_at(tx: Transaction, session_id: str, as_of: Point) -> int:
-    """The seq that a point in time names; None is now."""
-    head = read_head(tx, session_id)
-    if as_of is None:
-        return head.last_seq
-    if isinstance(as_of, Moment):
-        return last_at(tx, session_id, head, as_of)
-    if not 0 <= as_of <= head.last_seq:
-        raise no_entry(as_of, head.last_seq)
-    return as_of
+def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
+    """Compute the times of a log up to a seq from the log itself."""
+    times, after = Times(), 0
+    while rows := tx.rows(_TIMED, session_id=session_id, seq=seq, after=after):
+        for _, kind, note, ts, recorded_at in rows:
+            times = times.after(kind, note, ts, recorded_at)
+        after = rows[-1][0]
+    return times
 
 
-def no_entry(seq: int, last: int) -> MessageNotFound:
-    """The error for an entry that a log of so many does not have."""
-    held = f"the log holds 1 to {last}" if last else "the log has no entry yet"
-    return MessageNotFound(f"Entry {seq} does not exist: {held}.", candidates=(0, last))
+def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> tuple[SessionHead, int]:
+    """Write the times of a locked session anew if they are wrong.
 
-
-def head_at(tx: Transaction, session_id: str, seq: int) -> int:
-    """The last fold entry up to a seq."""
-    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
-    return row[0] if row else 0
+    Returns the head with the right times, and 1 if they were wrong or else 0.
+    """
+    times = read_times(tx, session_id, head.last_seq)
+    if times == head.times:
+        return head, 0
+    renewed = {f"new_{name}": value for name, value in times._asdict().items()}
+    return head._replace(times=times), tx.run(_RENEW, of=session_id, **renewed)

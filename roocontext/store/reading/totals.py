@@ -1,7 +1,7 @@
-"""How many messages and bytes the spans hold: running totals subtracted, and no content read."""
+"""How many messages and bytes the spans hold: differences of running totals. No content is read."""
 
 from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from itertools import chain
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, select, update
@@ -14,7 +14,7 @@ from roocontext.store.reading.view import visible_ranges_now
 
 
 class Total(NamedTuple):
-    """How many messages, and how many bytes their contents take."""
+    """A number of messages, and the bytes that their contents take."""
 
     messages: int
     bytes: int
@@ -51,26 +51,23 @@ _TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total)
 
 
 def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]) -> list[Total]:
-    """What the ranges of each side hold."""
+    """Read the total of each list of ranges."""
     return to_totals(sides, tx.all(totals_queries(session_id, sides)))
 
 
 def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
-    """The queries for what `to_totals` subtracts."""
+    """The queries whose rows `to_totals` takes."""
     ends = sorted(_ends(sides))
     parts = (ends[first : first + len(_SEQS)] for first in range(0, len(ends), len(_SEQS)))
-    return [(_TOTALS, {"session_id": session_id, **_seqs(part)}) for part in parts]
-
-
-def _seqs(part: Sequence[int]) -> dict[str, int]:
-    """Some entries as parameters of a statement for the most that are asked for at once."""
-    # An entry that is named twice is found once.
-    filled = [*part, *repeat(part[-1], len(_SEQS) - len(part))]
-    return dict(zip(_SEQS, filled, strict=True))
+    # The last entry fills up the parameters: one that is named twice is found once.
+    filled = (
+        dict.fromkeys(_SEQS, part[-1]) | dict(zip(_SEQS, part, strict=False)) for part in parts
+    )
+    return [(_TOTALS, {"session_id": session_id, **seqs}) for seqs in filled]
 
 
 def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]]) -> list[Total]:
-    """What `totals_of` answers, from the rows of its queries."""
+    """Make the totals from the rows of these queries."""
     rows = chain.from_iterable(found)
     at = {0: (0, 0), **{seq: (messages, size) for seq, messages, size in rows}}
     missing = _ends(sides) - at.keys()
@@ -91,30 +88,30 @@ def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
 
 
 def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
-    """What the model sees of a session whose last entry is `last`."""
+    """Read the total of the view of a session whose last entry is `last`."""
     return totals_of(tx, session_id, [visible_ranges_now(tx, session_id, last)])[0]
 
 
 def rewound_total(tx: Transaction, session_id: str) -> Total:
-    """What rewinds took back, as it is kept with the session."""
+    """Read the total of the rewound messages, which is stored with the session."""
     row = tx.row(_KEPT, session_id=session_id)
     assert row is not None
     return Total(*row)
 
 
 def keep_rewound(tx: Transaction, session_id: str) -> None:
-    """Sum up anew what rewinds took back."""
+    """Store the total of the rewound messages anew, from the spans."""
     total = _rewound_sum(tx, session_id)
     tx.run(_KEEP, of=session_id, kept_messages=total.messages, kept_bytes=total.bytes)
 
 
 def add_rewound(tx: Transaction, session_id: str, more: Total) -> None:
-    """Add what one more rewind took back. Only a rewind changes it, so no other writer waits."""
+    """Add what one more rewind took back. Only rewinds change it, so no other writer waits."""
     tx.change(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
 
 
 def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:
-    """Whether what is kept is not the sum of the spans."""
+    """Return whether the stored total differs from the sum of the spans."""
     try:
         return rewound_total(tx, session_id) != _rewound_sum(tx, session_id)
     except HistoryCorrupt:  # a span ends outside of the log

@@ -1,15 +1,14 @@
-"""The usage that was reported in a session, a whole family or all. No message is read.
+"""The usage that was reported, of a session, a family or all sessions, and single calls of models.
 
-A fork holds the entries of its origin. What these cost was paid there, so only the entries after
-the newest origin note are looked at.
-
-The calls of models: what the provider reported for each, and what we had estimated.
+No message is read. A fork holds the entries of its origin, which were paid for there: only the
+entries after the newest origin note count.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import dropwhile, islice
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
@@ -20,19 +19,25 @@ from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
+from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
+
+_AT_ONCE: Final = 100
+"""How many sessions are read at once: a page may end in the first of a thousand."""
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
-_CHILDREN: Final = (
+_CHILDREN: Final = crossing(
     select(sessions.c.session_id)
     .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     .order_by(sessions.c.session_id)
 )
-_ACTIVE: Final = (
+_ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
         sessions.c.purged_at.is_(None),
+        sessions.c.session_id >= bindparam("first"),
         # No entry of it is later than these two by either clock.
         or_(
             sessions.c.latest_recorded >= bindparam("since"),
@@ -81,46 +86,87 @@ _REPORTED: Final = (
 )
 
 
-def reported(tx: Transaction, session_id: str, *, family: bool) -> list[ReportedUsage]:
-    """What was reported for replies, summaries, and calls that gave none, in order of the logs."""
+class _Place(NamedTuple):
+    """The last row of a page: its session, its entry, and its number among the entry's rows."""
+
+    session_id: str = ""
+    seq: int = 0
+    number: int = 0
+
+
+_START: Final = _Place()
+
+
+def reported(
+    tx: Transaction, session_id: str, *, family: bool, limit: int, after: str | None
+) -> Page[ReportedUsage]:
+    """Read a page of the usage of a session or its family: of replies, summaries, failed calls."""
     read_head(tx, session_id)
-    return _reported(tx, _descended(tx, session_id) if family else [session_id])
+    members = _descended(tx, session_id) if family else [session_id]
+    name, place = f"usage of {session_id}", _START
+    if after is not None:
+        place = _Place(*read_cursor(name, after, str, int, int))
+        members = [*dropwhile(place.session_id.__ne__, members)]
+    return _page(name, _reported(tx, members, place), limit)
 
 
 def reported_between(
-    tx: Transaction, since: int | None, until: int | None, *, recorded: bool
-) -> list[ReportedUsage]:
-    """The same of all sessions, if it happened or was recorded since a time and before another."""
-    active = tx.rows(_ACTIVE, since=MIN_INTEGER if since is None else since)
-    timed = (
-        (row, row.recorded_at if recorded else row.happened_at)
-        for row in _reported(tx, [row[0] for row in active])
+    tx: Transaction,
+    since: int | None,
+    until: int | None,
+    *,
+    recorded: bool,
+    limit: int,
+    after: str | None,
+) -> Page[ReportedUsage]:
+    """Read the same of all sessions, if it happened or was recorded between two times."""
+    name = "usage"
+    place = _START if after is None else _Place(*read_cursor(name, after, str, int, int))
+    lo = MIN_INTEGER if since is None else since
+    active = tx.rows(_ACTIVE, since=lo, first=place.session_id)
+
+    def is_between(row: ReportedUsage) -> bool:
+        time = row.recorded_at if recorded else row.happened_at
+        return lo <= time and (until is None or time < until)
+
+    rows = _reported(tx, [row[0] for row in active], place)
+    return _page(name, ((row, number) for row, number in rows if is_between(row)), limit)
+
+
+def _reported(
+    tx: Transaction, members: Sequence[str], place: _Place
+) -> Iterator[tuple[ReportedUsage, int]]:
+    """Read the rows of these sessions after a place in the first of them, each with its number."""
+    for first in range(0, len(members), _AT_ONCE):
+        some = members[first : first + _AT_ONCE]
+        for entry in tx.each(_REPORTED, [{"session_id": member} for member in some]):
+            for number, row in enumerate(_of_entry(entry)):
+                if row.session_id != place.session_id or (row.seq, number) > place[1:]:
+                    yield row, number
+
+
+def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> Page[ReportedUsage]:
+    page = cut_page(
+        [*islice(rows, rows_for(limit))],
+        limit,
+        lambda last: write_cursor(name, last[0].session_id, last[0].seq, last[1]),
     )
-    return [
-        row
-        for row, time in timed
-        if (since is None or time >= since) and (until is None or time < until)
-    ]
-
-
-def _reported(tx: Transaction, members: Sequence[str]) -> list[ReportedUsage]:
-    rows = tx.each(_REPORTED, [{"session_id": member} for member in members])
-    return [usage for row in rows for usage in _of_entry(row)]
+    return Page((row for row, _ in page), page.next)
 
 
 def _descended(tx: Transaction, session_id: str) -> list[str]:
-    """A session and its descendants, those of purged sessions too."""
+    """Find a session and its descendants, those of purged sessions too."""
     members, level = [session_id], [session_id]
     while level:
-        found = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
-        level = [row[0] for row in found]
+        children = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
+        level = [row[0] for row in children]
         if session_id in level:  # each has one parent, so no other session can come again
             raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
         members += level
     return members
 
 
-# The notes and the records of plans are anyone's, with anything in them.
+# Notes and the records of plans are written by callers, and may hold anything.
 
 
 def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
@@ -141,7 +187,7 @@ def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
 
 
 def _failed(summary: ReportedUsage, content: Any, name: str) -> Iterator[ReportedUsage]:
-    """What the calls of summarisers that gave no usable summary cost."""
+    """The usage of a summariser's calls that produced no usable summary."""
     failed = content.get(name) if isinstance(content, dict) else None
     for facts in failed if isinstance(failed, list) else ():
         if isinstance(facts, dict):
@@ -154,7 +200,7 @@ def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsa
 
 
 REQUEST: Final = "request"
-"""The variant of a count that is of the whole request which the message answers."""
+"""The variant of a count that is the estimate of the whole request that the message answers."""
 
 _CALLS = (
     select(entries.c.seq, entries.c.model, entries.c.usage)
@@ -180,10 +226,10 @@ _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
 
 @dataclass(frozen=True, slots=True)
 class Call(Value):
-    """A call of a model: the answer's seq, what the provider reported, what was estimated before.
+    """A call of a model: the seq of its reply, the reported usage, and the earlier estimates.
 
-    The estimates are by counter. `current` says that the view has only grown since: no plan and no
-    rewind came after it.
+    The estimates are by counter. The call is `current` if the view has only grown since: no plan
+    and no rewind came after it.
     """
 
     seq: int
@@ -194,7 +240,7 @@ class Call(Value):
 
 
 def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
-    """The calls whose usage is in the log, oldest first; only among the `last` entries."""
+    """Read the calls whose usage is in the log, oldest first; only among the `last` entries."""
     newest = read_head(tx, session_id).last_seq
     after = 0 if last is None else max(0, newest - last)
     rows = tx.rows(_CALLS, session_id=session_id, seq=after)
@@ -208,6 +254,6 @@ def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) ->
 
 
 def newest_control(tx: Transaction, session_id: str) -> int:
-    """The last entry that was more than an append: 0 if the session has only grown."""
+    """Find the last entry that was more than an append; 0 if the session has only grown."""
     row = tx.row(_NEWEST_CONTROL, session_id=session_id)
     return row[0] if row else 0

@@ -1,14 +1,14 @@
 """The view: what the model sees, now and at any past seq, whole or a part from either end.
 
-The view is its visible spans in order, each fetched by a range of seq, in one snapshot. The spans
+A view is its visible spans in order, each read by its range of seq, all in one snapshot. The spans
 of the present are in a table; those of the past are computed from the control rows. PostgreSQL
-reads the whole view of the present by one statement: that is a snapshot by itself, and one round
-trip instead of three.
+reads the whole present view with one statement, which is a snapshot by itself and saves two round
+trips.
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import dropwhile
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     Select,
@@ -26,9 +26,9 @@ from sqlalchemy import (
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
-from roocontext.log.entries import Range, View
+from roocontext.log.entries import Control, Range, View
 from roocontext.log.moments import Point
-from roocontext.log.spans import spans_of, visible_ranges
+from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import LAST, VISIBLE, clearings, entries, sessions, spans
 from roocontext.store.engine.shapes import checked_rows
@@ -53,18 +53,30 @@ from roocontext.store.reading.points_in_time import head_at, seq_at
 class Part(NamedTuple):
     """A part of a view: at most `limit` messages from its start, or with `newest` from its end.
 
-    With `beside` they are those that follow this message, or precede it.
+    If `next_to` is a message of the view, the part begins after it, or ends before it.
     """
 
     limit: int | None = None
-    beside: int | None = None
+    next_to: int | None = None
     newest: bool = False
 
 
 WHOLE: Final = Part()
 
-ShownRanges: TypeAlias = tuple[list[Range], Cleared]
-"""The ranges of a view in view order, and what is cleared in them."""
+
+class ShownRanges(NamedTuple):
+    """The ranges of a view in view order, and what is cleared in them."""
+
+    ranges: Sequence[Range]
+    cleared: Cleared
+
+    def after(self, seq: int) -> "ShownRanges":
+        """The part of the view that follows an entry."""
+        return ShownRanges(
+            [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq],
+            {row: blocks for row, blocks in self.cleared.items() if row > seq},
+        )
+
 
 SPANS_PAGE: Final = 32
 """How many spans are read at once: a view may have many, and a part usually needs few."""
@@ -84,8 +96,6 @@ _position_of = (
     .correlate(None)
     .scalar_subquery()
 )
-
-
 _page = VISIBLE_SPANS.limit(SPANS_PAGE)
 _page_back = _spans.order_by(spans.c.position.desc()).limit(SPANS_PAGE)
 _AFTER = _page.where(spans.c.position > bindparam("position"))
@@ -98,21 +108,15 @@ _blocks = select(
     *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
 )
 _CLEARED = _blocks.select_from(
-    spans.join(
-        clearings,
-        and_(
-            clearings.c.session_id == spans.c.session_id,
-            clearings.c.seq.between(spans.c.lo, spans.c.hi),
-        ),
-    )
+    spans.join(clearings, and_(_is_cleared, clearings.c.seq.between(spans.c.lo, spans.c.hi)))
 ).where(_is_visible)
-# Of a part only what is in its ranges; of the whole view all at once, by the join above.
+# For a part of the view. The join above is for a whole view.
 _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))
 
 
 def view_now(database: Database, session_id: str) -> View:
-    """The whole view as it is now."""
-    # What is one statement needs no transaction, whose end would be a round trip.
+    """Read the whole view as it is now."""
+    # One statement needs no transaction, whose end would be a round trip.
     run = database.lookup if database.has_round_trips else database.snapshot
     return run(read_view, session_id)
 
@@ -124,17 +128,19 @@ def read_view(
     as_of: Point = None,
     part: Part = WHOLE,
 ) -> View:
-    """The view, or a part of it, now or at a point in time."""
-    if as_of is None and part == WHOLE and tx.has_round_trips:
+    """Read the view, or a part of it, now or at a point in time."""
+    is_whole_now = as_of is None and part == WHOLE
+    if is_whole_now and tx.has_round_trips:
         return _at_once(tx, session_id)
     seq, head_seq, ranges, cleared = (
         _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
     )
-    rows, read = (
-        _joined(tx, session_id, ranges)
-        if as_of is None and part == WHOLE
-        else _rows(tx, session_id, _trimmed(ranges, part), part)
-    )
+    if is_whole_now:
+        # On SQLite, where a statement for each span takes longer. The spans are read as well, to
+        # be checked: the join would skip a damaged one (0020).
+        rows, read = tx.rows(_ROWS_OF_SPANS, session_id=session_id), list(ranges)
+    else:
+        rows, read = _rows(tx, session_id, _trimmed(ranges, part), part)
     if cleared is None:
         cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
     compacted = read_compacted(tx, session_id, seq, rows)
@@ -143,21 +149,30 @@ def read_view(
 
 
 def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
-    """The ranges of the present view in view order, and what is cleared in them."""
+    """Read the ranges of the present view, from the cached spans."""
     session = {"session_id": session_id}
     spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
-    return _ranges_within(spans_, last), _cleared_within(blocks, last)
+    return ShownRanges(_ranges_within(spans_, last), _cleared_within(blocks, last))
 
 
 def visible_ranges_now(tx: Transaction, session_id: str, last: int) -> list[Range]:
-    """Only the ranges."""
+    """Read the same without what is cleared."""
     return _ranges_within(tx.rows(VISIBLE_SPANS, session_id=session_id), last)
 
 
-class _Source(NamedTuple):
-    """Where a view is read: its moment, its ranges in the direction of the part, what is cleared.
+def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
+    """Compute the ranges of the view right after entry `seq`, from the control rows up to there."""
+    ranges = visible_ranges(spans_of(controls, seq), seq)
+    ascending = sorted(ranges)
+    cleared = cleared_at(controls, seq)
+    shown = {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
+    return ShownRanges(ranges, shown)
 
-    The cleared blocks are None if they are to be read with the rows.
+
+class _Source(NamedTuple):
+    """What is known of a view before its rows are read: its moment, its ranges, what is cleared.
+
+    The ranges have the direction of the part. `cleared` is None if it is to be read with the rows.
     """
 
     seq: int
@@ -169,26 +184,25 @@ class _Source(NamedTuple):
 def _past(tx: Transaction, session_id: str, as_of: Point, part: Part) -> _Source:
     seq = seq_at(tx, session_id, as_of)
     head_seq = head_at(tx, session_id, seq)
-    controls = read_controls(tx, session_id, seq)
-    ranges = visible_ranges(spans_of(controls, seq), seq)
+    ranges, cleared = shown_after(read_controls(tx, session_id, seq), seq)
     ordered = iter(ranges[::-1] if part.newest else ranges)
-    beside = part.beside
-    if beside is not None:
-        ordered = dropwhile(lambda stretch: not stretch[0] <= beside <= stretch[1], ordered)
-    return _Source(seq, head_seq, ordered, cleared_at(controls, seq))
+    next_to = part.next_to
+    if next_to is not None:
+        ordered = dropwhile(lambda stretch: not stretch[0] <= next_to <= stretch[1], ordered)
+    return _Source(seq, head_seq, ordered, cleared)
 
 
 def _present(tx: Transaction, session_id: str, part: Part) -> _Source:
-    """The spans are read a page at a time, as far as they are asked for."""
+    # The spans are read a page at a time, as far as they are needed.
     session = {"session_id": session_id}
     following = _BEFORE if part.newest else _AFTER
     position = MAX_INTEGER if part.newest else MIN_INTEGER
     first: Query = following, {**session, "position": position}
-    if part.beside is not None:
-        first = _UP_TO if part.newest else _FROM, {**session, "seq": part.beside}
+    if part.next_to is not None:
+        first = _UP_TO if part.newest else _FROM, {**session, "seq": part.next_to}
     all_blocks: list[Query] = [(_CLEARED, session)] if part.limit is None else []
-    locked, rows, *blocks = tx.all([head_query(session_id), first, *all_blocks])
-    head = to_head(session_id, locked)
+    heads, rows, *blocks = tx.all([head_query(session_id), first, *all_blocks])
+    head = to_head(session_id, heads)
     last = head.last_seq
 
     def ranges(page: Sequence[SqlRow]) -> Iterator[Range]:
@@ -214,12 +228,12 @@ def _cleared_within(blocks: Sequence[SqlRow], last: int) -> Cleared:
 
 
 def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
-    """The ranges without the message that the part is beside, which is in the first of them."""
-    if part.beside is not None:
+    """The ranges without the message that the part is next to, which is in the first of them."""
+    if part.next_to is not None:
         lo, hi = next(ranges, (1, 0))
-        if not lo <= part.beside <= hi:
-            raise MessageNotFound(f"Entry {part.beside} is not in this view.", candidates=())
-        rest = (lo, part.beside - 1) if part.newest else (part.beside + 1, hi)
+        if not lo <= part.next_to <= hi:
+            raise MessageNotFound(f"Entry {part.next_to} is not in this view.", candidates=())
+        rest = (lo, part.next_to - 1) if part.newest else (part.next_to + 1, hi)
         if rest[0] <= rest[1]:
             yield rest
     yield from ranges
@@ -228,7 +242,7 @@ def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
 def _rows(
     tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part
 ) -> tuple[list[SqlRow], list[Range]]:
-    """The rows in these ranges, as many as the part may have, and the ranges that they fill."""
+    """Read the rows in these ranges, as many as the part has, and the ranges that they fill."""
     if part.limit is None:
         read = list(ranges)
         return tx.each(SHOWN, bounds(session_id, read)), read
@@ -237,21 +251,13 @@ def _rows(
     statement = SHOWN_LAST if part.newest else SHOWN_PAGE
     # One range after the other, because how many are needed shows only on the way.
     for lo, hi in ranges:
-        found = tx.rows(statement, session_id=session_id, lo=lo, hi=hi, page=part.limit - len(rows))
-        rows += found
-        if found:
-            read.append((min(found[0][0], found[-1][0]), max(found[0][0], found[-1][0])))
+        page = tx.rows(statement, session_id=session_id, lo=lo, hi=hi, page=part.limit - len(rows))
+        rows += page
+        if page:
+            read.append((min(page[0][0], page[-1][0]), max(page[0][0], page[-1][0])))
         if len(rows) >= part.limit:
             break
     return rows, read
-
-
-def _joined(
-    tx: Transaction, session_id: str, ranges: Iterator[Range]
-) -> tuple[list[SqlRow], list[Range]]:
-    """The rows of the whole present view on SQLite: a statement for each span takes longer."""
-    # The spans are read as well, to be checked: the join would pass over a damaged one (0020).
-    return tx.rows(_ROWS_OF_SPANS, session_id=session_id), list(ranges)
 
 
 _ROWS_OF_SPANS = (
@@ -278,7 +284,7 @@ _SPAN_COLUMNS = VISIBLE_SPANS.selected_columns
 
 
 def _whole_view() -> Select[Any]:
-    """The rows of all visible spans in view order, with their cleared blocks and the head.
+    """Make the statement for the rows of all visible spans, with their cleared blocks and the head.
 
     A span without messages is a row of NULLs, so that a session has a row even if its view is
     empty. The head is NULL if the session was purged.

@@ -1,11 +1,10 @@
-"""Search: the messages of all sessions that hold the words of a query, with what became of each.
+"""Search: the messages of all sessions that hold the words of a query, as hits with a snippet.
 
-What is visible, hidden or rewound is read from the spans as they are now, and every hit is compared
+The spans of the present say whether a hit is visible, hidden or rewound, and every hit is compared
 with the stored text. So an index may be stale or missing: it only saves reading rows.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from typing import Final
@@ -20,18 +19,19 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.log.values import Value
 from roocontext.search.passages import Snippet, snippet, speaker_of
-from roocontext.store.engine.schema import clearings, entries
+from roocontext.store.engine.schema import clearings, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
+from roocontext.store.reading.pages import Page, write_cursor
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import MOST_HITS, Search, cursor
+from roocontext.store.search.scope import MOST_HITS, Search
 
 RANKED: Final = 50
-"""How many of the newest matches are ranked. The older ones follow them, newest first."""
+"""The number of newest matches that are ranked. The older ones follow them, newest first."""
 
 
 class Hit(msgspec.Struct, Value, frozen=True):
-    """A message that holds all words of the query, and what became of it.
+    """A message that holds all words of the query, and whether the model still sees it.
 
     `speaker` is the role, or `tool` if the message holds nothing but outputs of tools. `visible`,
     `hidden_by`, `hider`, the parents and `cleared` are those of an AuditEntry: whether the model
@@ -63,28 +63,20 @@ class Hit(msgspec.Struct, Value, frozen=True):
         return happened(self.ts, self.recorded_at)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchPage(Value):
-    """One page of hits. `next` is what `after` takes to get the following page, if there is one."""
-
-    hits: tuple[Hit, ...]
-    next: str | None
-
-
 _HIDER = select(
-    entries.c.seq, entries.c.kind, entries.c.details, entries.c.recorded_at, entries.c.ts
-).where(entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"))
+    *(entries.c[name] for name in ("seq", "kind", "details", "recorded_at", "ts"))
+).where(of_session(entries), entries.c.seq == bindparam("seq"))
 _CLEARED_BY = (
     select(clearings.c.block, clearings.c.cleared_by)
-    .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
+    .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
     .order_by(clearings.c.block)
 )
 
 
-def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
+def search(tx: Transaction, asked: Search, text_search: str) -> Page[Hit]:
     """The page of hits that was asked for."""
     if not asked.query.words:
-        return SearchPage((), None)
+        return Page()
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
     matcher = Matcher(tx, asked, text_search)
@@ -94,11 +86,10 @@ def search(tx: Transaction, asked: Search, text_search: str) -> SearchPage:
     following = None
     if len(found) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
-        following = cursor(found[0].key, end) if is_ranked else cursor(found[end].key)
-    return SearchPage(
-        tuple(_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page),
-        following,
-    )
+        first, skipped = (found[0], end) if is_ranked else (found[end], 0)
+        following = write_cursor(f"search, {asked.order}", *first.key, skipped)
+    hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
+    return Page(hits, following)
 
 
 def _ranked(found: Sequence[Match]) -> list[Match]:
@@ -125,7 +116,7 @@ def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
         format_,
         ts,
         recorded_at,
-        snippet(match.text, match.found, context=context),
+        snippet(match.text, match.places, context=context),
         match.score,
         hidden_by is None,
         hidden_by,

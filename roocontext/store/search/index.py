@@ -1,13 +1,13 @@
-"""The index of terms: brought up to date in batches, dropped, and asked.
+"""The index of terms: brought up to date in batches, dropped, and searched.
 
-An append writes nothing here. A session's mark says up to which entry it is indexed; what is beyond
-is read by the search itself. The terms only say which messages to read: no answer is made of them.
+An append writes nothing here. A session's mark says up to which entry it is indexed; a search reads
+the entries after it. The terms only say which messages to read: no answer is made of them.
 
 A session is `unindexed` whenever its log may go beyond its mark (0046). Each append sets that.
-`_settle` alone takes it back, and `_drop` sets it before it deletes a mark. The reverse does no
-harm: some are `unindexed` although they have no more to index.
+`_settle` alone takes it back, and `_drop` sets it before it deletes a mark. A session may be
+`unindexed` although its whole log is indexed, which does no harm.
 
-How each engine is asked for terms: FTS5 on SQLite, full text search on PostgreSQL.
+The index is FTS5 on SQLite, and full text search on PostgreSQL.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,57 +38,23 @@ from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
 from roocontext.search.passages import passages
 from roocontext.search.query import Alternatives, Query, Term, terms_of
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import HAPPENED, entries, search_marks, search_rows, sessions
+from roocontext.store.engine.schema import (
+    HAPPENED,
+    entries,
+    of_session,
+    search_marks,
+    search_rows,
+    sessions,
+)
 from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.verify import Progress
 from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
 
-
-class _Language(NamedTuple):
-    quote: str
-    beginning: str
-    both: str
-    either: str
-
-
-_LANGUAGES: Final = {
-    "fts5": _Language('"', "*", " AND ", " OR "),
-    "tsvector": _Language("'", ":*", " & ", " | "),
-}
-
-
-@cache
-def has_terms(text_search: str) -> ColumnElement[bool]:
-    """The condition that an indexed message has the terms of an expression."""
-    if text_search == "tsvector":
-        return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
-    matching = table("search_terms", column("rowid"), column("search_terms"))
-    found = select(matching.c.rowid).where(matching.c.search_terms.op("MATCH")(bindparam("terms")))
-    return literal_column("search_rows.id").in_(found)
-
-
-def expression(query: Query, text_search: str) -> str:
-    """The terms of a query, all of which a message has to have, in the language of the engine."""
-    language = _LANGUAGES[text_search]
-
-    def one(term: Term) -> str:
-        # Letters and digits, or a symbol: nothing in it has to be escaped.
-        return (
-            f"{language.quote}{term.text}{language.quote}" + term.is_beginning * language.beginning
-        )
-
-    def any_of(alternatives: Alternatives) -> str:
-        return language.either.join(
-            f"({language.both.join(map(one, terms))})" for terms in alternatives
-        )
-
-    return language.both.join(f"({any_of(alternatives)})" for alternatives in query.indexed)
-
-
 BATCH: Final = 1_000
-"""How many messages are indexed in one transaction. Other writers of an SQLite file wait for it."""
-_MOST: Final = 200_000
+"""The messages that are indexed in one transaction. Other writers of an SQLite file wait for it."""
+_LONGEST: Final = 200_000
 """Characters of terms. PostgreSQL indexes up to 1 MB; a message with more has no terms, and is read
 by every search."""
 _PAGE: Final = 256
@@ -96,80 +62,48 @@ _PAGE: Final = 256
 FEW: Final = 100
 """So many sessions may stay `unindexed`, so that appends to the busy ones need not set it again."""
 _DROPPED: Final = 100
-"""How many sessions are dropped from the index in one transaction."""
+"""The sessions that are dropped from the index in one transaction."""
 
 # As the index says it: SQLite does not know that 1 is the same.
 _IS_UNINDEXED = text("sessions.unindexed = TRUE")
 _mark = func.coalesce(search_marks.c.seq, 0)
 _with_marks = sessions.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
-_STALE = (
-    select(sessions.c.session_id, _mark, sessions.c.last_seq)
+_unindexed = (
+    crossing(select(sessions.c.session_id, _mark, sessions.c.last_seq))
     .select_from(_with_marks)
-    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
-    .order_by(sessions.c.session_id)
-    .limit(BATCH)
+    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None))
 )
-_WHOLE = (
-    select(sessions.c.session_id)
-    .select_from(_with_marks)
-    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq <= _mark)
-    .order_by(sessions.c.session_id)
-    .limit(BATCH)
+_STALE = _unindexed.where(sessions.c.last_seq > _mark).order_by(sessions.c.session_id).limit(BATCH)
+_WHOLE = _unindexed.where(sessions.c.last_seq <= _mark).order_by(sessions.c.session_id).limit(BATCH)
+_MISSING = _unindexed.where(sessions.c.last_seq > _mark).with_only_columns(
+    func.sum(sessions.c.last_seq - _mark), maintain_column_froms=True
 )
-_MISSING = (
-    select(func.sum(sessions.c.last_seq - _mark))
-    .select_from(_with_marks)
-    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None), sessions.c.last_seq > _mark)
-)
+_in_range = (of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")))
+_columns = (entries.c.recorded_at, entries.c.format, entries.c.role, entries.c.content)
 MESSAGES = (
-    select(
-        entries.c.seq,
-        HAPPENED,
-        entries.c.recorded_at,
-        entries.c.format,
-        entries.c.role,
-        entries.c.content,
-    )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        text("role IS NOT NULL AND salt IS NOT NULL"),
-    )
+    select(entries.c.seq, HAPPENED, *_columns)
+    .where(*_in_range, text("role IS NOT NULL AND salt IS NOT NULL"))
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_NAMED = select(sessions.c.session_id).where(
-    sessions.c.session_id == bindparam("session_id"), sessions.c.purged_at.is_(None)
-)
+_REDACTED = select(entries.c.seq).where(*_in_range, text("role IS NOT NULL AND salt IS NULL"))
+_named = select(sessions.c.session_id).where(of_session(sessions), sessions.c.purged_at.is_(None))
 # A share that no append waits for, because it changes no key; a redaction and a purge wait.
-_HOLD = _NAMED.with_for_update(read=True, key_share=True)
+_HOLD = _named.with_for_update(read=True, key_share=True)
+# The lock of an append, which waits for this and nothing else.
+_LOCK = _named.with_for_update(key_share=True)
 _BEGIN = text(
     "INSERT INTO search_marks (session_id, seq) VALUES (:session_id, 0) ON CONFLICT DO NOTHING"
 )
 _MOVE = text("UPDATE search_marks SET seq = :last WHERE session_id = :session_id AND seq = :after")
-_REDACTED = select(entries.c.seq).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-    text("role IS NOT NULL AND salt IS NULL"),
-)
 _ADD = insert(search_rows)
-# The lock of an append, which waits for this and nothing else.
-_LOCK = _NAMED.with_for_update(key_share=True)
+_MARK = select(search_marks.c.seq).where(of_session(search_marks)).scalar_subquery()
 _SETTLE = (
     update(sessions)
-    .where(
-        sessions.c.session_id == bindparam("of"),
-        sessions.c.last_seq
-        <= func.coalesce(
-            select(search_marks.c.seq)
-            .where(search_marks.c.session_id == bindparam("of"))
-            .scalar_subquery(),
-            0,
-        ),
-    )
+    .where(of_session(sessions), sessions.c.last_seq <= func.coalesce(_MARK, 0))
     .values(unindexed=false())
 )
-_INDEXED = (
+_INDEXED = crossing(
     select(sessions.c.session_id)
     .select_from(_with_marks)
     .where(
@@ -182,12 +116,9 @@ _INDEXED = (
 # committed.
 _DROP = [
     update(sessions)
-    .where(sessions.c.session_id == bindparam("of"), sessions.c.purged_at.is_(None))
+    .where(of_session(sessions), sessions.c.purged_at.is_(None))
     .values(unindexed=true()),
-    *(
-        delete(table).where(table.c.session_id == bindparam("of"))
-        for table in (search_marks, search_rows)
-    ),
+    *(delete(table).where(of_session(table)) for table in (search_marks, search_rows)),
 ]
 
 
@@ -201,7 +132,7 @@ class _Stretch(NamedTuple):
 
 
 def bring_up_to_date(database: Database, progress: Progress | None) -> int:
-    """Index what is not indexed yet; how many messages were."""
+    """Index all messages after the marks; how many there were."""
     done = indexed = 0
     total = database.snapshot(_missing)
     # Read and cut into terms before the transaction, so that writers wait for the inserts only.
@@ -217,15 +148,15 @@ def bring_up_to_date(database: Database, progress: Progress | None) -> int:
 
 def _settle_many(database: Database) -> None:
     # Not in the transaction of a batch, because an append waits for this one.
-    while len(found := database.snapshot(lambda tx: tx.rows(_WHOLE))) >= FEW:
-        database.write(_settle, [session_id for (session_id,) in found])
+    while len(whole := database.snapshot(lambda tx: tx.rows(_WHOLE))) >= FEW:
+        database.write(_settle, [{"session_id": row[0]} for row in whole])
 
 
 def drop(database: Database) -> None:
     """Forget all terms and marks."""
-    found = database.snapshot(lambda tx: tx.rows(_INDEXED))
-    for at in range(0, len(found), _DROPPED):
-        database.write(_drop, [{"of": row[0]} for row in found[at : at + _DROPPED]])
+    indexed = database.snapshot(lambda tx: tx.rows(_INDEXED))
+    for at in range(0, len(indexed), _DROPPED):
+        database.write(_drop, [{"session_id": row[0]} for row in indexed[at : at + _DROPPED]])
 
 
 def _drop(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
@@ -234,7 +165,7 @@ def _drop(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
 
 
 def _missing(tx: Transaction) -> int:
-    """How many entries are not indexed."""
+    """The number of entries after the marks."""
     row = tx.row(_MISSING)
     return 0 if row is None or row[0] is None else whole_number(row[0])
 
@@ -256,11 +187,11 @@ def _row(session_id: str, message: SqlRow) -> SqlRow:
     try:
         text = passages(format_, role, searchable_content(session_id, seq, format_, role, content))
     except HistoryCorrupt:
-        # The searches that it is in the way of say so, and the others go on.
+        # Only the searches that read this message raise the error.
         return session_id, seq, happened_at, recorded_at, None
     terms = " ".join(terms_of(text))
-    kept = terms if len(terms) <= _MOST else None
-    return session_id, seq, happened_at, recorded_at, kept
+    is_short = len(terms) <= _LONGEST
+    return session_id, seq, happened_at, recorded_at, terms if is_short else None
 
 
 def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
@@ -280,58 +211,98 @@ def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
     return len(added)
 
 
-def _settle(tx: Transaction, session_ids: Sequence[str]) -> None:
+def _settle(tx: Transaction, named: Sequence[Mapping[str, str]]) -> None:
     """Note which of these sessions are indexed up to their end."""
-    # In the order of their ids, like all that locks several. The marks are read when all are
-    # locked, because a drop that went first has deleted some.
-    tx.each(_LOCK, [{"session_id": session_id} for session_id in session_ids])
-    tx.many(_SETTLE, [{"of": session_id} for session_id in session_ids])
+    # In the order of their ids, as everywhere. The marks are read when all are locked, because a
+    # drop that went first has deleted some.
+    tx.each(_LOCK, named)
+    tx.many(_SETTLE, named)
 
 
-# What a search asks
+# The queries of a search
+
+
+class _Language(NamedTuple):
+    """The signs with which an engine writes an expression of terms."""
+
+    quote: str
+    beginning: str
+    both: str
+    either: str
+
+
+_LANGUAGES: Final = {
+    "fts5": _Language('"', "*", " AND ", " OR "),
+    "tsvector": _Language("'", ":*", " & ", " | "),
+}
+
+
+def expression(query: Query, text_search: str) -> str:
+    """The terms of a query, all of which a message has to have, in the language of the engine."""
+    quote, beginning, both, either = _LANGUAGES[text_search]
+
+    def written(term: Term) -> str:
+        # Letters and digits, or a symbol: nothing in it has to be escaped.
+        return f"{quote}{term.text}{quote}" + beginning * term.is_beginning
+
+    def any_of(alternatives: Alternatives) -> str:
+        return either.join(f"({both.join(map(written, terms))})" for terms in alternatives)
+
+    return both.join(f"({any_of(alternatives)})" for alternatives in query.indexed)
 
 
 @cache
-def _beyond(shape: Shape) -> Select[Any]:
-    found = in_scope(shape, "last_seq").add_columns(_mark)
-    found = found.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
-    if not any(shape):  # else the sessions are few, and are found by what they are asked for
-        found = found.where(_IS_UNINDEXED)
-    return found.where(sessions.c.last_seq > _mark)
+def has_terms(text_search: str) -> ColumnElement[bool]:
+    """The condition that an indexed message has the terms of an expression."""
+    if text_search == "tsvector":
+        return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
+    matching = table("search_terms", column("rowid"), column("search_terms"))
+    ids = select(matching.c.rowid).where(matching.c.search_terms.op("MATCH")(bindparam("terms")))
+    return literal_column("search_rows.id").in_(ids)
+
+
+@cache
+def _not_indexed(shape: Shape) -> Select[Any]:
+    chosen = in_scope(shape, "last_seq").add_columns(_mark)
+    chosen = chosen.outerjoin(search_marks, search_marks.c.session_id == sessions.c.session_id)
+    if not any(shape):  # else the sessions are few, and are found by the conditions of the search
+        chosen = chosen.where(_IS_UNINDEXED)
+    return chosen.where(sessions.c.last_seq > _mark)
 
 
 def not_indexed(tx: Transaction, search: Search) -> list[SqlRow]:
-    """The sessions that are not wholly indexed: their last entry, and their mark."""
-    return tx.rows(_beyond(search.scope.shape), **search.scope.params)
+    """The sessions with messages after their mark: their last entry, and their mark."""
+    return tx.rows(_not_indexed(search.scope.shape), **search.scope.params)
 
 
 def indexed_keys(tx: Transaction, search: Search, text_search: str) -> Iterator[MatchKey]:
     """The indexed messages that may hold the words, in the order of the search."""
-    given = {
+    params = {
         "terms": expression(search.query, text_search),
         "lo": MIN_INTEGER if search.since is None else search.since,
         "hi": MAX_INTEGER if search.until is None else search.until - 1,
         **search.scope.params,
     }
-    kind = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
-    statements = [_candidates(terms, search.scope.shape, **kind) for terms in (text_search, None)]
-    pages = (_pages(tx, statement, given, search) for statement in statements)
+    order = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
+    statements = [_candidates(terms, search.scope.shape, **order) for terms in (text_search, None)]
+    pages = (_pages(tx, statement, params, search) for statement in statements)
     return merge(*pages, reverse=not search.is_oldest_first)
 
 
 def _pages(
-    tx: Transaction, statement: Select[Any], given: Mapping[str, Any], search: Search
+    tx: Transaction, statement: Select[Any], params: Mapping[str, Any], search: Search
 ) -> Iterator[MatchKey]:
     step = 1 if search.is_oldest_first else -1
     start = search.start or MatchKey(MIN_INTEGER if step > 0 else MAX_INTEGER, "", 0)
     page = _PAGE
     while True:
-        rows = tx.rows(statement, page=page, **start._asdict(), **given)
-        yield from (MatchKey(*row) for row in rows)
-        if len(rows) < page:
+        keys = [
+            MatchKey(*row) for row in tx.rows(statement, page=page, **start._asdict(), **params)
+        ]
+        yield from keys
+        if len(keys) < page:
             return
-        last = MatchKey(*rows[-1])
-        start, page = last._replace(seq=last.seq + step), page * 4
+        start, page = keys[-1]._replace(seq=keys[-1].seq + step), page * 4
 
 
 @cache
@@ -342,7 +313,7 @@ def _candidates(
     time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
     key = (time, search_rows.c.session_id, search_rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))
-    found = select(*key).where(
+    page = crossing(select(*key)).where(
         search_rows.c.terms.is_(None) if text_search is None else has_terms(text_search),
         time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
@@ -350,6 +321,6 @@ def _candidates(
     if any(shape):
         # Not by the key: both engines would read the keys of whole sessions, however long.
         of = search_rows.c.session_id + literal_column("''")
-        found = found.where(of.in_(in_scope(shape)))
-    order = key if is_oldest_first else [one.desc() for one in key]
-    return found.order_by(*order).limit(bindparam("page"))
+        page = page.where(of.in_(in_scope(shape)))
+    order = key if is_oldest_first else [part.desc() for part in key]
+    return page.order_by(*order).limit(bindparam("page"))

@@ -1,6 +1,7 @@
-"""Messages that answer a search, verified by their stored text, and what became of each.
+"""The messages that answer a search, newest or oldest first.
 
-Which messages may hold the words of a query, newest or oldest first.
+The index and the entries after its marks give candidates; the stored text of each is compared with
+the query.
 """
 
 import json
@@ -24,16 +25,18 @@ from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
 from roocontext.search.query import composed
-from roocontext.store.engine.schema import IN_LOG, clearings, entries, sessions, spans
+from roocontext.store.engine.schema import IN_LOG, clearings, entries, of_session, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.messages import placeholders
 from roocontext.store.search.index import MESSAGES, indexed_keys, not_indexed
 from roocontext.store.search.scope import MatchKey, Search, searchable_content
+from roocontext.store.writing.caches import SPANS
 
 _PAGE = 500
 
 
-def candidates(tx: Transaction, search: Search, text_search: str) -> Iterator[MatchKey]:
+def _candidates(tx: Transaction, search: Search, text_search: str) -> Iterator[MatchKey]:
     """The messages that may match, in the order of the search."""
     beyond = [key for session in not_indexed(tx, search) for key in _beyond(tx, search, *session)]
     beyond.sort(reverse=not search.is_oldest_first)
@@ -43,77 +46,56 @@ def candidates(tx: Transaction, search: Search, text_search: str) -> Iterator[Ma
 def _beyond(
     tx: Transaction, search: Search, session_id: str, last: int, after: int
 ) -> Iterator[MatchKey]:
-    """The messages that the index does not know."""
+    """The messages of a session after its mark that hold the words."""
     while rows := tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
-        for seq, happened_at, recorded_at, format_, role, content in rows:
+        for seq, happened_at, recorded_at, format_, role, stored in rows:
             key = MatchKey(search.time_of(happened_at, recorded_at), session_id, seq)
-            if search.follows(key) and search.query.may_be_in(content):
-                text_ = composed(
-                    passages(
-                        format_, role, searchable_content(session_id, seq, format_, role, content)
-                    )
-                )
-                if occurrences(search.query, text_):
+            if search.follows(key) and search.query.may_be_in(stored):
+                content = searchable_content(session_id, seq, format_, role, stored)
+                if occurrences(search.query, composed(passages(format_, role, content))):
                     yield key
         after = rows[-1][0]
 
 
-_LO = attrgetter("lo")
-
-
 class Match(NamedTuple):
-    """A message that was found, and where the words are in its text."""
+    """A message that matches, and where the words are in its text."""
 
     key: MatchKey
     row: SqlRow
     content: Any
     text: str
-    found: list[list[Stretch]]
+    places: list[list[Stretch]]
     score: float
 
 
-_rows = select(
-    entries.c.session_id,
-    entries.c.seq,
-    entries.c.recorded_at,
-    entries.c.kind,
-    entries.c.format,
-    entries.c.role,
-    entries.c.ts,
-    entries.c.extra,
-    entries.c.content,
-).where(
-    # A redacted row has no salt: what is left of it is not searched.
-    text("role IS NOT NULL AND salt IS NOT NULL"),
+_COLUMNS = ("session_id", "seq", "recorded_at", "kind", "format", "role", "ts", "extra", "content")
+# A redacted row has no salt: its skeleton is not searched.
+_rows = select(*(entries.c[name] for name in _COLUMNS)).where(
+    text("role IS NOT NULL AND salt IS NOT NULL")
 )
-_ROW = _rows.where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq"), IN_LOG
-)
+_at_seq = (of_session(entries), entries.c.seq == bindparam("seq"))
+_ROW = _rows.where(*_at_seq, IN_LOG)
 _last = select(sessions.c.last_seq).where(sessions.c.session_id == entries.c.session_id)
 _keys = func.json_each(bindparam("keys")).table_valued("value")
 # On SQLite twenty statements took three times as long as this one. PostgreSQL gets them together.
-_ROWS = _rows.select_from(_keys).where(
-    entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
-    entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
-    entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
-)
-_SPANS = (
-    select(*(column for column in spans.c if column is not spans.c.session_id))
-    .where(spans.c.session_id == bindparam("session_id"))
-    .order_by(spans.c.lo)
+_ROWS = (
+    crossing(_rows)
+    .select_from(_keys)
+    .where(
+        entries.c.session_id == func.json_extract(_keys.c.value, literal_column("'$[0]'")),
+        entries.c.seq == func.json_extract(_keys.c.value, literal_column("'$[1]'")),
+        entries.c.seq.between(literal_column("1"), _last.scalar_subquery()),
+    )
 )
 _CLEARED = (
-    select(
-        *(clearings.c.seq, clearings.c.block),
-        *(clearings.c.placeholder, clearings.c.head, clearings.c.tail),
-    )
-    .where(clearings.c.session_id == bindparam("session_id"), clearings.c.seq == bindparam("seq"))
+    select(*(clearings.c[name] for name in ("seq", "block", "placeholder", "head", "tail")))
+    .where(of_session(clearings), clearings.c.seq == bindparam("seq"))
     .order_by(clearings.c.block)
 )
 _CALLS_BEFORE = (
     select(entries.c.seq, entries.c.format, entries.c.role, entries.c.content)
     .where(
-        entries.c.session_id == bindparam("session_id"),
+        of_session(entries),
         entries.c.seq < bindparam("seq"),
         entries.c.tools.is_not(None),
         entries.c.salt.is_not(None),
@@ -135,23 +117,23 @@ class Matcher:
 
     def matches(self, *, batch: int) -> Iterator[Match]:
         """The messages that match, in the order of the search; so many are read at once."""
-        keys = candidates(self._tx, self._search, self._text_search)
-        while some := list(islice(keys, batch)):
-            wanted = list(filter(self._is_wanted, some))
+        keys = _candidates(self._tx, self._search, self._text_search)
+        while page := list(islice(keys, batch)):
+            wanted = list(filter(self._is_wanted, page))
             for row in self._rows(wanted) if wanted else ():
                 if match := self._match(row):
                     yield match
 
     def span_of(self, key: MatchKey) -> Span:
-        """Where a message stands now."""
-        known = self._spans.get(key.session_id)
-        if known is None:
-            rows = self._tx.rows(_SPANS, session_id=key.session_id)
-            known = self._spans[key.session_id] = [Span(*row) for row in rows]
-        index = bisect_right(known, key.seq, key=_LO) - 1
+        """The span of a message now."""
+        spans_ = self._spans.get(key.session_id)
+        if spans_ is None:
+            rows = self._tx.rows(SPANS, session_id=key.session_id)
+            spans_ = self._spans[key.session_id] = [Span(*row) for row in rows]
+        index = bisect_right(spans_, key.seq, key=attrgetter("lo")) - 1
         if index < 0:
             raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
-        return known[index]
+        return spans_[index]
 
     def _is_wanted(self, key: MatchKey) -> bool:
         if self._search.among == "all":
@@ -168,11 +150,11 @@ class Matcher:
         """The stored messages, in the order of their keys."""
         named = [(session_id, seq) for _, session_id, seq in keys]
         if self._tx.has_round_trips:
-            rows = self._tx.each(_ROW, [{"session_id": one, "seq": seq} for one, seq in named])
+            rows = self._tx.each(_ROW, [{"session_id": name, "seq": seq} for name, seq in named])
         else:
             rows = self._tx.rows(_ROWS, keys=json.dumps(named))
-        found = {(row[0], row[1]): row for row in rows}
-        return (found[name] for name in named if name in found)
+        stored = {(row[0], row[1]): row for row in rows}
+        return (stored[name] for name in named if name in stored)
 
     def _match(self, row: SqlRow) -> Match | None:
         session_id, seq, recorded_at, _, format_, role, ts, extra, stored = row
@@ -187,10 +169,10 @@ class Matcher:
         if wanted.tool is not None:
             wanted = replace(wanted, name_of=partial(self._name_of, key))
         words = composed(passages(format_, role, content, wanted))
-        found = occurrences(self._search.query, words)
-        if found is None:
+        places = occurrences(self._search.query, words)
+        if places is None:
             return None
-        return Match(key, row, content, words, found, score(found, len(words)))
+        return Match(key, row, content, words, places, score(places, len(words)))
 
     def _as_shown(self, key: MatchKey, format_: str, role: str, content: object) -> object:
         rows = self._tx.rows(_CLEARED, session_id=key.session_id, seq=key.seq)

@@ -1,27 +1,27 @@
-"""What is searched for, and in which sessions.
+"""The arguments of a search, checked, and the statement that chooses its sessions.
 
 The content of a stored message, for its text to be searched.
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
-import msgspec
-from sqlalchemy import and_, bindparam, select
+from sqlalchemy import bindparam, select
 from sqlalchemy.sql import Select
 
-from roocontext.errors import HistoryCorrupt, InvalidIdentifier, InvalidMessage, InvalidOption
-from roocontext.log.encoding import check_id, check_integer, decode
+from roocontext.errors import HistoryCorrupt, InvalidOption
+from roocontext.log.encoding import check_id, decode
 from roocontext.log.readings import is_known
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.schema import facts, sessions
-from roocontext.store.sessions.listing import wanted
+from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.statements import crossing
+from roocontext.store.reading.pages import read_cursor
+from roocontext.store.sessions.listing import wanted, with_facts
 
 MOST_HITS: Final = 1_000
 _MOST_SKIPPED: Final = 1 << 31
@@ -70,7 +70,7 @@ class Search:
 
     @property
     def is_oldest_first(self) -> bool:
-        """Whether matches come in the order of the log."""
+        """True if matches come in the order of the log."""
         return self.order == "oldest"
 
     def time_of(self, happened_at: int, recorded_at: int) -> int:
@@ -78,7 +78,7 @@ class Search:
         return recorded_at if self.is_recorded else happened_at
 
     def follows(self, key: MatchKey) -> bool:
-        """Whether a message is in the time that is searched, and not before the page."""
+        """True if a message is in the time that is searched, and not before the page."""
         return (
             (self.since is None or key.time >= self.since)
             and (self.until is None or key.time < self.until)
@@ -108,7 +108,7 @@ def checked_search(
 ) -> Search:
     """Check what is searched for, or raise the error that says what is allowed."""
     if not isinstance(query, str):
-        raise InvalidOption("What is searched for is a text.", name="query")
+        raise InvalidOption("The query must be a string.", name="query")
     params: dict[str, Any] = {}
     for name, session_id in (("session", session), ("family", family)):
         if session_id is not None:
@@ -118,15 +118,22 @@ def checked_search(
     _check_one_of("among", among, get_args(Among))
     _check_one_of("order", order, get_args(Order))
     if tool is not None and not isinstance(tool, str):
-        raise InvalidOption("tool is the name of a tool.", name="tool")
+        raise InvalidOption("tool must be a string: the name of a tool.", name="tool")
     check_whole("limit", limit, least=1)
     check_whole("context", context)
     if limit > MOST_HITS:
-        raise InvalidOption(f"A page has at most {MOST_HITS} hits.", name="limit")
+        raise InvalidOption(
+            f"limit must be at most {MOST_HITS:,}: a page has no more hits.", name="limit"
+        )
     filters = wanted(None, where, since, until)
     given = dict(filters.params)
     lo, hi = given.pop("since", None), given.pop("until", None)
-    start, skip = (None, 0) if after is None else _read_cursor(after)
+    start, skip = None, 0
+    if after is not None:
+        *key, skip = read_cursor(f"search, {order}", after, int, str, int, int)
+        start = MatchKey(*key)
+        if not 0 <= skip <= _MOST_SKIPPED:
+            raise InvalidOption("`after` is not the `next` of a page.", name="after")
     shape = Shape(session is not None, family is not None, filters.shape.facts)
     scope = Scope(shape, {**params, **given})
     return Search(
@@ -139,39 +146,14 @@ def _check_one_of(
     name: str, value: object, allowed: tuple[str, ...], *, optional: bool = False
 ) -> None:
     if not (value in allowed or (optional and value is None)):
-        raise InvalidOption(f"{name} is one of {', '.join(allowed)}.", name=name)
-
-
-class _Cursor(NamedTuple):
-    key: MatchKey
-    skip: int
-
-
-_decode = msgspec.json.Decoder(_Cursor).decode
-
-
-def cursor(key: MatchKey, skip: int = 0) -> str:
-    """What names the page that begins at a match, or some matches behind it."""
-    return msgspec.json.encode(_Cursor(key, skip)).decode()
-
-
-def _read_cursor(after: object) -> _Cursor:
-    # Anyone may have written it: what is no key must not reach the database.
-    with suppress(msgspec.DecodeError, UnicodeError, InvalidIdentifier, InvalidMessage):
-        if isinstance(after, str):
-            key, skip = read = _decode(after)
-            check_id("after", key.session_id)
-            check_integer("after", key.time)
-            check_integer("after", key.seq)
-            if 0 <= skip <= _MOST_SKIPPED:
-                return read
-    raise InvalidOption("after is the `next` of the page before.", name="after")
+        raise InvalidOption(f"{name} must be one of {', '.join(allowed)}.", name=name)
 
 
 @cache
 def in_scope(shape: Shape, *columns: str) -> Select[Any]:
     """The sessions that are searched."""
-    found = select(*(sessions.c[name] for name in ("session_id", *columns))).where(
+    names = ("session_id", *columns)
+    found = crossing(select(*(sessions.c[name] for name in names))).where(
         sessions.c.purged_at.is_(None)
     )
     if shape.has_session:
@@ -190,17 +172,7 @@ def in_scope(shape: Shape, *columns: str) -> Select[Any]:
             )
         )
         found = found.where(sessions.c.session_id.in_(select(family.c.session_id)))
-    for number in range(shape.facts):
-        fact = facts.alias(f"fact_{number}")
-        found = found.join(
-            fact,
-            and_(
-                fact.c.session_id == sessions.c.session_id,
-                fact.c.key == bindparam(f"key_{number}"),
-                fact.c.value == bindparam(f"value_{number}"),
-            ),
-        )
-    return found
+    return with_facts(found, shape.facts)
 
 
 def searchable_content(

@@ -1,4 +1,4 @@
-"""Which sessions a list shows, and in which order."""
+"""The filters of a list of sessions, and the statement that reads a page of it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,7 +14,8 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
-from roocontext.store.writing.notes import index_key
+from roocontext.store.engine.statements import crossing
+from roocontext.store.writing.shown import index_key
 
 MOST_FACTS = 8
 """Each number of conditions needs its own statement, and compiled statements stay in memory."""
@@ -31,7 +32,7 @@ class ListShape(NamedTuple):
 
 
 class ListFilter(NamedTuple):
-    """Which sessions a list shows: by their parent, their metadata and their time."""
+    """The sessions that a list shows: by their parent, their metadata and their time."""
 
     shape: ListShape
     params: Mapping[str, Any]
@@ -45,7 +46,7 @@ def wanted(
     *,
     recorded: bool = False,
 ) -> ListFilter:
-    """Check what a list is filtered by, or raise the error that says what is allowed."""
+    """Check the filters of a list; InvalidOption says which values are allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
         check_id("parent", parent)
@@ -56,45 +57,42 @@ def wanted(
         raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
     for number, (key, value) in enumerate(conditions.items()):
         if not (isinstance(key, str) and isinstance(value, str)):
-            raise InvalidOption("where compares strings of the metadata.", name="where")
+            raise InvalidOption("The keys and values of where must be strings.", name="where")
         params[f"key_{number}"], params[f"value_{number}"] = index_key(key), index_key(value)
     for name, moment in (("since", since), ("until", until)):
-        if moment is not None:
-            params[name] = _time(name, moment)
-            params[f"{name}_minute"] = minute_of(params[name])
+        if moment is None:
+            continue
+        if not isinstance(moment, datetime) or moment.tzinfo is None:
+            raise InvalidOption(f"{name} must be a datetime with a time zone.", name=name)
+        params[name] = milliseconds(moment)
+        params[f"{name}_minute"] = minute_of(params[name])
     times = since is not None, until is not None, recorded
     return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
 
 
-def _time(name: str, moment: object) -> int:
-    if not isinstance(moment, datetime) or moment.tzinfo is None:
-        raise InvalidOption(f"{name} is a datetime with a time zone.", name=name)
-    return milliseconds(moment)
-
-
 def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
-    """What comes later in the list than a session."""
+    """The sessions that come later in the list than the place of a cursor."""
     updated, updated_at = sessions.c.updated_at, bindparam("updated_at", type_=BigInteger)
-    behind = sessions.c.session_id > bindparam("session_id")
-    later = or_(updated < updated_at, and_(updated == updated_at, behind))
+    greater = sessions.c.session_id > bindparam("session_id")
+    later = or_(updated < updated_at, and_(updated == updated_at, greater))
     at = bindparam("time", type_=BigInteger)
     return and_(minute <= bindparam("minute"), or_(time < at, and_(time == at, later)))
 
 
 @cache
 def page_of(
-    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, older: bool = False
+    columns: tuple[ColumnElement[Any], ...], shape: ListShape, *, continues: bool
 ) -> Select[Any]:
-    """A page of the sessions, newest first. With `older`, the page after that session.
+    """The statement for a page of the sessions, newest first: the first page, or one that follows.
 
     They are listed, and found by their time, by the earlier of when they happened and when their
     last entry was recorded, or by the latter alone.
     """
     name = "updated" if shape.is_recorded else "listed"
     minute, time = sessions.c[f"{name}_minute"], sessions.c[f"{name}_at"]
-    page = (
+    page = crossing(
         select(*columns)
-        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if older else ()))
+        .where(sessions.c.purged_at.is_(None), *([_after(minute, time)] if continues else ()))
         # By the indexed minute first: an order by the time alone would sort all sessions.
         .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
         .limit(bindparam("page"))
@@ -106,9 +104,14 @@ def page_of(
         page = page.where(minute >= bindparam("since_minute"), time >= bindparam("since"))
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
-    for number in range(shape.facts):
+    return with_facts(page, shape.facts)
+
+
+def with_facts(statement: Select[Any], count: int) -> Select[Any]:
+    """A statement about sessions, for those whose metadata has so many given strings."""
+    for number in range(count):
         fact = facts.alias(f"fact_{number}")
-        page = page.join(
+        statement = statement.join(
             fact,
             and_(
                 fact.c.session_id == sessions.c.session_id,
@@ -116,4 +119,4 @@ def page_of(
                 fact.c.value == bindparam(f"value_{number}"),
             ),
         )
-    return page
+    return statement

@@ -1,5 +1,6 @@
-"""The list of sessions with what it shows of each, in one statement. No content is read."""
+"""The list of sessions with their sizes and last calls, in one statement. No content is read."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -24,18 +25,27 @@ from roocontext.log.entries import Kind
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.pages import Page, cut_page, rows_for
 from roocontext.store.reading.totals import Total
 from roocontext.store.sessions.listing import ListFilter, ListShape, page_of
-from roocontext.store.sessions.sessions import INFO, SessionInfo, Stats
+from roocontext.store.sessions.sessions import (
+    INFO,
+    SessionInfo,
+    Stats,
+    cursor_in_list,
+    place_in_list,
+    to_info,
+)
 
 RECENT = 200
-"""Among how many of the newest entries a model is looked for."""
+"""How many of the newest entries are searched for a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastCall(Value):
-    """The last call of a model: what the provider reported for it, and what was appended since."""
+    """The last call of a model: the usage that was reported, and the bytes appended since."""
 
     seq: int
     model: str
@@ -47,8 +57,8 @@ class LastCall(Value):
 class SessionOverview(Value):
     """A session of the list: its sizes, and the model that its newest entries name.
 
-    `beginning` is the shortest one of its id that no other session's has. `last_call` is the newest
-    that no rewind took back; None if a summary, marker, clearing or uncovering came after it.
+    `beginning` is the shortest beginning of its id that no other id has. `last_call` is the newest
+    call that no rewind took back; None if a summary, marker, clearing or uncovering followed it.
     """
 
     info: SessionInfo
@@ -58,10 +68,21 @@ class SessionOverview(Value):
     last_call: LastCall | None
 
 
-def overview(tx: Transaction, limit: int, wanted: ListFilter) -> list[SessionOverview]:
-    """The sessions by their time, newest first."""
-    rows = tx.rows(_newest(wanted.shape), page=limit, recent=RECENT, **wanted.params)
-    return [_overview(row) for row in rows]
+def overview(
+    tx: Transaction, limit: int, after: str | None, wanted: ListFilter
+) -> Page[SessionOverview]:
+    """Read a page of the sessions by their time, newest first."""
+    recorded = wanted.shape.is_recorded
+    place = place_in_list(after, recorded=recorded)
+    rows = tx.rows(
+        _newest(wanted.shape, continues=after is not None),
+        **wanted.params,
+        **place,
+        page=rows_for(limit),
+        recent=RECENT,
+    )
+    overviews = [_overview(row) for row in rows]
+    return cut_page(overviews, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
 
 _INFO = tuple(field.name for field in fields(SessionInfo))
@@ -70,13 +91,13 @@ _COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
 
 
 @cache
-def _newest(shape: ListShape) -> Select[Any]:
+def _newest(shape: ListShape, *, continues: bool) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
-    inner = page_of(_COLUMNS, shape).subquery("page")
+    inner = page_of(_COLUMNS, shape, continues=continues).subquery("page")
     page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
-    return select(
+    listed = select(
         *(page.c[name] for name in _INFO),
         _visible(page, entries.c.messages_total),
         _visible(page, entries.c.bytes_total),
@@ -86,21 +107,20 @@ def _newest(shape: ListShape) -> Select[Any]:
         _neighbour(page, is_next=False),
         _neighbour(page, is_next=True),
         page.c.called_at,
-        *(_of_call(page, column) for column in _CALL),
+        _of_call(page, entries.c.model),
+        _of_call(page, entries.c.usage),
         _visible(page, entries.c.bytes_total, after=page.c.called_at),
     ).order_by(
         *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
         *(page.c.updated_at.desc(), page.c.session_id),
     )
-
-
-_CALL = (entries.c.model, entries.c.usage)
+    return crossing(listed)
 
 
 def _visible(
     page: Subquery, total: Column[int], after: ColumnElement[int] | None = None
 ) -> ScalarSelect[Any]:
-    """The sum of a running total over the visible spans of a session, or what is after an entry."""
+    """The sum of a running total over the visible spans, or over their part after an entry."""
     before = spans.c.lo - 1
     if after is not None:
         before = case((before > after, before), else_=after)
@@ -149,7 +169,7 @@ def _newest_call(page: Subquery) -> ScalarSelect[Any]:
 
 
 def _is_taken_back(page: Subquery, seq: ColumnElement[int]) -> ColumnElement[bool]:
-    """Whether a rewind took an entry back."""
+    """The condition that a rewind took an entry back."""
     around: Select[Any] = select(literal_column("1")).where(
         spans.c.session_id == page.c.session_id,
         spans.c.lo <= seq,
@@ -163,9 +183,9 @@ _later = entries.alias("later")
 
 
 def _of_call(page: Subquery, column: Column[Any]) -> ScalarSelect[Any]:
-    """A column of the newest call, if no control row that counts came after it.
+    """A column of the newest call, if no control row that is in effect came after it.
 
-    A rewind does not count: what it changes is which of the others do.
+    A rewind itself is ignored: it only decides which of the others are in effect.
     """
     changed: Select[Any] = select(literal_column("1")).where(
         _later.c.session_id == page.c.session_id,
@@ -202,37 +222,27 @@ def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
 
 
 def _overview(row: SqlRow) -> SessionOverview:
-    facts, call = row[:-_OF_CALL], row[-_OF_CALL:]
-    session_id, title, metadata, *rest, shown, shown_bytes, rewound, rewound_bytes = facts[:-3]
-    model, *neighbours = facts[-3:]
-    info = SessionInfo(session_id, title, metadata and decode(metadata), *rest)
-    seen, taken_back = (
-        Total(whole_number(shown), whole_number(shown_bytes)),
-        Total(whole_number(rewound), whole_number(rewound_bytes)),
-    )
-    hidden = Total(info.messages, info.bytes) - seen - taken_back
-    stats = Stats(session_id, info.last_seq, info.messages, info.bytes, *seen, *hidden, *taken_back)
+    info = to_info(row[: len(_INFO)])
+    *sizes, model, previous, following, seq, called, usage, since = row[len(_INFO) :]
+    visible, rewound = Total(*map(whole_number, sizes[:2])), Total(*map(whole_number, sizes[2:]))
+    hidden = Total(info.messages, info.bytes) - visible - rewound
+    totals = (info.last_seq, info.messages, info.bytes, *visible, *hidden, *rewound)
+    last_call = None
+    if isinstance(called, str) and usage is not None:
+        last_call = LastCall(seq, called, decode(usage), whole_number(since))
     return SessionOverview(
-        info, stats, model, _beginning(session_id, neighbours), _last_call(*call)
+        info,
+        Stats(info.session_id, *totals),
+        model,
+        _beginning(info.session_id, (previous, following)),
+        last_call,
     )
 
 
-_OF_CALL = 1 + len(_CALL) + 1
-
-
-def _beginning(session_id: str, neighbours: list[str | None]) -> str:
+def _beginning(session_id: str, neighbours: Sequence[object]) -> str:
     """The shortest beginning of an id that its neighbours in the order of ids do not have."""
-    shared = (_shared(session_id, other) for other in neighbours if isinstance(other, str))
-    return session_id[: max(shared, default=0) + 1]
-
-
-def _shared(one: str, other: str) -> int:
-    """How many characters two ids have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _last_call(seq: int, model: str | None, usage: str | None, since: int) -> LastCall | None:
-    if not isinstance(model, str) or usage is None:
-        return None
-    return LastCall(seq, model, decode(usage), whole_number(since))
+    length = 1
+    for other in (name for name in neighbours if isinstance(name, str)):
+        while length <= len(session_id) and other.startswith(session_id[:length]):
+            length += 1
+    return session_id[:length]

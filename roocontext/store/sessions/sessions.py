@@ -1,7 +1,4 @@
-"""Sessions: create, find, list, count. Nothing here reads content.
-
-The outline of a session: its control rows and the parts between them. No content is read.
-"""
+"""Sessions: found, listed in pages, and counted; and the outline of one. No content is read."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -10,29 +7,31 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import BigInteger, and_, bindparam, or_, select, update
 
 from roocontext.errors import InvalidOption
-from roocontext.log.encoding import decode
+from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
+from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
 from roocontext.store.sessions.listing import ListFilter, page_of
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo(Value):
-    """What a list shows of a session. `messages` and `bytes` count hidden and rewound ones too.
+    """A session of a list. `messages` and `bytes` count hidden and rewound messages too.
 
-    `happened_at` is the session's own time: when the latest of its messages happened, or when it
-    was created, until it has one. `updated_at` is when its last entry was recorded. `first_prompt`
-    is the beginning of the first message that a person typed.
+    `happened_at` is the session's own time: when the latest of its messages happened or, before the
+    first message, when it was created. `updated_at` is when its last entry was recorded.
+    `first_prompt` is the beginning of the first message that a person typed.
     """
 
     session_id: str
@@ -50,13 +49,13 @@ class SessionInfo(Value):
 
     @property
     def listed_at(self) -> int:
-        """The time that lists are ordered by: the earlier of the two."""
+        """The time by which lists are ordered: the earlier of the two."""
         return listed(self.happened_at, self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
 class Stats(Value):
-    """How much of a session is visible, how much is hidden, and how much was rewound."""
+    """The sizes of a session: of all messages, and of the visible, hidden and rewound ones."""
 
     session_id: str
     entries: int
@@ -85,7 +84,7 @@ INFO = (
     sessions.c.parent,
 )
 _ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
-_CHILDREN = (
+_CHILDREN = crossing(
     select(*INFO)
     .where(
         sessions.c.parent.is_not(None),
@@ -94,6 +93,13 @@ _CHILDREN = (
     )
     .order_by(sessions.c.created_at, sessions.c.session_id)
 )
+_created, _created_after = sessions.c.created_at, bindparam("created_at", type_=BigInteger)
+_CHILDREN_AFTER = _CHILDREN.where(
+    or_(
+        _created > _created_after,
+        and_(_created == _created_after, sessions.c.session_id > bindparam("session_id")),
+    )
+).limit(bindparam("page"))
 _PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
 _PLACE = ("listed_at", *MINUTES)
 _LISTED_BY = select(*(sessions.c[name] for name in _PLACE)).where(
@@ -104,17 +110,21 @@ _LIST_BY = (
     .where(sessions.c.session_id == bindparam("of"))
     .values({name: bindparam(f"new_{name}") for name in _PLACE})
 )
-_FROM = (
+_BY_ID = crossing(
     select(*INFO)
-    .where(sessions.c.session_id >= bindparam("beginning"), sessions.c.purged_at.is_(None))
+    .where(sessions.c.purged_at.is_(None))
     .order_by(sessions.c.session_id)
     .limit(bindparam("page"))
 )
+_FROM = _BY_ID.where(sessions.c.session_id >= bindparam("start"))
+_FOLLOWING = _BY_ID.where(sessions.c.session_id > bindparam("start"))
+_LISTS = ("sessions", "sessions by recording")
+"""The two orders of the list, as its cursors name them."""
 
 
 def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
     """Refuse a parent that descends from the session, which a restore may name before it exists."""
-    # Only a session that has children can be an ancestor: parents that come first are not walked.
+    # Only a session that has children can be an ancestor, so most sessions need no walk.
     if parent != session_id and not tx.row(_CHILDREN, parent=session_id):
         return
     above, seen = parent, set[str]()
@@ -131,57 +141,84 @@ def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
 
 
 def info(tx: Transaction, session_id: str) -> SessionInfo:
-    """What a list would show of one session."""
-    one = _ONE, {"session_id": session_id}
-    head, rows = tx.all([head_query(session_id), one])
-    to_head(session_id, head)
-    return _info(rows[0])
+    """Read one session as a list shows it."""
+    heads, rows = tx.all([head_query(session_id), (_ONE, {"session_id": session_id})])
+    to_head(session_id, heads)
+    return to_info(rows[0])
 
 
 def parent_of(tx: Transaction, session_id: str) -> str | None:
-    """The id of a session's parent, if it has one; the error if there is no such session."""
-    head, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
-    to_head(session_id, head)
+    """Read the id of a session's parent, if it has one. An unknown session is an error."""
+    heads, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
+    to_head(session_id, heads)
     parent: str | None = rows[0][0]
     return parent
 
 
-def children(tx: Transaction, session_id: str) -> list[SessionInfo]:
-    """The sessions whose parent this is, in the order of their creation."""
-    found = _CHILDREN, {"parent": session_id}
-    head, rows = tx.all([head_query(session_id), found])
-    to_head(session_id, head)
-    return [_info(row) for row in rows]
+def children(tx: Transaction, session_id: str, limit: int, after: str | None) -> Page[SessionInfo]:
+    """Read a page of the sessions whose parent this is, in the order of their creation."""
+    name = f"children of {session_id}"
+    created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
+    place = {"parent": session_id, "created_at": created_at, "session_id": last}
+    query = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
+    heads, rows = tx.all([head_query(session_id), query])
+    to_head(session_id, heads)
+    return cut_page(
+        [to_info(row) for row in rows],
+        limit,
+        lambda last: write_cursor(name, last.created_at, last.session_id),
+    )
 
 
 def newest_first(
-    tx: Transaction, limit: int, before: SessionInfo | None, wanted: ListFilter
-) -> list[SessionInfo]:
-    """The sessions by their time, newest first; those that follow `before`."""
-    params = dict(wanted.params, page=limit)
-    if before is not None:
-        time = before.updated_at if wanted.shape.is_recorded else before.listed_at
-        params |= {"minute": minute_of(time), "time": time}
-        params |= {"updated_at": before.updated_at, "session_id": before.session_id}
-    rows = tx.rows(page_of(INFO, wanted.shape, older=before is not None), **params)
-    return [_info(row) for row in rows]
+    tx: Transaction, limit: int, after: str | None, wanted: ListFilter
+) -> Page[SessionInfo]:
+    """Read a page of the sessions by their time, newest first."""
+    recorded = wanted.shape.is_recorded
+    statement = page_of(INFO, wanted.shape, continues=after is not None)
+    place = place_in_list(after, recorded=recorded)
+    rows = tx.rows(statement, **wanted.params, **place, page=rows_for(limit))
+    infos = [to_info(row) for row in rows]
+    return cut_page(infos, limit, lambda last: cursor_in_list(last, recorded=recorded))
 
 
-def beginning_with(tx: Transaction, beginning: str, limit: int) -> list[SessionInfo]:
-    """The sessions whose ids begin like this, in the order of their ids."""
-    # From there on, and compared here: a LIKE pattern would have to escape ids and ignores case on
-    # SQLite.
-    rows = tx.rows(_FROM, beginning=beginning, page=limit)
-    return [_info(row) for row in rows if row[0].startswith(beginning)]
+def cursor_in_list(info: SessionInfo, *, recorded: bool) -> str:
+    """The cursor of the page that begins after a session."""
+    # The time is not unique: `updated_at` and the id decide between equal ones.
+    time = info.updated_at if recorded else info.listed_at
+    return write_cursor(_LISTS[recorded], time, info.updated_at, info.session_id)
+
+
+def place_in_list(after: str | None, *, recorded: bool) -> dict[str, Any]:
+    """The parameters of the page that a cursor continues; none for the first page."""
+    if after is None:
+        return {}
+    time, updated_at, session_id = read_cursor(_LISTS[recorded], after, int, int, str)
+    place = {"time": time, "updated_at": updated_at, "session_id": session_id}
+    return place | {"minute": minute_of(time)}
+
+
+def beginning_with(
+    tx: Transaction, beginning: str, limit: int, after: str | None
+) -> Page[SessionInfo]:
+    """Read a page of the sessions whose ids begin like this, in the order of their ids."""
+    name = f"sessions beginning {beginning}"
+    statement, start = _FROM, beginning
+    if after is not None:
+        statement, (start,) = _FOLLOWING, read_cursor(name, after, str)
+    # Compared here: a LIKE pattern would have to escape ids, and ignores case on SQLite.
+    rows = tx.rows(statement, start=start, page=rows_for(limit))
+    infos = [to_info(row) for row in rows if row[0].startswith(beginning)]
+    return cut_page(infos, limit, lambda last: write_cursor(name, last.session_id))
 
 
 def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
-    """Whether the columns that a session is listed by are not those of its times."""
+    """Return whether the columns by which a session is listed differ from its times."""
     return tx.row(_LISTED_BY, session_id=session_id) != (head.listed_at, *head.minutes)
 
 
 def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
-    """List a session by its times again; 1 if it was misplaced, else 0."""
+    """List a session by its times again, and return 1 if it was misplaced, else 0."""
     if not is_misplaced(tx, session_id, head):
         return 0
     place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
@@ -189,20 +226,21 @@ def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
 
 
 def stats(tx: Transaction, session_id: str) -> Stats:
-    """What is visible, hidden and rewound, by subtraction of running totals."""
+    """Read the sizes of a session."""
     head = read_head(tx, session_id)
-    shown = visible_total(tx, session_id, head.last_seq)
+    visible = visible_total(tx, session_id, head.last_seq)
     rewound = rewound_total(tx, session_id)
-    hidden = Total(head.messages, head.bytes) - shown - rewound
-    return Stats(session_id, head.last_seq, head.messages, head.bytes, *shown, *hidden, *rewound)
+    hidden = Total(head.messages, head.bytes) - visible - rewound
+    return Stats(session_id, head.last_seq, head.messages, head.bytes, *visible, *hidden, *rewound)
 
 
 def visible_bytes(tx: Transaction, session_id: str) -> int:
-    """How many bytes the messages of the view take, those of cleared blocks included."""
+    """Return how many bytes the messages of the view take, cleared blocks included."""
     return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
 
 
-def _info(row: SqlRow) -> SessionInfo:
+def to_info(row: SqlRow) -> SessionInfo:
+    """Make the value of a row with these columns."""
     session_id, title, metadata, *rest = row
     return SessionInfo(session_id, title, metadata and decode(metadata), *rest)
 
@@ -221,7 +259,7 @@ class ControlEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OutlinePart:
-    """Entries that have the same tags and no rewind among them, and how many are messages."""
+    """Entries with the same tags and no rewind among them, and how many of them are messages."""
 
     span: Span
     messages: int
@@ -229,7 +267,7 @@ class OutlinePart:
 
 @dataclass(frozen=True, slots=True)
 class Outline(Value):
-    """What became of a session's entries, in the order of the log.
+    """The control rows of a session, and the parts of its log, in the order of the log.
 
     A part ends before a rewind and at an entry that a rewind goes back to.
     """
@@ -240,7 +278,7 @@ class Outline(Value):
 
 
 def outline(tx: Transaction, session_id: str) -> Outline:
-    """The outline of a session, from its control rows and running totals."""
+    """Read the outline of a session, from its control rows and running totals."""
     session = info(tx, session_id)
     rows = tx.rows(CONTROLS, session_id=session_id, seq=session.last_seq)
     spans = _cut(to_controls(rows), session.last_seq)
@@ -255,7 +293,7 @@ def outline(tx: Transaction, session_id: str) -> Outline:
 
 
 def _cut(controls: Sequence[Control], last: int) -> list[Span]:
-    """The spans up to an entry, cut at rewinds and at their targets, without the rewinds."""
+    """Cut the spans up to an entry at rewinds and at their targets, and leave out the rewinds."""
     spans = spans_of(controls, last)
     starts = [span.lo for span in spans]
     rewinds = {control.seq: control.to for control in controls if control.to is not None}

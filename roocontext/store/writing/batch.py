@@ -4,9 +4,8 @@ Every item is written, even a pin or a rewind that changes nothing. So the seqs 
 known beforehand, and a repeated batch finds every entry again (0024).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, select
@@ -18,20 +17,20 @@ from roocontext.log.entries import Control, NewMessage, Range, common, subtract
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_plan
-from roocontext.store.engine.schema import IN_LOG, entries
+from roocontext.store.engine.schema import IN_LOG, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, check_version, head_query, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.writing.append import (
+    STORED_COLUMNS,
     Receipt,
     Stored,
-    all_or_none,
-    all_stored,
     first_receipt,
     merged_receipts,
     refuse_twice,
     repeated_receipt,
+    repeated_request,
     stored_by,
     taken,
     write,
@@ -39,14 +38,9 @@ from roocontext.store.writing.append import (
 from roocontext.store.writing.commit import commit_on
 from roocontext.store.writing.commit_state import CommitState
 from roocontext.store.writing.items import AnyNote, Item, Rewind
-from roocontext.store.writing.notes import (
-    Drafted,
-    check_target_exists,
-    drafted,
-    first_note,
-    set_title,
-)
+from roocontext.store.writing.notes import Drafted, check_target_exists, drafted, first_note
 from roocontext.store.writing.rewind import rewind_on
+from roocontext.store.writing.shown import show
 
 
 class Written(Receipt, frozen=True):
@@ -63,12 +57,8 @@ ReadyItem: TypeAlias = Drafted | Plan | Rewind
 """An item that passed all checks that need no session."""
 
 _BETWEEN = (
-    select(*(entries.c[name] for name in Stored._fields))
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        IN_LOG,
-    )
+    select(*STORED_COLUMNS)
+    .where(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")), IN_LOG)
     .order_by(entries.c.seq)
 )
 
@@ -83,19 +73,16 @@ def ready_items(
 ) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
-        raise InvalidOption("A batch is a list of items.", name="items")
+        raise InvalidOption("items must be a list of items to write.", name="items")
     check_maybe("expected_seq", expected_seq)
     ready = [_ready_item(item, now=now, salts=salts) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
     if any(isinstance(item, Plan | Rewind) for item in ready):
+        which = "A batch with a plan or a rewind"
         if expected_seq is None:
-            raise InvalidOption(
-                "A batch with a plan or a rewind needs expected_seq.", name="expected_seq"
-            )
+            raise InvalidOption(f"{which} needs expected_seq.", name="expected_seq")
         if skip_stored:
-            raise InvalidOption(
-                "A batch with a plan or a rewind cannot skip items.", name="skip_stored"
-            )
+            raise InvalidOption(f"{which} cannot skip items.", name="skip_stored")
     return ready
 
 
@@ -108,7 +95,9 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
         return to_plan(item)
     if not isinstance(item, Rewind):
         known = "NewMessage, NewNote, SetTitle, SetMetadata, Pin, Unpin, Plan and Rewind"
-        raise InvalidOption(f"A batch holds {known}, not {type(item).__name__}.", name="items")
+        raise InvalidOption(
+            f"The items of a batch are {known}, not {type(item).__name__}.", name="items"
+        )
     check_whole("to", item.to)
     check_maybe("head_seq", item.head_seq)
     check_id("trigger", item.trigger)
@@ -135,145 +124,119 @@ def write_batch(
     With `skip_stored`, write those that were not stored before.
     """
     head = lock(tx, session_id)
-    ids = [_client_id(item) for item in items]
-    found: list[Written | None] = [None] * len(items)
-    if any(ids):
-        # A companion's id would otherwise be found by a later item and taken for that item's own.
-        refuse_twice([*ids, *_ids_of_companions(items)])
-        if stored := stored_by(tx, session_id, ids):
-            found = [_first(tx, session_id, item, stored) for item in items]
-            first = all_stored(found) if skip_stored else all_or_none(ids, found)
-            if first is not None:
-                return first
-    check_version(expected_seq, head)
-    batch = _Batch(tx, session_id, head, now, salts, new_id, foreseen=not skip_stored)
-    for item, stored_before in zip(items, found, strict=True):
-        if stored_before is None:
-            batch.add(item)
-    return merged_receipts(found, batch.finish())
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Writes a batch to a locked session.
-
-    Messages and notes are held back until a plan or a rewind needs them in the log, or until the
-    end. So a run of them costs one statement, as in `append_many`. The seqs are `foreseen` if no
-    item is skipped.
-    """
-
-    tx: Transaction
-    session_id: str
-    head: SessionHead
-    now: int
-    salts: Salts
-    new_id: Callable[[], str]
-    foreseen: bool
-    waiting: list[Drafted] = field(default_factory=list)
-    shown: dict[str, Any] = field(default_factory=dict)
-    written: list[Written] = field(default_factory=list)
-
-    def add(self, item: ReadyItem) -> None:
-        """Write an item, or hold it back until the run is complete."""
-        if isinstance(item, Drafted):
-            self._check_target(item)
-            self.waiting.append(item)
-            return
-        if self.waiting:
-            self._flush()
-            self.head = read_head(self.tx, self.session_id)
-        if isinstance(item, Plan):
-            self._commit(item)
-        else:
-            self._rewind(item)
-        self.head = read_head(self.tx, self.session_id)
-
-    def finish(self) -> list[Written]:
-        """Write the items held back; return the receipts of all."""
-        if self.waiting:
-            self._flush()
-        # Only the last title and metadata of a batch show, so each is written once.
-        for note, shown in self.shown.items():
-            set_title(self.tx, self.session_id, note, shown)
-        return self.written
-
-    def _flush(self) -> None:
-        drafts = [new.draft for new in self.waiting]
-        head_seq = self.head.head_seq
-        receipts = write(self.tx, self.session_id, self.head, drafts)
-        for new, receipt in zip(self.waiting, receipts, strict=True):
-            note, seq = new.draft.sealed.note, receipt.seq
-            if note is None:
-                head_seq = seq
-            else:
-                self.shown[note] = new.shown
-            self.written.append(Written(self.session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
-        self.waiting = []
-
-    def _check_target(self, new: Drafted) -> None:
-        """Check that a note is about a message of the log, or one earlier in the batch."""
-        target = new.draft.sealed.target
-        waiting = 0 if target is None or not self.foreseen else target - self.head.last_seq
-        if not (0 < waiting <= len(self.waiting) and self.waiting[waiting - 1].draft.is_message):
-            last = self.head.last_seq + len(self.waiting)
-            check_target_exists(self.tx, self.session_id, new.draft, last)
-
-    def _commit(self, plan: Plan) -> None:
-        self._check_head(plan.head_seq)
-        state = CommitState(self.tx, self.session_id, plan, head_query(self.session_id))
-        done, receipts = commit_on(state, plan, now=self.now, salts=self.salts, new_id=self.new_id)
-        seqs = tuple(receipt.seq for receipt in receipts)
-        self.written.append(_written(receipts[plan.lead], done.head_seq, seqs))
-
-    def _rewind(self, item: Rewind) -> None:
-        if item.head_seq is not None:
-            self._check_head(item.head_seq)
-        receipt = rewind_on(
-            self.tx,
-            self.session_id,
-            self.head,
-            to=item.to,
-            now=self.now,
-            trigger=item.trigger,
-            client_id=item.client_id,
-            ts=item.ts,
-        )
-        self.written.append(_written(receipt, receipt.head_seq, (receipt.seq,)))
-
-    def _check_head(self, head_seq: int) -> None:
-        """Refuse an item for another head: another writer's note would have shifted all seqs."""
-        if head_seq != self.head.head_seq:
-            raise VersionConflict(
-                f"An item of the batch was made for head {head_seq},"
-                f" but the head before it is {self.head.head_seq}.",
-                expected=head_seq,
-                actual=self.head.head_seq,
-            )
-
-
-def _client_id(item: ReadyItem) -> str | None:
-    return item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
-
-
-def _ids_of_companions(items: Sequence[ReadyItem]) -> list[str | None]:
-    return [
-        row.client_id
+    ids = [
+        item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
         for item in items
-        if isinstance(item, Plan)
-        for index, row in enumerate(item.rows)
-        if index != item.lead
     ]
+    firsts: list[Written | None] = [None] * len(items)
+    if any(ids):
+        # The id of a companion could otherwise be found by a later item as that item's own.
+        plans = [item for item in items if isinstance(item, Plan)]
+        rows = [(at, row, plan) for plan in plans for at, row in enumerate(plan.rows)]
+        refuse_twice([*ids, *(row.client_id for at, row, plan in rows if at != plan.lead)])
+        if stored := stored_by(tx, session_id, ids):
+            firsts = [_first(tx, session_id, item, stored) for item in items]
+            if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
+                return repeated
+    check_version(expected_seq, head)
+    new = [item for item, first in zip(items, firsts, strict=True) if first is None]
+    written: list[Written] = []
+    for part in _runs(new):
+        if written:
+            head = read_head(tx, session_id)
+        if isinstance(part, list):
+            written += _write_run(tx, session_id, head, part, are_seqs_known=not skip_stored)
+        else:
+            place = (tx, session_id, head, part)
+            written.append(_write_control(*place, now=now, salts=salts, new_id=new_id))
+    # Only the last title and metadata of a batch show, so each is written once.
+    drafts = [item for item in new if isinstance(item, Drafted)]
+    for note, shown in {item.draft.sealed.note: item.shown for item in drafts}.items():
+        show(tx, session_id, note, shown)
+    return merged_receipts(firsts, written)
+
+
+def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind]:
+    """The items, with messages and notes that follow each other in one list.
+
+    A list of them costs one statement, as in `append_many`.
+    """
+    run: list[Drafted] = []
+    for item in items:
+        if isinstance(item, Drafted):
+            run.append(item)
+            continue
+        if run:
+            yield run
+            run = []
+        yield item
+    if run:
+        yield run
+
+
+def _write_run(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    run: Sequence[Drafted],
+    *,
+    are_seqs_known: bool,
+) -> list[Written]:
+    """Write messages and notes that follow each other.
+
+    A note is about a message of the log or, if the seqs are known because no item was skipped, one
+    earlier in the run.
+    """
+    for at, (draft, _) in enumerate(run):
+        earlier = (draft.sealed.target or 0) - head.last_seq - 1
+        is_earlier = are_seqs_known and 0 <= earlier < at and run[earlier].draft.is_message
+        if not is_earlier:
+            check_target_exists(tx, session_id, draft, head.last_seq + at)
+    written, head_seq = [], head.head_seq
+    receipts = write(tx, session_id, head, [item.draft for item in run])
+    for item, receipt in zip(run, receipts, strict=True):
+        seq = receipt.seq
+        head_seq = head_seq if item.draft.is_note else seq
+        written.append(Written(session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
+    return written
+
+
+def _write_control(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    item: Plan | Rewind,
+    *,
+    now: int,
+    salts: Salts,
+    new_id: Callable[[], str],
+) -> Written:
+    if item.head_seq is not None and item.head_seq != head.head_seq:
+        # Another writer's note would have shifted all seqs.
+        raise VersionConflict(
+            f"An item of the batch was made for head {item.head_seq}, but the head before it"
+            f" is {head.head_seq}.",
+            expected=item.head_seq,
+            actual=head.head_seq,
+        )
+    if isinstance(item, Rewind):
+        receipt = rewind_on(tx, session_id, head, item, now=now)
+        return _written(receipt, receipt.head_seq, (receipt.seq,))
+    state = CommitState(tx, session_id, item, head_query(session_id))
+    done, receipts = commit_on(state, item, now=now, salts=salts, new_id=new_id)
+    seqs = tuple(receipt.seq for receipt in receipts)
+    return _written(receipts[item.lead], done.head_seq, seqs)
 
 
 def _first(
-    tx: Transaction, session_id: str, item: ReadyItem, found: Mapping[str, Stored]
+    tx: Transaction, session_id: str, item: ReadyItem, stored_ids: Mapping[str, Stored]
 ) -> Written | None:
-    """The receipt of the item that was `found` by its client id, if any was."""
+    """The receipt of the item that is stored with its client id, if any is."""
     if isinstance(item, Drafted):
         receipt_of = first_note if item.draft.is_note else first_receipt
-        first = receipt_of(tx, session_id, item.draft, found)
+        first = receipt_of(tx, session_id, item.draft, stored_ids)
         return None if first is None else _written(first, first.head_seq, (first.seq,))
-    stored = found.get(item.client_id) if item.client_id else None
+    stored = stored_ids.get(item.client_id) if item.client_id else None
     if item.client_id is None or stored is None:
         return None
     seqs = _seqs_of(tx, session_id, stored, item)
@@ -304,10 +267,15 @@ def _seqs_of(
         named = tuple(sorted(item.clears)), tuple(sorted(item.keeps)), item.placeholder
         same = (control.clears, control.keeps, control.placeholder) == named
         return (stored.seq,) if same else None
-    rows = _rows_of(tx, session_id, stored, len(item.rows))
+    if not _hides_the_same(tx, session_id, control, item.hides):
+        return None
+    # The summary or marker and its companions; one more row if there were more than in the plan.
+    count = len(item.rows)
+    around = {"lo": stored.seq - count, "hi": stored.seq + count}
+    rows = [Stored(*row) for row in tx.rows(_BETWEEN, session_id=session_id, **around)]
+    rows = [row for row in rows if row.compaction_id == stored.compaction_id]
     same = (
-        _hides_the_same(tx, session_id, control, item.hides)
-        and len(rows) == len(item.rows)
+        len(rows) == count
         and rows[item.lead].seq == stored.seq
         and all(
             row.holds(new.role, new.format, encode(new.content))
@@ -320,21 +288,14 @@ def _seqs_of(
 def _hides_the_same(
     tx: Transaction, session_id: str, control: Control, hides: Sequence[Range]
 ) -> bool:
-    """Whether a stored summary or marker hides the messages of these ranges, and no other."""
+    """True if a stored summary or marker hides the messages of these ranges, and no other."""
     more = subtract(control.hides, hides)
     if subtract(hides, control.hides):
         return False
     if not more:
         return True
-    # A commit takes in what no message stands among.
+    # A commit also hides the rows that the ranges enclose, if no message is among them.
     before = control.seq - 1
     standing = standing_ranges(read_controls(tx, session_id, before), before)
     (other,) = totals_of(tx, session_id, [common(more, standing)])
     return other.messages == 0
-
-
-def _rows_of(tx: Transaction, session_id: str, stored: Stored, count: int) -> list[Stored]:
-    """The summary or marker and its companions, and one more if there were more than `count`."""
-    lo, hi = stored.seq - count, stored.seq + count
-    rows = [Stored(*row) for row in tx.rows(_BETWEEN, session_id=session_id, lo=lo, hi=hi)]
-    return [row for row in rows if row.compaction_id == stored.compaction_id]

@@ -2,30 +2,22 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.check_plan import check_hides
-from roocontext.log.clearing import ShownOutput, measure, output_blocks, shown_by
-from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
+from roocontext.log.clearing import measure, output_blocks, shown_by
+from roocontext.log.draft import Salts, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
-from roocontext.log.entries import (
-    POSITION_BITS,
-    Control,
-    Kind,
-    Range,
-    common,
-    subtract,
-)
+from roocontext.log.entries import POSITION_BITS, Control, Kind, Range, common, subtract
 from roocontext.log.plan import Action, Committed, Plan, place_rows
 from roocontext.log.readings import reader
 from roocontext.log.spans import clearings_of, within
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, head_query, lock_query
-from roocontext.store.reading.messages import IS_MESSAGE, bounds
+from roocontext.store.reading.messages import IS_MESSAGE
 from roocontext.store.reading.notes import to_redacted
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.writing.append import Receipt, refuse_taken
@@ -34,30 +26,20 @@ from roocontext.store.writing.commit_state import CommitState, bound_by_pins, ch
 from roocontext.store.writing.kept_counts import Counted, keep_counts
 from roocontext.store.writing.notes import Drafted, write_note
 
-_in_session = entries.c.session_id == bindparam("session_id")
-_LAST_MESSAGE = (
-    select(entries.c.seq)
-    .where(_in_session, entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
+_SEQ = select(entries.c.seq).where(of_session(entries)).limit(1)
+_LAST_MESSAGE = _SEQ.where(
+    entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE
+).order_by(entries.c.seq.desc())
 _CONTENT = select(entries.c.format, entries.c.role, entries.c.content).where(
-    _in_session, entries.c.seq == bindparam("seq"), IS_MESSAGE
+    of_session(entries), entries.c.seq == bindparam("seq"), IS_MESSAGE
 )
-# Among the control rows, which are few: an index would be paid for by every summary.
-_COMPACTION = (
-    select(entries.c.seq)
-    .where(
-        _in_session,
-        entries.c.details.is_not(None),
-        entries.c.compaction_id == bindparam("compaction_id"),
-        IN_LOG,
-    )
-    .limit(1)
+# Among the control rows, which are few: every summary would pay for an index.
+_COMPACTION = _SEQ.where(
+    entries.c.details.is_not(None),
+    entries.c.compaction_id == bindparam("compaction_id"),
+    IN_LOG,
 )
-_CONTROL_AFTER = (
-    select(entries.c.seq).where(_in_session, entries.c.details.is_not(None), AFTER_SEQ).limit(1)
-)
+_CONTROL_AFTER = _SEQ.where(entries.c.details.is_not(None), AFTER_SEQ)
 
 
 def commit(
@@ -72,7 +54,7 @@ def commit(
     new_notes: Sequence[Drafted] = (),
     counted: Counted,
 ) -> Committed:
-    """Write what a plan says, if the session is still what it was planned on, and the notes.
+    """Write the rows of a plan, if the session is still what it was planned on, and the notes.
 
     Counts that the planner has made are kept with it: a transaction of their own would cost as
     much as the plan's.
@@ -92,26 +74,16 @@ def commit(
 
 
 def commit_on(
-    state: CommitState,
-    plan: Plan,
-    *,
-    now: int,
-    salts: Salts,
-    new_id: Callable[[], str],
+    state: CommitState, plan: Plan, *, now: int, salts: Salts, new_id: Callable[[], str]
 ) -> tuple[Committed, list[Receipt]]:
-    """Write what a plan says to a locked session; the receipts of its entries too."""
+    """Write the rows of a plan to a locked session; their receipts too."""
     decision = _decide(state, plan, now=now, salts=salts, new_id=new_id)
     receipts = write_decided(state.tx, state.session_id, decision)
     return replace(decision.done, hash=receipts[-1].hash, dry_run=False), receipts
 
 
 def _decide(
-    state: CommitState,
-    plan: Plan,
-    *,
-    now: int,
-    salts: Salts,
-    new_id: Callable[[], str] | None,
+    state: CommitState, plan: Plan, *, now: int, salts: Salts, new_id: Callable[[], str] | None
 ) -> Decided[Committed]:
     """Check a plan, and place its rows; without `new_id` they get no id of a compaction."""
     compaction_id = plan.compaction_id
@@ -119,35 +91,47 @@ def _decide(
         _check_id_is_new(state.tx, state.session_id, compaction_id)
     elif new_id is not None and plan.action is not Action.CLEAR:
         compaction_id = new_id()
+    measured = plan.counts.record() if plan.counts else {}
+    record = {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}
     if plan.action is Action.CLEAR:
-        _check_clears(state, plan)
-        hidden = 0
-        drafts, placed = [_clearing(plan, state.head, now)], [_clears(plan, state.head)]
+        clearing = _checked_clearing(state, plan)
+        hidden, placed = 0, [clearing]
+        details = details_of(clearing, record)
+        client_id, ts = plan.client_id, plan.ts
+        drafts = [control_draft(Kind.CLEARING, details, now=now, client_id=client_id, ts=ts)]
     else:
         hidden, hides = _check_hiding(state, plan)
         placed = _placed(state, plan, hides)
-        drafts = _rows(plan, placed, compaction_id, now, salts)
+        drafts = [
+            message_draft(
+                message,
+                now=now,
+                salts=salts,
+                kind=control.kind,
+                compaction_id=compaction_id,
+                # Only the row that hides has the record: the others are its companions.
+                details=details_of(control, record if control.kind is plan.hider else {}),
+            )
+            for message, control in zip(plan.rows, placed, strict=True)
+        ]
     refuse_taken(state.tx, state.session_id, drafts)
     done = Committed.foreseen(plan, state.session_id, state.head.last_seq, hidden)
-    return Decided(
-        replace(done, compaction_id=compaction_id),
-        state.head,
-        drafts,
-        state.tail,
-        state.tail.followed_by(placed),
-    )
+    done = replace(done, compaction_id=compaction_id)
+    return Decided(done, state.head, drafts, state.tail, state.tail.followed_by(placed))
 
 
 def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead) -> None:
-    """Only appends may have come since the plan was made."""
+    """Refuse a plan if anything but messages was appended since it was made.
+
+    New messages do not matter to a plan, which names rows by seq. So an agent may append messages
+    while a summary is written.
+    """
     if plan.head_seq == head.head_seq:
         return
-    moved = plan.head_seq > head.head_seq
-    # New messages do not matter to a plan, which names rows by seq. So an agent may go on appending
-    # while a summary is written.
-    if moved or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
+    is_ahead = plan.head_seq > head.head_seq
+    if is_ahead or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
         raise VersionConflict(
-            f"The plan was made on head {plan.head_seq}, but it is {head.head_seq}.",
+            f"The plan was made on head {plan.head_seq}, but the head is {head.head_seq} now.",
             expected=plan.head_seq,
             actual=head.head_seq,
         )
@@ -155,8 +139,7 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
 
 def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> None:
     """Refuse the id of another plan: otherwise two plans would claim the same rows."""
-    row = tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id)
-    if row:
+    if row := tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id):
         raise InvalidPlan(
             f"Compaction id {compaction_id!r} is that of entry {row[0]}.",
             seq=row[0],
@@ -165,43 +148,50 @@ def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> No
 
 
 def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...]]:
-    """Refuse what may not be hidden; how many visible messages are, and the ranges to hide."""
+    """Check which rows a plan hides: the number of visible ones, and the ranges to hide."""
     # A range may span rewound rows, and that of a compat plan hidden ones: only visible ones leave.
     hidden = common(plan.hides, state.visible_ranges)
     kept = subtract(state.visible_ranges, hidden)
     # Counted in the same statement as the sides: a range must begin and end with a message.
     ends = [end for stretch in plan.hides for end in stretch]
-    sides = [hidden, kept, *([(end, end)] for end in ends), *([one] for one in kept)]
+    sides = [hidden, kept, *([(end, end)] for end in ends), *([stretch] for stretch in kept)]
     here, there, *each = (side.messages for side in totals_of(state.tx, state.session_id, sides))
-    lone, each = each[len(ends) :], each[: len(ends)]
+    of_ends, of_kept = each[: len(ends)], each[len(ends) :]
     # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
         # A separated pair shows from either side, so the one with fewer messages is read (0013).
         check_no_split(state, hidden, hidden if here <= there else kept)
     pinned = bound_by_pins(state, partnered=plan.compat)
-    messages = {end for end, count in zip(ends, each, strict=True) if count}
+    messages = {end for end, count in zip(ends, of_ends, strict=True) if count}
     check_hides(plan, state.spans, messages=messages, pinned=pinned)
-    _check_not_redacted(state, plan)
-    empty = [one for one, count in zip(kept, lone, strict=True) if not count]
-    return here, _taking_in(state, plan.hides, empty)
+    # `seen` is the log's last seq that the planner read, notes included: a redaction is a note. A
+    # summary made before a redaction may quote the redacted message.
+    if plan.seen is not None:
+        for seq in sorted(to_redacted(state.redactions, after=plan.seen)):
+            if within(plan.hides, seq):
+                raise InvalidPlan(
+                    f"Entry {seq} was redacted after the plan was made.", redacted=seq
+                )
+    empty = [stretch for stretch, count in zip(kept, of_kept, strict=True) if not count]
+    return here, _with_enclosed(state, plan.hides, empty)
 
 
-def _taking_in(
+def _with_enclosed(
     state: CommitState, hides: Sequence[Range], empty: Sequence[Range]
 ) -> tuple[Range, ...]:
-    """The ranges of a plan, and what they enclose: rows that no message stands among.
+    """The ranges of a plan, joined where no message lies between two of them.
 
     `empty` are the visible stretches without a message that would stay. A note, clearing or
     uncovering between two hidden messages would be a span of the view for ever, and each makes
     every later read of the view slower.
     """
     last = hides[-1][1]
-    ranges = sorted([*hides, *(one for one in empty if one[1] < last)])
+    ranges = sorted([*hides, *(stretch for stretch in empty if stretch[1] < last)])
     state.from_row(ranges[0][0])
     joined = [ranges[0]]
     for lo, hi in ranges[1:]:
         end = joined[-1][1]
-        # What rewinds and uncoverings took back between them needs no range to end.
+        # Rows between them that rewinds and uncoverings took back do not separate them.
         if common([(end + 1, lo - 1)], state.ranges):
             joined.append((lo, hi))
         else:
@@ -209,90 +199,74 @@ def _taking_in(
     return tuple(joined)
 
 
-def _check_not_redacted(state: CommitState, plan: Plan) -> None:
-    """A summary made before a redaction may quote what was to go."""
-    if plan.seen is None:
-        return
-    # `seen` is the log's last seq that the planner read, notes included: a redaction is a note.
-    for seq in sorted(to_redacted(state.redactions, after=plan.seen)):
-        if within(plan.hides, seq):
-            raise InvalidPlan(f"Entry {seq} was redacted after the plan was made.", redacted=seq)
+def _checked_clearing(state: CommitState, plan: Plan) -> Control:
+    """The clearing of a plan.
 
-
-def _check_clears(state: CommitState, plan: Plan) -> None:
-    """Only outputs of tools, of live messages that are not pinned, of which less stays than now."""
-    # From the control rows, not from the cache: what is decided never depends on a cache.
+    It names only outputs of tools, of live messages that are not pinned, of which less stays than
+    now.
+    """
+    clearing = Control(
+        state.head.last_seq + 1,
+        Kind.CLEARING,
+        clears=tuple(sorted(plan.clears)),
+        keeps=tuple(sorted(plan.keeps)),
+        placeholder=plan.placeholder,
+    )
+    # From the control rows, not from the cache: no decision depends on a cache.
     cleared = clearings_of(state.tail.controls, state.head.last_seq)
-    clearing = _clears(plan, state.head)
     pins = bound_by_pins(state, partnered=True)
     outputs = {seq: _outputs(state, seq) for seq in {seq for seq, _ in plan.clears}}
     for seq, block in plan.clears:
         visible = within(state.visible_ranges, seq)
         if not state.stands(seq) or not (visible or plan.compat):
-            raise InvalidPlan(f"Entry {seq} is not a {'live' if plan.compat else 'visible'} row.")
+            raise InvalidPlan(
+                f"Entry {seq} is not a {'live' if plan.compat else 'visible'} message."
+            )
         if seq in pins:
             raise InvalidPlan(f"Entry {seq} is pinned, or bound to a pin.", pinned=[seq])
         if block not in outputs[seq]:
             raise InvalidPlan(f"Block {block} of entry {seq} is not the output of a tool.")
         new = shown_by(clearing, seq, block)
         if (seq, block) in cleared:
-            _check_leaves_less(shown_by(cleared[seq, block], seq, block), new, seq, block)
+            now = shown_by(cleared[seq, block], seq, block)
+            if new.leaves >= now.leaves:
+                rest = f" except for {now.leaves} characters" if now.is_part else ""
+                raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{rest}.")
         size, more = outputs[seq][block]
         if new.leaves >= size and not more:
             raise InvalidPlan(
                 f"Block {block} of entry {seq} has {size} characters: all of them would stay."
             )
-
-
-def _check_leaves_less(now: ShownOutput, new: ShownOutput, seq: int, block: int) -> None:
-    if new.leaves >= now.leaves:
-        kept = f" except for {now.leaves} characters" if now.is_part else ""
-        raise InvalidPlan(f"Block {block} of entry {seq} is cleared already{kept}.")
+    return clearing
 
 
 def _outputs(state: CommitState, seq: int) -> dict[int, tuple[int, bool]]:
-    """The tool outputs of a message: their characters, and whether they hold what is no text."""
+    """The tool outputs of a message: their characters, and whether they hold other than text."""
     row = state.tx.row(_CONTENT, session_id=state.session_id, seq=seq)
     if row is None:
         return {}
     format_, role, content = row[0], row[1], decode(row[2])
-    shown = output_blocks(format_, role, content)
+    results = output_blocks(format_, role, content)
     # A reader need not show every output as a result.
     return {
-        block: measure(shown[block]) if block in shown else (0, True)
+        block: measure(results[block]) if block in results else (0, True)
         for block in reader(format_).outputs(content)
     }
-
-
-def _clears(plan: Plan, head: SessionHead) -> Control:
-    return Control(
-        head.last_seq + 1,
-        Kind.CLEARING,
-        clears=tuple(sorted(plan.clears)),
-        keeps=tuple(sorted(plan.keeps)),
-        placeholder=plan.placeholder,
-    )
-
-
-def _clearing(plan: Plan, head: SessionHead, now: int) -> Draft:
-    details = details_of(_clears(plan, head), _record(plan))
-    return control_draft(Kind.CLEARING, details, now=now, client_id=plan.client_id, ts=plan.ts)
 
 
 def _placed(state: CommitState, plan: Plan, hides: tuple[Range, ...]) -> list[Control]:
     """The rows of the plan as control rows, with their positions."""
     first = state.head.last_seq + 1
-    behind = _last_hidden(state, plan.hides)
-    # A row never comes after its natural position, so what comes after this one is not older.
-    state.from_row(behind >> POSITION_BITS)
-    controls = []
-    for index, position in enumerate(place_rows(plan, state.standing, behind, first_seq=first)):
-        if index == plan.lead:
-            hider = Control(first + index, plan.hider, hides=hides, position=position)
-            controls.append(hider)
-        else:
-            controls.append(Control(first + index, Kind.COMPANION, position=position))
-    return controls
+    last_hidden = _last_hidden(state, plan.hides)
+    # A row never comes after its natural position, so no row that comes after this one is older.
+    state.from_row(last_hidden >> POSITION_BITS)
+    positions = place_rows(plan, state.standing, last_hidden, first_seq=first)
+    return [
+        Control(first + index, plan.hider, hides=hides, position=position)
+        if index == plan.lead
+        else Control(first + index, Kind.COMPANION, position=position)
+        for index, position in enumerate(positions)
+    ]
 
 
 def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
@@ -306,33 +280,9 @@ def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
             break
         if part.hi in ends:
             last = part.at(part.hi)
+            continue
         # A note may be the last entry of a part, and rows may lie between it and the message.
-        elif row := state.tx.row(
-            _LAST_MESSAGE, **bounds(state.session_id, [(part.lo, part.hi)])[0]
-        ):
+        row = state.tx.row(_LAST_MESSAGE, session_id=state.session_id, lo=part.lo, hi=part.hi)
+        if row is not None:
             last = max(last, part.at(row[0]))
     return last
-
-
-def _rows(
-    plan: Plan, placed: Sequence[Control], compaction_id: str | None, now: int, salts: Salts
-) -> list[Draft]:
-    # Only the row that hides has the record: the others are its companions.
-    record = _record(plan)
-    return [
-        message_draft(
-            message,
-            now=now,
-            salts=salts,
-            kind=control.kind,
-            compaction_id=compaction_id,
-            details=details_of(control, record if control.kind is plan.hider else {}),
-        )
-        for message, control in zip(plan.rows, placed, strict=True)
-    ]
-
-
-def _record(plan: Plan) -> dict[str, Any]:
-    """What is kept of a plan beside what it decides."""
-    measured = plan.counts.record() if plan.counts else {}
-    return {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}

@@ -1,6 +1,6 @@
-"""What the checks of a plan know of a session.
+"""The state of a session that a plan is checked against.
 
-No plan separates a tool call from its result, or hides what belongs to a pinned message.
+No plan separates a tool call from its result, or hides a message that belongs to a pinned one.
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,53 +25,56 @@ from roocontext.log.pairs import (
 )
 from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
-from roocontext.store.engine.schema import entries
+from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.messages import bounds
 from roocontext.store.reading.notes import PIN, REDACTION, notes_query, to_pins
 from roocontext.store.reading.view import VISIBLE_SPANS
 from roocontext.store.writing.caches import reaching, read_with_tail
 
+_TOOLS = (
+    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
+    .where(
+        of_session(entries),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.tools.is_not(None),
+    )
+    .order_by(entries.c.seq)
+)
+
 
 class CommitState:
-    """What the checks of a plan ask of a session: its view, its pins, and the end of its log.
+    """The view of a session, its pins, and the end of its log.
 
-    The end begins before the first row that the plan speaks of: no earlier row is looked at. The
-    head comes with it, by the query that is given: one that locks the session or not.
+    The end begins before the first row that the plan names: no earlier row is looked at. The head
+    is read by the query that is given, which locks the session or not.
     """
 
     def __init__(self, tx: Transaction, session_id: str, plan: Plan, head: Query) -> None:
         self.tx = tx
         self.session_id = session_id
-        self.head, self.tail, (pins, self.redactions, shown) = read_with_tail(
-            tx,
-            session_id,
-            head,
-            min(seq for seq, _ in (*plan.hides, *plan.clears)),
-            # Sent with the two statements of the tail: the lock is held for one round trip less.
-            [
-                notes_query(session_id, PIN),
-                notes_query(session_id, REDACTION),
-                (VISIBLE_SPANS, {"session_id": session_id}),
-            ],
-        )
-        self.spans = self._spans()
-        # Of what is before the end, the cache says what is visible.
+        first = min(seq for seq, _ in (*plan.hides, *plan.clears))
+        # Sent with the two statements of the tail: the lock is held for one round trip less.
+        notes = (notes_query(session_id, kind) for kind in (PIN, REDACTION))
+        others = [*notes, (VISIBLE_SPANS, {"session_id": session_id})]
+        self.head, self.tail, rows = read_with_tail(tx, session_id, head, first, others)
+        pins, self.redactions, shown = rows
+        self._follow_tail()
+        # Before the end, the cache says which spans are visible.
         before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
         visible = [*before, *(span for span in self.spans if span.visible)]
-        self.visible = sorted(visible, key=lambda span: span.position)
-        self.visible_ranges = tuple(sorted((s.lo, s.hi) for s in visible))
-        self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
+        self.visible = sorted(visible, key=attrgetter("position"))
+        self.visible_ranges = tuple(sorted((span.lo, span.hi) for span in visible))
         self.pins = {seq for seq in to_pins(pins) if self.stands(seq)}
 
     def stands(self, seq: int) -> bool:
-        """Whether a row counts now: one that the plan may name, or a visible one."""
+        """True if a row counts now: one that the plan may name, or a visible one."""
         known = self.ranges if seq >= self.tail.since else self.visible_ranges
         return within(known, seq)
 
     @property
     def standing(self) -> list[Span]:
-        """The spans of the end, without what rewinds and uncoverings took back."""
+        """The spans of the end, without the rows that rewinds and uncoverings took back."""
         return [part for span in self.spans for part in span.cut(self.ranges)]
 
     def from_row(self, first: int) -> None:
@@ -79,23 +82,12 @@ class CommitState:
         longer = reaching(self.tx, self.session_id, self.tail, first)
         if longer is not self.tail:
             self.tail = longer
-            self.ranges = standing_ranges(self.tail.controls, self.head.last_seq)
-            self.spans = self._spans()
+            self._follow_tail()
 
-    def _spans(self) -> list[Span]:
-        """The spans of the end, up to the last entry."""
-        return [part for s in self.tail.spans() for part in s.cut([(1, self.head.last_seq)])]
-
-
-_TOOLS = (
-    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        entries.c.tools.is_not(None),
-    )
-    .order_by(entries.c.seq)
-)
+    def _follow_tail(self) -> None:
+        last = self.head.last_seq
+        self.ranges = standing_ranges(self.tail.controls, last)
+        self.spans = [part for span in self.tail.spans() for part in span.cut([(1, last)])]
 
 
 class _Message(NamedTuple):
@@ -109,10 +101,9 @@ class _Message(NamedTuple):
 
 def bound_by_pins(state: CommitState, *, partnered: bool) -> set[int]:
     """The live pinned messages, and if a plan might separate them, their tool partners."""
-    # Without pins nothing is read, which is nearly always.
+    # Nearly always there are no pins. A plan that may not separate pairs keeps the partners of the
+    # messages that it keeps, so it needs no search either.
     if not state.pins or not partnered:
-        # A plan that may not separate pairs keeps the partners of what it keeps: pins need no
-        # search.
         return state.pins
     read = _read(state, state.visible)
     rows = [(seq, tools_from(text), block_ref(*call)) for part in read for seq, text, *call in part]
@@ -132,7 +123,7 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     A separated pair shows from either side, so the smaller one is read. Of the other side only
     those stretches are read, where a loose call or result of the smaller may have its partner.
     """
-    # See decision 0013, also for why ids are stored beside the content.
+    # See decision 0013, also for why ids are stored apart from the content.
     larger = subtract(state.visible_ranges, smaller)
     here, there = (
         [part for span in state.visible for part in span.cut(side)] for side in (smaller, larger)
@@ -140,8 +131,7 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
     starts = [part.position for part in there]
     messages = list(_unsettled(state, here, starts))
     before = [bisect_left(starts, message.position) for message in messages]
-    tools = [message.tools for message in messages]
-    stretches = reach(tools, before, len(there), _links(messages))
+    stretches = reach([message.tools for message in messages], before, len(there), _links(messages))
     if not stretches:
         return
     between = [message.position for message in messages]
@@ -151,7 +141,8 @@ def check_no_split(state: CommitState, hidden: Sequence[Range], smaller: Sequenc
         call, result = messages[pair.call[0]].seq, messages[pair.result[0]].seq
         if within(hidden, call) != within(hidden, result):
             raise InvalidPlan(
-                f"It would separate the tool call in entry {call} from its result in {result}.",
+                f"The plan would separate the tool call in entry {call} from its result in"
+                f" entry {result}.",
                 call=call,
                 result=result,
             )
@@ -162,14 +153,14 @@ def _unsettled(
 ) -> Iterator[_Message]:
     """The messages in these parts of the view that may have partners outside, in order.
 
-    `others` are the positions of what lies between the parts, ascending.
+    `others` are the positions that lie between the parts, ascending.
     """
     # In the view an inserted row precedes older ones, so places and seqs are sorted apart.
     by_row = sorted(parts, key=attrgetter("lo"))
     starts = [part.lo for part in by_row]
-    found = zip(parts, _read(state, parts), strict=True)
-    for _, together in groupby(found, lambda one: bisect_left(others, one[0].position)):
-        rows = list(chain.from_iterable(read for _, read in together))
+    read = zip(parts, _read(state, parts), strict=True)
+    for _, together in groupby(read, lambda pair: bisect_left(others, pair[0].position)):
+        rows = list(chain.from_iterable(rows for _, rows in together))
         for index in unsettled(rows):
             seq, text, *call = rows[index]
             part = by_row[bisect_right(starts, seq) - 1]

@@ -1,4 +1,4 @@
-"""What can be written in one batch, as values: each is what a method of Session takes.
+"""The items of a batch, as values: each has the arguments of a method of Session.
 
 A `client_id` names the request, so that repeating it is safe.
 """

@@ -10,28 +10,14 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import IN_LOG, counts, entries
+from roocontext.store.engine.schema import IN_LOG, counts, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock
 from roocontext.store.reading.usage import REQUEST
 
-_LASTING = select(entries.c.seq).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq == bindparam("seq"),
-    entries.c.salt.is_not(None),
-    IN_LOG,
-)
-_KNOWN = select(counts.c.variant, counts.c.counter, counts.c.seq).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.variant == bindparam("variant"),
-    counts.c.counter == bindparam("counter"),
-    counts.c.seq == bindparam("seq"),
-)
-_ADD = insert(counts)
-
 
 class CountKey(NamedTuple):
-    """What a count is kept under.
+    """The key of a count.
 
     The variant is empty for a message as it was written, names what is cleared of it otherwise, and
     is `REQUEST` for the request that it answers.
@@ -40,6 +26,15 @@ class CountKey(NamedTuple):
     variant: str
     counter: str
     seq: int
+
+
+_WHOLE = select(entries.c.seq).where(
+    of_session(entries), entries.c.seq == bindparam("seq"), entries.c.salt.is_not(None), IN_LOG
+)
+_KNOWN = select(*(counts.c[name] for name in CountKey._fields)).where(
+    of_session(counts), *(counts.c[name] == bindparam(name) for name in CountKey._fields)
+)
+_ADD = insert(counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +66,7 @@ class Counted:
         return self.plus(Counted(new))
 
     def with_estimates(self, counter: Counter, estimates: Mapping[int, int]) -> "Counted":
-        """These, and what the requests were estimated at that these messages answer."""
+        """These, and the estimates of the requests that these messages answer."""
         new = {
             CountKey(REQUEST, counter.name, seq): (estimate, counter.exact)
             for seq, estimate in estimates.items()
@@ -82,7 +77,7 @@ class Counted:
 def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
     """Keep counts that are not kept yet; whether any was.
 
-    The count of a message that was redacted after it was read would reveal what is gone.
+    The count of a message that was redacted after it was read would reveal its length.
     """
     if not counted.counts:
         return False
@@ -91,19 +86,19 @@ def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
     session = {"session_id": session_id}
     known = set(tx.each(_KNOWN, [{**session, **key._asdict()} for key in counted.counts]))
     seqs = [{**session, "seq": seq} for seq in {key.seq for key in counted.counts}]
-    lasting = counted.redacted.union(row[0] for row in tx.each(_LASTING, seqs))
+    kept = counted.redacted.union(row[0] for row in tx.each(_WHOLE, seqs))
     added = [
         {**session, **key._asdict(), "tokens": count, "exact": exact}
         for key, (count, exact) in counted.counts.items()
-        if key.seq in lasting and key not in known
+        if key.seq in kept and key not in known
     ]
     tx.many(_ADD, added)
     return bool(added)
 
 
-def lasts(tx: Transaction, session_id: str, seq: int) -> bool:
-    """Whether this message was not redacted: of one that was, no new count is kept."""
-    return tx.row(_LASTING, session_id=session_id, seq=seq) is not None
+def is_whole(tx: Transaction, session_id: str, seq: int) -> bool:
+    """True if this message was not redacted."""
+    return tx.row(_WHOLE, session_id=session_id, seq=seq) is not None
 
 
 def keep_if_possible(database: Database, session_id: str, counted: Counted) -> bool:

@@ -1,9 +1,7 @@
-"""New sessions: created empty, or as a copy of another one.
+"""New sessions: created empty, or as a copy of the beginning of another one.
 
-Fork: copy a session up to an entry, verbatim, into a session of its own.
-
-Seqs, client ids and hashes are copied, so the prefix proves where it came from; no link remains,
-and a purge of the origin does not hurt the fork.
+A fork copies entries verbatim, with their seqs, client ids and hashes, so its prefix proves where
+it came from. No link remains, and a purge of the origin does not change the fork.
 """
 
 from collections.abc import Sequence
@@ -15,69 +13,62 @@ from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.times import ORIGIN
 from roocontext.store.engine.driver_errors import UniqueViolation
-from roocontext.store.engine.schema import UP_TO_SEQ, entries, sessions
+from roocontext.store.engine.schema import UP_TO_SEQ, entries, of_session, sessions
+from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import REDACTION, read_notes
 from roocontext.store.reading.points_in_time import head_at, no_entry, times_at
 from roocontext.store.reading.totals import keep_rewound
-from roocontext.store.writing.append import refresh_prompt, write
+from roocontext.store.writing.append import write
 from roocontext.store.writing.caches import NONE, caches_of, renew
-from roocontext.store.writing.notes import Drafted, refresh_title, set_title
+from roocontext.store.writing.notes import Drafted
+from roocontext.store.writing.shown import refresh_shown, show
 
 _ADD_SESSION = insert(sessions)
-_TAKEN = select(sessions.c.session_id).where(sessions.c.session_id == bindparam("session_id"))
+_TAKEN = select(sessions.c.session_id).where(of_session(sessions))
+_AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
+    of_session(entries), entries.c.seq == bindparam("seq")
+)
+_COLUMNS = [column for column in entries.columns if column.name != "session_id"]
+_COPY = crossing(
+    insert(entries).from_select(
+        ["session_id", *(column.name for column in _COLUMNS)],
+        select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
+            of_session(entries), UP_TO_SEQ
+        ),
+    )
+)
 
 
 def create_session(
     tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int, *, parent: str | None
 ) -> None:
-    """A new session, with the notes that title it."""
+    """Create an empty session, with the notes that title it."""
     if parent is not None:
-        lock(tx, parent)  # so that nobody purges it meanwhile
+        lock(tx, parent)  # so that it is not purged meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now, now)
     add(tx, session_id, head, parent=parent)
     # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
-    write(tx, session_id, head, [draft for draft, _ in notes])
-    for draft, shown in notes:
-        set_title(tx, session_id, draft.sealed.note, shown)
+    write(tx, session_id, head, [note.draft for note in notes])
+    for note in notes:
+        show(tx, session_id, note.draft.sealed.note, note.shown)
 
 
 def add(tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None) -> None:
-    """The row of a new session."""
+    """Insert the row of a new session."""
     if tx.row(_TAKEN, session_id=session_id):
         read_head(tx, session_id)  # raises SessionPurged if the id was purged
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
-    row = {
-        "session_id": session_id,
-        "rewound_messages": 0,
-        "rewound_bytes": 0,
-        "unindexed": True,
-        "title": None,
-        "metadata": None,
-        "first_prompt": None,
-        "parent": parent,
-        "purged_at": None,
-        "receipt": None,
-    }
+    row = dict.fromkeys(sessions.columns.keys()) | head.columns()
+    row |= {"session_id": session_id, "parent": parent, "unindexed": True}
+    row |= {"rewound_messages": 0, "rewound_bytes": 0}
     try:
-        tx.run(_ADD_SESSION, **row, **head.columns())
+        tx.run(_ADD_SESSION, **row)
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
-
-
-_COLUMNS = [column for column in entries.columns if column.name != "session_id"]
-_COPY = insert(entries).from_select(
-    ["session_id", *(column.name for column in _COLUMNS)],
-    select(bindparam("fork_id", type_=entries.c.session_id.type), *_COLUMNS).where(
-        entries.c.session_id == bindparam("session_id"), UP_TO_SEQ
-    ),
-)
-_AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
 
 
 def fork(
@@ -92,33 +83,27 @@ def fork(
     salts: Salts,
 ) -> None:
     """Copy entries 1..at, and the notes that later erased some of them."""
-    # The parent too, so that nobody purges it meanwhile; in one order, so that no two forks wait
-    # for each other.
+    # The parent is locked too, so that it is not purged meanwhile; in the order of the ids, so that
+    # no two forks wait for each other.
     locked = {name: lock(tx, name) for name in sorted({session_id, parent or session_id})}
     origin = locked[session_id]
     seq = origin.last_seq if at is None else at
     if not 0 <= seq <= origin.last_seq:
         raise no_entry(seq, origin.last_seq)
-    row = tx.row(_AT, session_id=session_id, seq=seq)
-    hash_, messages, size = row or (GENESIS, 0, 0)
+    hash_, messages, size = tx.row(_AT, session_id=session_id, seq=seq) or (GENESIS, 0, 0)
     times = times_at(tx, session_id, origin, seq)
     head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, now, times)
     controls = read_controls(tx, session_id, seq)
     add(tx, fork_id, head, parent=parent)
     tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
     came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
-    later = [
-        note
+    redactions = [
+        note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
         for note in read_notes(tx, session_id, REDACTION, origin.last_seq)
         if note.seq > seq and note.target is not None and note.target <= seq
     ]
-    drafts = [
-        note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
-        for note in later
-    ]
-    write(tx, fork_id, head, [note_draft(ORIGIN, came_from, now=now, salts=salts, ts=ts), *drafts])
+    first = note_draft(ORIGIN, came_from, now=now, salts=salts, ts=ts)
+    write(tx, fork_id, head, [first, *redactions])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
     keep_rewound(tx, fork_id)
-    refresh_title(tx, fork_id, seq)
-    if origin.has_prompt:
-        refresh_prompt(tx, fork_id, seq)
+    refresh_shown(tx, fork_id, seq)

@@ -1,32 +1,66 @@
-"""Recording a reply: once, however often it is given, and with what it compacted."""
+"""Recording a reply: once, however often it is given, and with the rows that it compacted.
 
-from collections.abc import Sequence
+If the provider compacted the history in a reply, a covering is written with it. It is no plan: the
+provider has compacted even pinned rows, so nothing can be refused. It records what happened, and
+the audit says which pins were not kept.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 
 from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
-from roocontext.log.draft import Draft
-from roocontext.log.replies import Compacting
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
+from roocontext.log.entries import (
+    Control,
+    Kind,
+    Message,
+    NewMessage,
+    Range,
+    common,
+    natural_position,
+    subtract,
+)
+from roocontext.log.readings import read_message, text_of
+from roocontext.log.replies import RESPONSES, Compacting
+from roocontext.log.spans import within
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import lock
-from roocontext.store.writing.append import Receipt, Stored, repeated_receipt, write
-from roocontext.store.writing.cover import Sources, write_covered
+from roocontext.store.reading.head import SessionHead, lock
+from roocontext.store.reading.messages import companions, read_messages
+from roocontext.store.reading.notes import pinned
+from roocontext.store.writing.append import (
+    STORED_COLUMNS,
+    Receipt,
+    Stored,
+    repeated_receipt,
+    write,
+)
+from roocontext.store.writing.caches import Decided, Tail, read_tail, write_decided
 
-_REPLIES = (
-    select(entries.c.asked_at, *(entries.c[name] for name in Stored._fields))
-    .where(entries.c.session_id == bindparam("session_id"))
+_replies = (
+    select(entries.c.asked_at, *STORED_COLUMNS)
+    .where(of_session(entries))
     .order_by(entries.c.seq.desc())
 )
-_OF_REPLY = _REPLIES.where(
+_OF_REPLY = _replies.where(
     entries.c.message_id.is_not(None), entries.c.message_id == bindparam("message_id"), IN_LOG
 )
 # No index is needed: few entries come between a request and its reply.
-_NAMELESS = _REPLIES.where(
+_NAMELESS = _replies.where(
     entries.c.message_id.is_(None), entries.c.asked_at == bindparam("seq"), AFTER_SEQ
 )
+
+
+class Sources(NamedTuple):
+    """The clock's time, and the makers of salts and ids."""
+
+    now: int
+    salts: Salts
+    new_id: Callable[[], str]
 
 
 class RecordedReply(Receipt, frozen=True):
@@ -62,7 +96,7 @@ def record(
         return _of_receipt(first)
     if compacting is None:
         return _of_receipt(write(tx, session_id, head, [draft])[0])
-    covered = write_covered(tx, session_id, head, draft, compacting, sources=sources)
+    covered = _write_covered(tx, session_id, head, draft, compacting, sources=sources)
     if covered is None:
         return replace(_of_receipt(write(tx, session_id, head, [draft])[0]), compacted=True)
     return replace(
@@ -82,8 +116,8 @@ def _of_receipt(receipt: Receipt) -> RecordedReply:
 def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
     """The receipt of the live row that holds this reply already."""
     new = draft.sealed
-    for row in _candidates(tx, session_id, new):
-        asked_at, stored = row[0], Stored(*row[1:])
+    for asked_at, *values in _stored_replies(tx, session_id, new):
+        stored = Stored(*values)
         was_read = new.asked_at is not None and new.asked_at >= stored.seq
         if was_read or stored.kind != new.kind:
             continue  # the request of this reply had read that one, so it is another
@@ -92,14 +126,21 @@ def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
         if not is_same and not (is_named and asked_at == new.asked_at):
             continue
         receipt = repeated_receipt(tx, session_id, stored)
-        if receipt.rewound_by is None:
-            if is_same:
-                return receipt
-            raise _differs(new.message_id, stored)
+        if receipt.rewound_by is not None:
+            continue
+        if not is_same:
+            raise DuplicateMessage(
+                f"Reply {new.message_id!r} to this request is entry {stored.seq}, which has other"
+                " content.",
+                seq=stored.seq,
+                advice="If it was recorded before its stream had ended, rewind to the entry before"
+                " it, and record the whole reply.",
+            )
+        return receipt
     return None
 
 
-def _candidates(tx: Transaction, session_id: str, new: Sealed) -> Sequence[SqlRow]:
+def _stored_replies(tx: Transaction, session_id: str, new: Sealed) -> Sequence[SqlRow]:
     """The stored replies with the same id; if it has none, those to the same request."""
     if new.message_id is not None:
         return tx.rows(_OF_REPLY, session_id=session_id, message_id=new.message_id)
@@ -108,10 +149,119 @@ def _candidates(tx: Transaction, session_id: str, new: Sealed) -> Sequence[SqlRo
     return ()
 
 
-def _differs(reply_id: str | None, stored: Stored) -> DuplicateMessage:
-    return DuplicateMessage(
-        f"Reply {reply_id!r} to this request is entry {stored.seq}, which has other content.",
-        seq=stored.seq,
-        advice="If it was recorded before its stream had ended, rewind to the entry before it, and"
-        " record the whole reply.",
+class _Covered(NamedTuple):
+    """A recorded reply and its covering: the messages that it hides, and those left unread."""
+
+    reply: Receipt
+    covering: Receipt
+    hidden: int
+    unread: tuple[int, ...]
+
+
+def _write_covered(
+    tx: Transaction,
+    session_id: str,
+    head: SessionHead,
+    draft: Draft,
+    compacting: Compacting,
+    *,
+    sources: Sources,
+) -> _Covered | None:
+    """Write a reply to a locked session, with its covering; None if that would hide nothing.
+
+    After a rewind or an uncovering since the request, the view is not what the provider read.
+    """
+    tail = read_tail(tx, session_id, head.last_seq, 1)
+    asked_at = draft.sealed.asked_at
+    read = head.last_seq if asked_at is None else asked_at
+    changed = (Kind.REWIND, Kind.UNCOVERING)
+    if any(control.kind in changed and control.seq > read for control in tail.controls):
+        return None
+    visible = tail.ranges(tail.spans())
+    covered = _covered(tx, session_id, tail, visible, read)
+    rows = read_messages(tx, session_id, covered, {})
+    kept, others = _matched(compacting.kept, rows)
+    hides = subtract(covered, [(seq, seq) for seq in kept])
+    if not rows or len(kept) == len(rows):
+        return None
+    compaction_id = sources.new_id()
+    around = [
+        _companion(head.last_seq + number, item, compaction_id, sources)
+        for number, item in enumerate(others, 1)
+    ]
+    source = head.last_seq + len(around) + 1, compacting.newest.block
+    control = Control(
+        source[0] + 1,
+        Kind.COVERING,
+        hides=hides,
+        source=source,
+        sealed=compacting.newest.text is None,
     )
+    record: dict[str, Any] = {
+        "by": "provider",
+        "trigger": "provider",
+        "model": draft.sealed.model,
+    }
+    if pins := sorted(seq for seq in pinned(tx, session_id, head.last_seq) if within(hides, seq)):
+        record["pins"] = pins
+    covering = control_draft(
+        Kind.COVERING,
+        details_of(control, record),
+        now=sources.now,
+        compaction_id=compaction_id,
+    )
+    drafts = [*(companion for companion, _ in around), draft, covering]
+    present = tail.followed_by([*(placed for _, placed in around), control])
+    *_, reply, last = write_decided(tx, session_id, Decided(None, head, drafts, tail, present))
+    left = subtract(visible, hides)
+    unread = read_messages(tx, session_id, common(left, [(read + 1, head.last_seq)]), {})
+    return _Covered(reply, last, len(rows) - len(kept), tuple(message.seq for message in unread))
+
+
+def _covered(
+    tx: Transaction, session_id: str, tail: Tail, visible: Sequence[Range], read: int
+) -> tuple[Range, ...]:
+    """The visible rows that the request had read, and later rows that only stand for such."""
+    ranges = list(common(visible, [(1, read)])) if read else []
+    for control in tail.controls:
+        is_new = control.kind in (Kind.SUMMARY, Kind.MARKER) and control.seq > read
+        if is_new and all(hi <= read for _, hi in control.hides):
+            rows = [control.seq, *companions(tx, session_id, control.seq)]
+            ranges += [(row, row) for row in rows if within(visible, row)]
+    return tuple(sorted(ranges))
+
+
+def _matched(items: Sequence[Any], rows: Sequence[Message]) -> tuple[list[int], list[Any]]:
+    """The rows that the provider kept, found in order by their text, and its other messages."""
+    kept: list[int] = []
+    others: list[Any] = []
+    following = iter(rows)
+    for item in items:
+        words = _words(NewMessage("user", [item], RESPONSES))
+        waiting = list(following)
+        at = next((at for at, row in enumerate(waiting) if _words(row) == words), None)
+        if at is None:
+            others.append(item)
+            following = iter(waiting)
+        else:
+            kept.append(waiting[at].seq)
+            following = iter(waiting[at + 1 :])
+    return kept, others
+
+
+def _words(message: Message | NewMessage) -> tuple[str, str]:
+    speaker, blocks = read_message(message)
+    return speaker, text_of(blocks)
+
+
+def _companion(seq: int, item: Any, compaction_id: str, sources: Sources) -> tuple[Draft, Control]:
+    placed = Control(seq, Kind.COMPANION, position=natural_position(seq))
+    draft = message_draft(
+        NewMessage("user", [item], RESPONSES),
+        now=sources.now,
+        salts=sources.salts,
+        kind=Kind.COMPANION,
+        compaction_id=compaction_id,
+        details=details_of(placed, {"by": "provider"}),
+    )
+    return draft, placed

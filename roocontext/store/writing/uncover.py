@@ -1,4 +1,4 @@
-"""Uncovering: take back one summary, marker or clearing, and keep everything after it.
+"""Uncovering: take back one summary, marker, covering or clearing, and keep everything after it.
 
 An uncovering is an entry like any other. The rows that it names stay in the log but no longer have
 any effect: the history is what it would be without them. A rewind to before it restores the effect.
@@ -12,9 +12,9 @@ from roocontext.errors import HistoryCorrupt, UncoverRefused
 from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_of
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
-from roocontext.log.spans import Span, first_decided, standing_ranges, within
+from roocontext.log.spans import first_decided, standing_ranges, within
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import (
     SessionHead,
@@ -30,7 +30,7 @@ from roocontext.store.writing.caches import Decided, moved, reaching, read_tail,
 
 @dataclass(frozen=True, slots=True)
 class Uncovered(Value):
-    """What an uncovering did: entry `target` hides or clears nothing any more.
+    """The result of an uncovering: entry `target` hides or clears nothing any more.
 
     `rows` are the entries that it took back: the target and its companions. `left` messages left
     the view, `returned` came back into it, and `restored` blocks show their content again. If the
@@ -52,20 +52,21 @@ class Uncovered(Value):
     dry_run: bool = False
 
 
-_in_session = entries.c.session_id == bindparam("session_id")
 _ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
-    _in_session, entries.c.seq == bindparam("seq"), IN_LOG
+    of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG
 )
 _AFTER = (
     select(entries.c.seq)
-    .where(_in_session, entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
+    .where(
+        of_session(entries), entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ
+    )
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
 
 
 def newest_uncovering(tx: Transaction, session_id: str, after: int) -> int | None:
-    """The newest uncovering behind an entry, taken back or not."""
+    """The newest uncovering after an entry, taken back or not."""
     row = tx.row(_AFTER, session_id=session_id, seq=after)
     return row[0] if row else None
 
@@ -81,15 +82,13 @@ def uncover(
     dry_run: bool = False,
 ) -> Uncovered:
     """Take back a summary, marker, covering or clearing that is live and that nothing hides."""
-    head_of = head_query if dry_run else lock_query
-    asked = {"session_id": session_id, "seq": seq}
-    locked, found, accompanying = tx.all(
-        [head_of(session_id), (_ENTRY, asked), (COMPANIONS, asked)]
-    )
-    head = to_head(session_id, locked)
-    if not found:
+    query = (head_query if dry_run else lock_query)(session_id)
+    params = {"session_id": session_id, "seq": seq}
+    heads, rows, accompanying = tx.all([query, (_ENTRY, params), (COMPANIONS, params)])
+    head = to_head(session_id, heads)
+    if not rows:
         raise no_entry(seq, head.last_seq)
-    kind, *_, details = found[0]
+    kind, _, details = rows[0]
     if kind not in UNCOVERED:
         raise UncoverRefused(
             f"Entry {seq} is {'an' if kind == Kind.UNCOVERING else 'a'} {kind}: only a summary, a"
@@ -109,43 +108,39 @@ def uncover(
         by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
         raise UncoverRefused(f"Entry {seq} is not live{by}.", seq=seq)
     control = control_of(seq, kind, details)
-    if kind != Kind.CLEARING:
-        # A covering is where its compaction is.
-        row = control.source[0] if control.source else seq
-        _check_not_hidden(seq, next(span for span in tail.spans() if span.lo <= row <= span.hi))
-    # A rewind to between companions may have taken some of them back.
-    rows = tuple(row for row in named if within(standing, row))
-    uncovering = Control(head.last_seq + 1, Kind.UNCOVERING, uncovers=rows)
-    # Rows that the uncovered one hid may begin before the end that was read.
-    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
-    present = tail.followed_by([uncovering])
-    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
-    restored = len(tail.cached.clearings - present.clearings)
-    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
-    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
-    end = uncovering.seq
-    done = Uncovered(session_id, seq, rows, end, None, end, left, returned, restored)
-    if dry_run:
-        return replace(done, dry_run=True)
-    decision = Decided(done, head, (draft,), tail, present, rewound)
-    (receipt,) = write_decided(tx, session_id, decision)
-    return replace(done, hash=receipt.hash)
-
-
-def _check_not_hidden(seq: int, span: Span) -> None:
-    hidden_by = span.condense_parent or span.truncation_parent
-    if hidden_by is not None:
+    # A covering is hidden where its compaction is.
+    place = control.source[0] if control.source else seq
+    around = next((span for span in tail.spans() if span.lo <= place <= span.hi), None)
+    hidden_by = around and (around.condense_parent or around.truncation_parent)
+    if hidden_by is not None and kind != Kind.CLEARING:
         raise UncoverRefused(
             f"Entry {seq} is hidden by entry {hidden_by}: uncover that one first.",
             seq=seq,
             hidden_by=hidden_by,
         )
+    # A rewind to between companions may have taken some of them back.
+    taken_back = tuple(row for row in named if within(standing, row))
+    end = head.last_seq + 1
+    uncovering = Control(end, Kind.UNCOVERING, uncovers=taken_back)
+    # Rows that the uncovered one hid may begin before the end that was read.
+    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
+    present = tail.followed_by([uncovering])
+    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
+    restored = len(tail.cached.clearings - present.clearings)
+    done = Uncovered(session_id, seq, taken_back, end, None, end, left, returned, restored)
+    if dry_run:
+        return replace(done, dry_run=True)
+    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
+    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
+    decision = Decided(done, head, (draft,), tail, present, rewound)
+    (receipt,) = write_decided(tx, session_id, decision)
+    return replace(done, hash=receipt.hash)
 
 
 def _repeated(
     tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
 ) -> Uncovered:
-    """What the earlier uncovering of an entry did."""
+    """The result of the earlier uncovering of an entry."""
     row = tx.row(_ENTRY, session_id=session_id, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
         match decode(row[2] or "null"):

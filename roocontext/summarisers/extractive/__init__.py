@@ -1,8 +1,8 @@
 """A summary without a model: extracted from the messages, and deterministic.
 
 It keeps what a coding agent needs to continue: the goal, the user's rules, the files, actions and
-errors, the plan, and the last words of both sides. What earlier summaries kept is carried over,
-within bounds. It needs no network, and it is the fallback when a model fails.
+errors, the plan, and the last words of both sides. It carries over the content of earlier
+summaries, within bounds. It needs no network, and it is the fallback when a model fails.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from roocontext.errors import SummaryFailed
-from roocontext.log.pairs import RoleAndBlocks
-from roocontext.log.readings import words_of
+from roocontext.log.readings import RoleAndBlocks, words_of
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers.extractive import sentences, todos
 from roocontext.summarisers.extractive.actions import ToolAction, actions
@@ -106,7 +105,7 @@ def _outline(read: Sequence[RoleAndBlocks], goal: Sequence[str]) -> SummaryOutli
     done = actions(read)
     return {
         Section.RULES: [rule for text in users for rule in sentences.rules(text)],
-        Section.FINDINGS: [found for text in agents for found in sentences.findings(text)],
+        Section.FINDINGS: [finding for text in agents for finding in sentences.findings(text)],
         Section.FILES: [file(path, [deed]) for act in done for path, deed in act.touches],
         Section.ERRORS: _errors(done),
         Section.ACTIONS: [f"{act.call} -> {act.outcome}" for act in done],

@@ -1,9 +1,7 @@
-"""The agent's tool calls, one line each: the call, its outcome, and the error if it failed.
+"""The agent's tool calls, one line each, and the files that they touch.
 
-Which files a tool call touches, and how, judged by the tool's name and arguments.
-
-Agents name tools and arguments differently. So this looks at the words in the name, the usual keys
-for a path, the headers of patches, and the first words of shell commands.
+Agents name tools and arguments differently. So the files are recognised by the words in the tool's
+name, the usual keys for a path, the headers of patches, and the first words of shell commands.
 """
 
 import re
@@ -11,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from roocontext.log.pairs import RoleAndBlocks, pairs
-from roocontext.log.readings import Block
+from roocontext.log.pairs import pairs
+from roocontext.log.readings import Block, RoleAndBlocks
 from roocontext.summarisers.extractive.todos import plan_of_call
 from roocontext.summarisers.transcript import as_text, clean, first, last, output_of, shorten_line
 
@@ -58,18 +56,18 @@ _SHELL: Final = {
 }
 
 
-def touched(name: str, given: Any) -> list[Touch]:
-    """The files that a call of this tool with these arguments touches."""
-    arguments = given if isinstance(given, Mapping) else {"command": given}
-    found = [*_named(name, arguments), *_patched(arguments), *_in_shell(arguments)]
-    return list(dict.fromkeys(found))
+def touched(name: str, call_input: Any) -> list[Touch]:
+    """The files that a call of this tool with this input touches."""
+    arguments = call_input if isinstance(call_input, Mapping) else {"command": call_input}
+    touches = [*_named(name, arguments), *_patched(arguments), *_in_shell(arguments)]
+    return list(dict.fromkeys(touches))
 
 
-def command_of(given: Any) -> str | None:
+def command_of(call_input: Any) -> str | None:
     """The shell command among the arguments, if there is one."""
-    if isinstance(given, str):
-        return given
-    return next(_commands(given), None) if isinstance(given, Mapping) else None
+    if isinstance(call_input, str):
+        return call_input
+    return next(_commands(call_input), None) if isinstance(call_input, Mapping) else None
 
 
 def _named(name: str, arguments: Mapping[str, Any]) -> Iterator[Touch]:
@@ -92,11 +90,11 @@ def _subcommand(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _paths(given: Any) -> Iterator[str]:
-    if isinstance(given, str) and given.strip() and "\n" not in given:
-        yield given.strip()
-    elif isinstance(given, list):
-        for item in given:
+def _paths(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and value.strip() and "\n" not in value:
+        yield value.strip()
+    elif isinstance(value, list):
+        for item in value:
             yield from _paths(item.get("path") if isinstance(item, Mapping) else item)
 
 
@@ -123,11 +121,11 @@ def _shell_verb(words: list[str]) -> str | None:
 
 def _commands(arguments: Mapping[str, Any]) -> Iterator[str]:
     for key in _COMMANDS:
-        given = arguments.get(key)
-        if isinstance(given, list):
-            given = " ".join(part for part in given if isinstance(part, str))
-        if isinstance(given, str) and given != _subcommand(arguments):
-            yield given
+        command = arguments.get(key)
+        if isinstance(command, list):
+            command = " ".join(part for part in command if isinstance(part, str))
+        if isinstance(command, str) and command != _subcommand(arguments):
+            yield command
 
 
 _LOOKED_AT: Final = 4_000
@@ -163,28 +161,28 @@ class ToolAction:
 def actions(read: Sequence[RoleAndBlocks]) -> list[ToolAction]:
     """Every tool call in order, except those that only set the plan."""
     answers = {pair.call: pair.result for pair in pairs(read)}
-    found = []
+    done = []
     for index, (_, blocks) in enumerate(read):
         for place, block in enumerate(blocks):
             if block.get("type") == "tool_use" and not plan_of_call(block.get("input")):
                 at = answers.get((index, place))
-                found.append(_action(block, None if at is None else read[at[0]][1][at[1]]))
-    return found
+                done.append(_action(block, None if at is None else read[at[0]][1][at[1]]))
+    return done
 
 
 def _action(call: Block, result: Block | None) -> ToolAction:
-    name, given = as_text(call.get("name", "a tool")), call.get("input")
-    summary = shorten_line(clean(f"`{name}` {_argument(given)}"), _CALL)
+    name, call_input = as_text(call.get("name", "a tool")), call.get("input")
+    summary = shorten_line(clean(f"`{name}` {_argument(call_input)}"), _CALL)
     if result is None:
         return ToolAction(summary, "no result yet")
     output = output_of(result)
-    in_shell, refused = command_of(given) is not None, result.get("is_error") is True
+    in_shell, refused = command_of(call_input) is not None, result.get("is_error") is True
     lines = [text for text in map(str.strip, clean(last(output, _LOOKED_AT)).split("\n")) if text]
     wrong = _complaint(lines) if in_shell else None
     if refused and wrong is None:
         wrong = lines[0] if lines else "error"
     # A shell command that fails may have changed files before it did. Other tools change nothing.
-    touches = () if refused and not in_shell else tuple(touched(name, given))
+    touches = () if refused and not in_shell else tuple(touched(name, call_input))
     if wrong is not None:
         return ToolAction(
             summary,
@@ -202,12 +200,12 @@ def _action(call: Block, result: Block | None) -> ToolAction:
     )
 
 
-def _argument(given: Any) -> str:
+def _argument(call_input: Any) -> str:
     """The argument that best identifies a call."""
-    if not isinstance(given, Mapping):
-        return as_text(given) if given else ""
-    named = (given[key] for key in _ARGUMENTS if isinstance(given.get(key), str | list))
-    return as_text(next(named, next((it for it in given.values() if isinstance(it, str)), "")))
+    if not isinstance(call_input, Mapping):
+        return as_text(call_input) if call_input else ""
+    named = (call_input[key] for key in _ARGUMENTS if isinstance(call_input.get(key), str | list))
+    return as_text(next(named, next((it for it in call_input.values() if isinstance(it, str)), "")))
 
 
 def _complaint(lines: Sequence[str]) -> str | None:

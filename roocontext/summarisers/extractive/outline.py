@@ -80,7 +80,7 @@ def section_entry(section: Section, text: str) -> str:
 
 
 def is_extract(text: str) -> bool:
-    """Whether a text is, or holds, a summary in this form."""
+    """Return True if a text is, or holds, a summary in this form."""
     return _TITLES.search(text) is not None
 
 
@@ -90,8 +90,8 @@ def parse_outline(text: str) -> tuple[SummaryOutline, str]:
     outline: SummaryOutline = {}
     others = [before]
     for part in written:
-        found, other = _parse(part)
-        outline = merged(outline, found)
+        sections, other = _parse(part)
+        outline = merged(outline, sections)
         others.append(other)
     return outline, "\n".join(filter(None, (other.strip() for other in others)))
 
@@ -305,7 +305,7 @@ def _cost(section: Section, text: str, *, begun: bool) -> int:
 
 
 def _is_quoted(text: str, section: Section, chosen: Mapping[Section, Mapping[int, str]]) -> bool:
-    """Whether a rule is part of a chosen quote of the user."""
+    """Return True if a rule is part of a chosen quote of the user."""
     quotes = (chosen.get(place, {}).get(0, "") for place in (Section.GOAL, Section.LAST))
     return section is Section.RULES and any(text in quote for quote in quotes)
 

@@ -84,8 +84,8 @@ def _sentences(text: str) -> Iterator[str]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
         elif not fenced and not _BOX.match(line):
-            found = (part.strip() for part in _SENTENCE.split(_BULLET.sub("", line)))
-            yield from (part for part in found if len(part) >= _SHORTEST)
+            sentences = (part.strip() for part in _SENTENCE.split(_BULLET.sub("", line)))
+            yield from (text for text in sentences if len(text) >= _SHORTEST)
 
 
 def _without(text: str, begin: str, end: str) -> str:

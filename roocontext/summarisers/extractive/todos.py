@@ -24,15 +24,15 @@ _CHECKED: Final = re.compile(
 _NUMBERED: Final = re.compile(r"^[ \t]*\d{1,3}[.)][ \t]+(\S.*)$", re.MULTILINE)
 
 
-def plan_of_call(given: Any) -> list[str]:
+def plan_of_call(call_input: Any) -> list[str]:
     """The steps that a tool call sets, each with its state; empty if the call sets none."""
-    if not isinstance(given, Mapping):
+    if not isinstance(call_input, Mapping):
         return []
     for key in _LISTS:
-        if isinstance(given.get(key), str):
-            steps = checklist(given[key])
-        elif isinstance(given.get(key), list):
-            steps = [step for step in map(_step, given[key]) if step]
+        if isinstance(call_input.get(key), str):
+            steps = checklist(call_input[key])
+        elif isinstance(call_input.get(key), list):
+            steps = [step for step in map(_step, call_input[key]) if step]
         else:
             continue
         if steps:
@@ -47,8 +47,8 @@ def checklist(text: str) -> list[str]:
 
 def numbered_items(text: str) -> list[str]:
     """The entries of the numbered lists in a text, if there is more than one."""
-    found = _NUMBERED.findall(last(text, _LOOKED_AT))
-    return found if len(found) > 1 else []
+    entries = _NUMBERED.findall(last(text, _LOOKED_AT))
+    return entries if len(entries) > 1 else []
 
 
 def _step(item: Any) -> str | None:
@@ -61,6 +61,6 @@ def _step(item: Any) -> str | None:
     return f"{_state(state)} {step}" if step else None
 
 
-def _state(given: Any) -> str:
-    word = given.strip().lower() if isinstance(given, str) else ""
+def _state(value: Any) -> str:
+    word = value.strip().lower() if isinstance(value, str) else ""
     return _STATES.get(word, _TO_DO)

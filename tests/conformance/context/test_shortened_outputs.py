@@ -148,7 +148,7 @@ def test_a_search_of_the_view_finds_what_stays(chat: Any, store: Any) -> None:
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], keep=(20, 20)))
 
     def found(word: str, among: str) -> list[int]:
-        hits = store.search(word, session=chat.id, among=among).hits
+        hits = store.search(word, session=chat.id, among=among)
         return [hit.seq for hit in hits]
 
     assert found("walrus", "all") == [seq]

@@ -201,7 +201,7 @@ def test_a_counter_may_be_named(chat):
 def test_what_is_no_counter_is_refused(chat, thing):
     chat.append("user", "hello")
     for call in (chat.tokens, chat.internals.counts):
-        with pytest.raises(InvalidOption, match="A counter has name, exact, count"):
+        with pytest.raises(InvalidOption, match="A counter must have name, exact, count"):
             call(thing)
 
 

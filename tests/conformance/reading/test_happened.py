@@ -8,6 +8,7 @@ import pytest
 from roocontext import Plan
 from roocontext.reports import naming, usage
 from support.dialogue import fill
+from support.pages import every_page
 
 JANUARY = 1_768_000_000_000
 DAY = 86_400_000
@@ -54,10 +55,9 @@ def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
         chat = lab.store.create(f"s{number}")
         chat.append("user", "x", ts=ts)
         lab.clock.now += 500 * (number % 3)
-    whole, paged, last = lab.store.sessions(recorded=recorded), [], None
-    while page := lab.store.sessions(limit=2, before=last, recorded=recorded):
-        paged, last = [*paged, *page], page[-1]
-    assert paged == whole
+    whole = lab.store.sessions(recorded=recorded)
+    pages = every_page(lab.store.sessions, limit=2, recorded=recorded)
+    assert [one for page in pages for one in page] == whole
     keys = [(one.updated_at if recorded else one.listed_at, one.updated_at) for one in whole]
     assert keys == sorted(keys, reverse=True)
     assert {one.session_id for one in whole} == {f"s{number}" for number in range(8)}
@@ -110,7 +110,7 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
 
     def found(**asked: Any) -> list[str]:
         page = three.store.search("word", order="newest", **asked)
-        return [hit.session_id for hit in page.hits]
+        return [hit.session_id for hit in page]
 
     assert found() == ["ahead", "now", "old"]
     assert found(recorded=True) == ["ahead", "old", "now"]
@@ -119,7 +119,7 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
     assert found(until=before, recorded=True) == []
     first = three.store.search("word", order="newest", limit=1)
     following = three.store.search("word", order="newest", limit=1, after=first.next)
-    assert [hit.session_id for hit in (*first.hits, *following.hits)] == ["ahead", "now"]
+    assert [hit.session_id for hit in (*first, *following)] == ["ahead", "now"]
 
 
 def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:

@@ -135,7 +135,7 @@ def test_summaries_and_what_they_stand_for_are_linked(store):
     summary = chat.commit(Plan.condense(chat.view(), [2, 3], "S")).seq
     chat.rewind(to=chat.append("user", "go on").seq - 1)
     page = page_of(store, chat)
-    assert "Replaces entry 2 to entry 3. The model sees it ahead of entry 4." in " ".join(
+    assert "Replaces entry 2 to entry 3. The model sees it before entry 4." in " ".join(
         page.words[f"s0e{summary}"].split()
     )
     assert "Replaced by entry 6." in page.words["s0e2"]

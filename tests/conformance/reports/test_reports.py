@@ -54,8 +54,8 @@ def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
         answer = sessions.matching_sessions(shown, text, limit=limit)
         assert (len(answer.sessions), len(statements)) == (found, 1)
         assert "entries.content" not in statements[0]
-    assert sessions.matching_sessions(shown, limit=5).more
-    assert not sessions.matching_sessions(shown, limit=6).more
+    assert sessions.matching_sessions(shown, limit=5).next is not None
+    assert sessions.matching_sessions(shown, limit=6).next is None
 
 
 def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
@@ -165,15 +165,15 @@ def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
         chat.append("user", "x" * size)
 
     def page(first: int) -> list[int]:
-        return [row.seq for row in history.some_entries(chat, first, 10)]
+        return [row.seq for row in history.some_entries(chat, first, 10).entries]
 
     assert [page(first) for first in range(1, 7)] == [[1, 2], [2, 3], [3], [4], [5], []]
-    assert [row.seq for row in history.some_entries(chat, 1, 1)] == [1]
+    assert [row.seq for row in history.some_entries(chat, 1, 1).entries] == [1]
     for newest, seqs in ((1, [5]), (2, [5]), (10, [5])):
-        selection = sessions.Selection(newest=newest, most_bytes=sessions.PAGE_BYTES)
+        selection = history.Selection(newest=newest, most_bytes=history.PAGE_BYTES)
         shown = history.effective_history(chat, None, selection=selection)
         assert [row.seq for row in shown.messages] == seqs
-    before = sessions.Selection(newest=3, most_bytes=sessions.PAGE_BYTES, reverse=True)
+    before = history.Selection(newest=3, most_bytes=history.PAGE_BYTES, reverse=True)
     shown = history.effective_history(chat, None, as_of=3, selection=before)
     assert [row.seq for row in shown.messages] == [3, 2]
 

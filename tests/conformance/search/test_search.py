@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.query import terms_of
+from roocontext.store.reading.pages import write_cursor
 from roocontext.store.search.index import FEW
 from support.dialogue import result, text
 
@@ -151,7 +152,7 @@ FINDS = {
 
 
 def seqs(page):
-    return sorted(hit.seq for hit in page.hits)
+    return sorted(hit.seq for hit in page)
 
 
 def found(store, query, **options):
@@ -159,7 +160,7 @@ def found(store, query, **options):
     hits, after = [], None
     while True:
         page = store.search(query, after=after, **options)
-        hits += [(hit.session_id, hit.seq) for hit in page.hits]
+        hits += [(hit.session_id, hit.seq) for hit in page]
         if page.next is None:
             return hits
         after = page.next
@@ -193,13 +194,13 @@ def test_the_same_is_found_in_every_state_of_the_index(lab, state):
 def test_hits_are_marked_in_snippets(lab):
     chat = lab.store.create()
     chat.append("user", "x " * 200 + "\nfoo_bar fails\n" + "y " * 300 + "fooBar again")
-    (hit,) = lab.store.search("fooBar").hits
+    (hit,) = lab.store.search("fooBar")
     shown = hit.snippet
     assert [shown.text[lo:hi] for lo, hi in shown.marks] == ["foo_bar"]
     assert shown.text.startswith("foo_bar fails\ny y")
     assert (shown.is_continued, shown.continues) == (True, True)
     assert len(shown.text) == 200
-    (hit,) = lab.store.search("fails", context=1).hits
+    (hit,) = lab.store.search("fails", context=1)
     assert hit.snippet.text.lstrip().startswith("x x")
     assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == ["fails"]
 
@@ -208,7 +209,7 @@ def test_signs_are_marked_with_their_word(lab):
     chat = lab.store.create()
     chat.append("user", "From C to C++ and .NET, with C#")
     for query, marked in (("C++", ["C++"]), (".net", [".NET"]), ("C", ["C", "C", "C"])):
-        (hit,) = lab.store.search(query).hits
+        (hit,) = lab.store.search(query)
         assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == marked
 
 
@@ -234,7 +235,7 @@ def test_a_hit_says_what_became_of_the_message(lab):
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "Short.")).seq
     rewind = chat.rewind(to=4).seq
     again = chat.commit(Plan.condense(chat.view(), [3, 4], "Needle shorter.")).seq
-    hits = {hit.seq: hit for hit in lab.store.search("needle").hits}
+    hits = {hit.seq: hit for hit in lab.store.search("needle")}
     audit = {entry.seq: entry for entry in chat.audit()}
     assert set(hits) == {1, 2, 3, 4, 5, 6, again}
     assert rewind > summary
@@ -260,9 +261,9 @@ def test_a_cleared_output_is_found_but_not_among_what_is_visible(lab):
     chat.append("user", [result("t1", "needle " * 50)])
     chat.append("assistant", "done")
     clearing = chat.commit(Plan.clear(chat.view(), [(3, 0)])).seq
-    (hit,) = lab.store.search("needle").hits
+    (hit,) = lab.store.search("needle")
     assert (hit.visible, hit.cleared) == (True, ((0, clearing),))
-    assert lab.store.search("needle", among="visible").hits == ()
+    assert lab.store.search("needle", among="visible") == []
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -323,12 +324,12 @@ def test_orders_and_pages(lab, indexed):
         best = found(store, "needle", limit=limit)
         assert sorted(best) == sorted(written)
         assert best[0] == ("c", 10) or best == found(store, "needle", limit=30)
-    scores = [hit.score for hit in store.search("needle", limit=30).hits]
+    scores = [hit.score for hit in store.search("needle", limit=30)]
     assert scores == sorted(scores, reverse=True)
     page = store.search("needle", limit=4)
     chats[0].append("user", "needle needle needle needle")
     following = store.search("needle", limit=4, after=page.next)
-    assert not {hit.seq for hit in following.hits} & {11}
+    assert not {hit.seq for hit in following} & {11}
 
 
 @pytest.mark.parametrize("which", ["all", "one page"])
@@ -353,11 +354,10 @@ WRONG = [
     {"limit": 1_001},
     {"context": -1},
     {"after": "x"},
-    {"after": '[[1,"a",1],-1]'},
-    {"after": '[[1,"a",1],99999999999999999999]'},
-    {"after": '[[1,"a",99999999999999999999],0]'},
-    {"after": '[[99999999999999999999,"a",1],0]'},
-    {"after": r'[[1,"\u0000",1],0]'},
+    {"after": write_cursor("search, best", 1, "a", 1, -1)},
+    {"after": write_cursor("search, best", 1, "a", 1, 1 << 40)},
+    {"after": write_cursor("search, best", 1, "a", 1 << 70, 0)},
+    {"after": write_cursor("search, newest", 1, "a", 1, 0)},
     {"after": 5},
     {"where": {"a": 5}},
     {"since": "yesterday"},
@@ -498,7 +498,7 @@ def test_an_index_is_dropped_while_others_index_and_append(lab):
         thread.start()
     for number in range(60):
         chats[number % 3].append("user", f"needle more{number}")
-        assert store.search(f"more{number}").hits
+        assert store.search(f"more{number}")
     for thread in threads:
         thread.join()
     assert not failures
@@ -610,7 +610,7 @@ def test_appends_go_on_while_two_others_index(lab):
         thread.start()
     for number in range(20):
         chats[number % 2].append("user", f"needle more{number}")
-        assert store.search(f"more{number}").hits
+        assert store.search(f"more{number}")
     chats[0].redact(5)
     for thread in threads:
         thread.join()

@@ -33,7 +33,7 @@ def test_a_deep_family_is_exported_restored_and_counted(tmp_path):
         assert [one.problem for one in done] == [None] * DEPTH
         top = there.session(chats[0].id)
         assert [one.session_id for one in top.usage(family=True)] == [chats[-1].id]
-        (hit,) = there.search("deepest", family=top.id).hits
+        (hit,) = there.search("deepest", family=top.id)
         assert hit.session_id == chats[-1].id
 
 

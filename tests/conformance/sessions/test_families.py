@@ -13,7 +13,7 @@ from roocontext.errors import (
     SessionPurged,
 )
 from roocontext.store.sessions.listing import MOST_FACTS
-from roocontext.store.writing.notes import LONGEST_INDEXED
+from roocontext.store.writing.shown import LONGEST_INDEXED
 from support.dialogue import fill
 
 
@@ -204,9 +204,9 @@ def test_a_list_by_parent_and_metadata_has_pages(lab):
         lab.store.create(f"s{number}", parent="root", metadata={"even": str(number % 2 == 0)})
     wanted = {"parent": "root", "where": {"even": "True"}}
     first = lab.store.sessions(limit=2, **wanted)
-    second = lab.store.sessions(limit=2, before=first[-1], **wanted)
+    second = lab.store.sessions(limit=2, after=first.next, **wanted)
     assert ids(first + second) == ["s6", "s4", "s2", "s0"]
-    assert lab.store.sessions(before=second[-1], **wanted) == []
+    assert second.next is None
 
 
 def test_a_fork_keeps_title_and_metadata_as_of_its_entry(lab):

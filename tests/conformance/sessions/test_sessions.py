@@ -11,6 +11,7 @@ from roocontext.errors import (
     SessionNotFound,
 )
 from support.dialogue import fill, seqs, shown, state
+from support.pages import every_page
 
 
 def test_a_new_session_is_empty(store):
@@ -100,11 +101,9 @@ def test_sessions_are_listed_newest_first_page_by_page(lab):
         chats[number].append("user", "later")
     order = ["s5", "s1", "s3", "s6", "s4", "s2", "s0"]
     assert [info.session_id for info in lab.store.sessions()] == order
-    found, before = [], None
-    while page := lab.store.sessions(limit=3, before=before):
-        assert len(page) <= 3
-        found += page
-        before = page[-1]
+    pages = every_page(lab.store.sessions, limit=3)
+    assert [len(page) for page in pages] == [3, 3, 1]
+    found = [info for page in pages for info in page]
     assert [info.session_id for info in found] == order
     assert [info.messages for info in found] == [1, 1, 1, 0, 0, 0, 0]
     assert found[0] == chats[5].info()
@@ -114,10 +113,8 @@ def test_sessions_of_one_moment_are_all_listed(lab):
     lab.clock.step = 0
     for number in range(5):
         lab.store.create(f"s{number}")
-    found, before = [], None
-    while page := lab.store.sessions(limit=2, before=before):
-        found += [info.session_id for info in page]
-        before = page[-1]
+    pages = every_page(lab.store.sessions, limit=2)
+    found = [info.session_id for page in pages for info in page]
     assert sorted(found) == [f"s{number}" for number in range(5)]
 
 
@@ -193,9 +190,7 @@ def test_the_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
         listed = [(-info.updated_at, info.session_id) for info in lab.store.sessions()]
         assert listed == expected
     for size in (1, 2, 3, 4):
-        pages, before = [], None
-        while page := lab.store.sessions(limit=size, before=before):
-            pages += [info.session_id for info in page]
-            before = page[-1]
-        assert pages == [name for _, name in expected]
+        pages = every_page(lab.store.sessions, limit=size)
+        found = [info.session_id for page in pages for info in page]
+        assert found == [name for _, name in expected]
     assert all(chat.verify().ok for chat in chats)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan
 from roocontext.log.counting import Size
-from roocontext.log.pairs import split
 from roocontext.log.readings import reader
 from support.dialogue import call, result
 from support.examples import examples
 from support.histories import HISTORIES, play
+from support.separated import split
 
 SMALLER = Counts("words", Size(2), Size(1))
 
