@@ -165,13 +165,16 @@ class _Section:
             yield "Its content was redacted."
 
     def _control(self, entry: AuditEntry) -> Iterator[str]:
-        """The action of a rewind, a clearing or an uncovering; or a note that a rewind went to."""
+        """The action of a control row; or a note that a rewind went to."""
         details: dict[str, Any] = entry.entry.details or {}
         match entry.kind:
             case Kind.NOTE:
                 yield "A note"
             case Kind.REWIND:
                 yield f"Rewound to {self._link(details['to']) if details['to'] else 'the start'}"
+            case Kind.COVERING:
+                hides = ", ".join(self._range(lo, hi) for lo, hi in details["hides"])
+                yield f"The provider compacted {hides} in {self._link(details['source'][0])}"
             case Kind.CLEARING:
                 rows = dict.fromkeys(seq for seq, _ in details["clears"])
                 yield f"Cleared outputs of {', '.join(map(self._link, rows))}"

@@ -316,10 +316,11 @@ def _text_style(row: "MessageRow | EntryRow") -> str:
 
 def _state(row: "EntryRow") -> str:
     """`visible`, or the first reason why the model does not see the row as it was written."""
+    kinds = {hider.seq: hider.kind for hider in row.hiders}
     for why, by in (
         ("taken back by", row.rewound_by),
         ("uncovered by", row.uncovered_by),
-        ("in summary", row.condense_parent),
+        (f"in {kinds.get(row.condense_parent or 0, 'summary')}", row.condense_parent),
         ("cut by marker", row.truncation_parent),
         ("cleared by", row.cleared[0][1] if row.cleared else None),
         ("to", row.details["to"] if row.kind == "rewind" else None),
