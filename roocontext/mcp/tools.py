@@ -63,8 +63,7 @@ SessionName = Annotated[
 Seq = Annotated[int, Field(ge=1, description="The number of an entry in its session.")]
 Limit = Annotated[int, Field(ge=1, le=200, description="At most this many.")]
 Longest = Annotated[
-    int,
-    Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
+    int, Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle.")
 ]
 Expected = Annotated[
     int | None,
@@ -129,11 +128,7 @@ class Queries:
         return answer_text(reports.search.found(query, page), LONGEST)
 
     def read_history(
-        self,
-        session: SessionName,
-        first: Seq = 1,
-        limit: Limit = 20,
-        longest: Longest = LONGEST,
+        self, session: SessionName, first: Seq = 1, limit: Limit = 20, longest: Longest = LONGEST
     ) -> str:
         """Read entries of a session's log, beginning with entry `first`, hidden and rewound too.
 
