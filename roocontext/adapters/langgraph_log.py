@@ -22,7 +22,7 @@ from roocontext.adapters.langgraph_conversations import (
     Conversations,
     SessionShown,
     ShownMessage,
-    by_channel,
+    digests_by_channel,
     kept_count,
     read_shown,
     rewound,
@@ -300,7 +300,7 @@ class CheckpointLog:
         shown: dict[str, list[bytes]] = {}
         digests, seq = Digests(self.serde), 0
         if state is not None and state.newest is not None:
-            shown, digests, seq = by_channel(state.shown), state.digests, state.newest.seq
+            shown, digests, seq = digests_by_channel(state.shown), state.digests, state.newest.seq
         shorten = partial(shortened, shown=shown, digests=digests, seq=seq)
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
