@@ -21,7 +21,7 @@ class Category(StrEnum):
     REFUSED = "refused"
     """The input is valid, but a rule forbids the operation in this state."""
     CONFLICT = "conflict"
-    """Somebody else's write came first. Read again before you decide."""
+    """Another write came first: read again before you decide."""
     DATABASE = "database"
     """The database cannot be used, or its data is damaged."""
     UNCERTAIN = "uncertain"
@@ -78,7 +78,7 @@ class MessageNotFound(RooContextError, LookupError):
 
 
 class NoSuchCall(RooContextError, LookupError):
-    """This is not a tool call that can be answered."""
+    """There is no tool call here that can be answered."""
 
     advice = "Nothing was written. pending() lists the calls that wait."
     seq: int = 0
@@ -86,18 +86,18 @@ class NoSuchCall(RooContextError, LookupError):
 
 
 class NotTheModelsTurn(RooContextError):
-    """There is nothing to ask the model now."""
+    """It is not the model's turn."""
 
     advice = (
-        "Answer pending() calls first, or append what the user says. unanswered=True asks all the"
-        " same while calls wait, prefill=True lets the model continue its own last words."
+        "Answer pending() calls first, or append what the user says. unanswered=True sends the"
+        " request although calls wait, prefill=True lets the model continue its own last words."
     )
     waits_for: str = ""
     pending: tuple[tuple[int, int], ...] = ()
 
 
 class InvalidMessage(RooContextError, ValueError):
-    """This cannot be a message, or cannot be stored without loss."""
+    """This is not a valid message, or cannot be stored without loss."""
 
     category = Category.USAGE
     advice = "Nothing was stored. Fix the part that is named and append the message again."
@@ -147,7 +147,7 @@ class UnknownPlugin(RooContextError, LookupError):
     """Nothing is registered under this name."""
 
     category = Category.USAGE
-    advice = "Use one of the known names, or install the package that offers this one."
+    advice = "Use one of the known names, or install the package that provides this one."
     group: str
     name: str
     known: tuple[str, ...]
@@ -211,7 +211,7 @@ class RecoveryExhausted(BudgetExceeded):
 
 
 class SchemaMismatch(RooContextError):
-    """The database's schema is not the one that this release works with."""
+    """This release does not work with the database's schema."""
 
     category = Category.DATABASE
     advice = "Open it with upgrade=True, or install the release that wrote it."

@@ -1,4 +1,4 @@
-"""Finds plugins by name: those built in, and those that other packages offer as entry points."""
+"""Registries of plugins by name: built-in ones, and entry points of other packages."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -18,7 +18,7 @@ BUILT_IN: dict[str, str] = {}
 
 
 class Registry(dict[str, Plugin], Generic[Plugin]):
-    """A dict that looks for missing keys in an entry-point group and loads what it finds there."""
+    """A dict that loads missing keys from an entry-point group."""
 
     def __init__(self, group: str) -> None:
         super().__init__()

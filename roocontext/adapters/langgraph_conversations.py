@@ -75,7 +75,7 @@ def read_shown(view: View) -> list[ShownMessage]:
     ]
 
 
-def by_channel(shown: Sequence[ShownMessage]) -> dict[str, list[bytes]]:
+def digests_by_channel(shown: Sequence[ShownMessage]) -> dict[str, list[bytes]]:
     """The digests of the messages shown, by channel."""
     digests: dict[str, list[bytes]] = {}
     for one in shown:

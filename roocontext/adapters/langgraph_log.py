@@ -22,7 +22,7 @@ from roocontext.adapters.langgraph_conversations import (
     Conversations,
     SessionShown,
     ShownMessage,
-    by_channel,
+    digests_by_channel,
     kept_count,
     read_shown,
     rewound,
@@ -73,11 +73,11 @@ Shorten: TypeAlias = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[Lef
 """Leave the messages out of sends that the session shows, and say where they were."""
 
 _FIRST_PAGE, _LAST_PAGE = 1, 64
-_ODD = re.compile('[\0-"%/\x7f\ud800-\udfff]')
+_ODD = re.compile("[\0-\x1f%/\x7f\ud800-\udfff]")
 
 
 def encoded(name: str) -> str:
-    """A name as a part of a session's id or of a kind. `urllib.parse.unquote` gives it back."""
+    """A name as a part of a session's id. `urllib.parse.unquote` gives it back."""
     return _ODD.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), name)
 
 
@@ -164,7 +164,9 @@ class CheckpointLog:
         return cls(session, serde, _read_epoch(first), first)
 
     def _kind(self, checkpoint_id: str = "") -> str:
-        return f"{_KIND}{self.epoch:06}/{encoded(checkpoint_id)}"
+        # So that between a checkpoint and its writes, in the order of the kinds, is no other.
+        name = encoded(checkpoint_id).replace(" ", "%20").replace("!", "%21")
+        return f"{_KIND}{self.epoch:06}/{name}"
 
     # Reads
 
@@ -290,12 +292,15 @@ class CheckpointLog:
         writes: Sequence[tuple[str, Any]],
         task_id: str,
         task_path: str,
-    ) -> None:
-        """Store the writes of a task towards the next checkpoint. The state may be outdated."""
+    ) -> int | None:
+        """Store the writes of a task towards the next checkpoint; the session's head then.
+
+        None if there was nothing to write. The state may be outdated.
+        """
         shown: dict[str, list[bytes]] = {}
         digests, seq = Digests(self.serde), 0
         if state is not None and state.newest is not None:
-            shown, digests, seq = by_channel(state.shown), state.digests, state.newest.seq
+            shown, digests, seq = digests_by_channel(state.shown), state.digests, state.newest.seq
         shorten = partial(shortened, shown=shown, digests=digests, seq=seq)
         indexed: list[list[Any]] = []
         special: list[list[Any]] = []
@@ -312,8 +317,9 @@ class CheckpointLog:
                 # they are written each time.
                 kind = f"{self._kind(checkpoint_id)}!{key[-16:]}"
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
-        if notes:
-            self.session.write_batch(notes, skip_stored=True)
+        if not notes:
+            return None
+        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
 
     def put(
         self,

@@ -65,7 +65,7 @@ _DEFAULTS = {
 }
 """The fields of each class in their order, with their defaults."""
 _FRESH = {
-    kind: {name: type(default) for name, default in defaults.items() if default in ([], {})}
+    kind: [(name, type(default)) for name, default in defaults.items() if default in ([], {})]
     for kind, defaults in _DEFAULTS.items()
 }
 """The fields whose default each message has a copy of."""
@@ -117,8 +117,12 @@ def to_message(content: Content, serde: SerializerProtocol) -> BaseMessage:
         return stored
     kind, data = content["type"], content["data"]
     defaults = _DEFAULTS[kind]
-    fields = {**defaults, **{name: empty() for name, empty in _FRESH[kind].items()}, **data}
-    extra = {name: fields.pop(name) for name in data if name not in defaults}
+    fields, extra = {**defaults, **data}, {}
+    if len(fields) > len(defaults):
+        extra = {name: fields.pop(name) for name in data if name not in defaults}
+    for name, empty in _FRESH[kind]:
+        if name not in data:
+            fields[name] = empty()
     # Validating it again, or pydantic's `model_construct`, takes four to a hundred times as long.
     message = _CLASSES[kind].__new__(_CLASSES[kind])
     _set(message, "__dict__", fields)

@@ -14,8 +14,8 @@ from roocontext.adapters.openai_agents_items import (
     to_items,
     to_messages,
 )
-from roocontext.adapters.replay import take_back
 from roocontext.adapters.serializing import framework
+from roocontext.adapters.take_back import take_back
 from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
 from roocontext.store.given import AnyStore, GivenStore, OverStore

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple
 
-from roocontext.adapters.replay import take_back
+from roocontext.adapters.take_back import take_back
 from roocontext.errors import InvalidMessage, VersionConflict
 from roocontext.log.entries import Kind, Message, NewMessage, View
 from roocontext.log.forms import forms

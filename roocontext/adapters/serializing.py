@@ -81,10 +81,11 @@ def pages(
     """
     asked: dict[str, Any] = {"limit": size, "parent": parent, "where": where, "recorded": True}
     page = store.sessions(**asked)
-    yield page
-    while page.next is not None:
-        page = store.sessions(after=page.next, **asked)
+    while page:
         yield page
+        if page.next is None:
+            return
+        page = store.sessions(after=page.next, **asked)
 
 
 @contextmanager

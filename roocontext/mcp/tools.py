@@ -63,8 +63,7 @@ SessionName = Annotated[
 Seq = Annotated[int, Field(ge=1, description="The number of an entry in its session.")]
 Limit = Annotated[int, Field(ge=1, le=200, description="At most this many.")]
 Longest = Annotated[
-    int,
-    Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle."),
+    int, Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle.")
 ]
 After = Annotated[
     str | None, Field(description="The `next` of the page before, for the next page.")

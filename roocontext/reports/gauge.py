@@ -78,11 +78,7 @@ def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None
 
 
 def counted_gauge(
-    chat: "Session",
-    given: str | None,
-    *,
-    as_of: int | None = None,
-    progress: "Progress" = silent,
+    chat: "Session", given: str | None, *, as_of: int | None = None, progress: "Progress" = silent
 ) -> Gauge:
     """The gauge right after an entry. `progress` is called after each counted message."""
     model = model_in_use(chat, given, as_of=as_of)

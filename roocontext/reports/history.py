@@ -328,11 +328,7 @@ def text_in(row: EntryRow) -> str | None:
 
 
 def difference(
-    chat: "Session",
-    old: int | datetime,
-    new: int | datetime | None,
-    *,
-    recorded: bool = False,
+    chat: "Session", old: int | datetime, new: int | datetime | None, *, recorded: bool = False
 ) -> Difference:
     """The difference of two views."""
     diff = chat.diff(old, new, recorded=recorded)

@@ -118,9 +118,7 @@ class _Section:
         opening, _ = _around("stretch.html")
         kind, what, seq = _reason(part.span) or ("", "", 0)
         return opening.substitute(
-            why=kind,
-            messages=_messages(part.messages),
-            reason=f"{what} {self._link(seq)}",
+            why=kind, messages=_messages(part.messages), reason=f"{what} {self._link(seq)}"
         )
 
     def _entry(self, entry: AuditEntry) -> str:

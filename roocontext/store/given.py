@@ -1,7 +1,7 @@
-"""The store that an adapter is given: an open one, or the URL of one that it opens when needed.
+"""The store of an adapter: an open store, or the URL of one that is opened when it is needed.
 
-So an adapter can be built where nothing may be opened or awaited yet, such as at the top of a
-module. It closes only what it has opened itself (0049).
+With a URL, an adapter can be created where nothing can be opened or awaited yet, such as at the top
+of a module. It closes only what it has opened itself (0049).
 """
 
 import asyncio
@@ -27,9 +27,9 @@ Result = TypeVar("Result")
 
 
 class Done:
-    """The end of a call that is over when it returns. It may be awaited all the same.
+    """The result of a call that has ended when it returns. Awaiting it does nothing.
 
-    Frameworks have stores of both kinds, and what replaces either is called as that one was.
+    Frameworks have synchronous and asynchronous stores, and an adapter replaces either.
     """
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -49,13 +49,13 @@ class GivenStore:
         self._threads = Threads()
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
-        """Run a function over the store in a thread. A cancellation is raised when it has ended."""
+        """Run a function on the store in a thread. A cancellation is raised after it has ended."""
         if self._async is not None:
             return await self._async.run(work)
         return await self._threads.run(lambda: work(self._opened()))
 
     def run_now(self, work: Callable[[Store], Result]) -> Result:
-        """Run a function over the store in this thread."""
+        """Run a function on the store in this thread."""
         if self._async is None:
             return work(self._opened())
         with suppress(RuntimeError):
@@ -68,19 +68,19 @@ class GivenStore:
         return asyncio.run(self._async.run(work))
 
     async def session(self, session_id: str) -> AsyncSession:
-        """The session with this id, for coroutines."""
+        """Open the session with this id, for coroutines."""
         if self._async is not None:
             return await self._async.session(session_id)
         return AsyncSession(await self.run(lambda store: store.session(session_id)), self._threads)
 
     def open(self) -> Done:
-        """Open the store now, unless it was given open."""
+        """Open the store now, unless an open one was given."""
         if self._async is None:
             self._opened()
         return Done()
 
     def close(self) -> Done:
-        """Close the store if it was opened here. One that was given stays open."""
+        """Close the store if it was opened here. A store that was given stays open."""
         with self._opening:
             self._url = None
             if self._plain is not None and not self._is_given:
@@ -99,12 +99,12 @@ class GivenStore:
 
 
 class OverStore:
-    """What all adapters over a store have: `close`, and the ends of a `with`."""
+    """The base of all adapters over a store: `close`, and use in a `with`."""
 
     _given: GivenStore
 
     def close(self) -> Done:
-        """Close the store if it was given as a URL. You may await this, and need not."""
+        """Close the store if it was given as a URL. The call may be awaited, but need not be."""
         return self._given.close()
 
     def __enter__(self) -> Self:

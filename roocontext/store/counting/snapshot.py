@@ -32,13 +32,12 @@ class SnapshotRows(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a snapshot is to hold; nothing else is read.
+    """The contents of a snapshot; nothing else is read.
 
-    The pins come with the `rows`. The view is summed up by `counter`, and by the `others`. Calls
-    are looked for among the last `calls` entries; the requests that they answered are counted too
-    where `estimates` says so. Of `notes` the newest of each kind is read. `known` are counts that
-    an earlier snapshot found and that are not kept yet. The `frame` is compared with the recorded
-    one.
+    Pins are read with the `rows`. The view is summed up by `counter` and by the `others`. Calls are
+    searched for among the last `calls` entries; where `estimates` returns True, the request that a
+    call answered is counted too. Of `notes`, the newest of each kind is read. `known` are counts of
+    an earlier snapshot that are not stored yet. The `frame` is compared with the recorded one.
     """
 
     counter: Counter
@@ -69,12 +68,11 @@ class CountedMessage(NamedTuple):
 class Snapshot:
     """A session at one moment, as far as it was asked for.
 
-    `sums` holds what the view costs, by the name of each counter; `bytes` is what it takes as
-    stored. `since` is what follows the newest call, if the view has only grown since. `estimated`
-    holds what the views cost that calls answered, by the answer's seq, and `frames` what was sent
-    around them where that is recorded. `counted` are the counts that are not kept yet: they can
-    travel in the next commit. `is_new_frame` says that the frame given is not the one that was
-    recorded last.
+    `sums` are the costs of the view by the name of each counter, and `bytes` is its size as stored.
+    `since` is the cost of what follows the newest call, if the view has only grown since. By the
+    seq of a call's reply, `estimated` are the costs of the view that was sent, and `frames` the
+    frames if they are recorded. `counted` are the counts that are not stored yet: pass them to the
+    next commit. `is_new_frame` says that the given frame differs from the recorded one.
     """
 
     session_id: str
@@ -94,14 +92,14 @@ class Snapshot:
 
 
 def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
-    """Read it in one transaction; what was never counted is counted when that has ended."""
+    """Read a snapshot in one transaction, and count what has no count when that has ended."""
     with database.read() as tx:
         reading = _Reading(tx, session_id, wanted)
     return reading.counted()
 
 
 class _Reading:
-    """What was read for a snapshot, before the messages without a count are counted."""
+    """Everything that was read for a snapshot, before messages without a count are counted."""
 
     def __init__(self, tx: Transaction, session_id: str, wanted: Wanted) -> None:
         self._tx = tx
@@ -109,20 +107,18 @@ class _Reading:
         self._wanted = wanted
         self._head = read_head(tx, session_id)
         last = self._head.last_seq
-        # Read once, and given to each of the parts below.
         self._view = visible_now(tx, session_id, last)
         self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
-        # The order matters from here on: what is estimated depends on the calls, and the tail on
-        # both.
+        # From here on the order matters: estimates depend on the calls, and the tail on both.
         self._calls = model_calls(tx, session_id, last=wanted.calls) if wanted.calls else []
         self._new = self._to_estimate()
         sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
         self._frames = {seq: frame for seq, frame in sent if frame is not None}
         self._past = self._requests_before_a_change()
-        self._tail = self._behind_calls()
+        self._tail = self._after_calls()
         self._rows = self._messages(last)
         self._pins = frozenset[int]()
         if wanted.rows is not SnapshotRows.NONE:
@@ -134,7 +130,7 @@ class _Reading:
         )
 
     def counted(self) -> Snapshot:
-        """Count what is missing, and add up."""
+        """Count the messages that have no count, and add up."""
         counter, tally = self._wanted.counter, self._tally
         # The transaction has ended: a counter may be slow, and no writer waits for it.
         counted = tally.count()
@@ -147,10 +143,10 @@ class _Reading:
         total = tally.sum(self._whole)
 
         def after(seq: int) -> int:
-            return sum(costs[one] for one in self._tail if one > seq)
+            return sum(costs[row] for row in self._tail if row > seq)
 
         current = self._calls[-1] if self._calls and self._calls[-1].current else None
-        # Subtracted from the end: the sum of the whole view is known, and the end is short (0029).
+        # The sum of the whole view is known and its end is short, so the end is subtracted (0029).
         estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
         estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
         return Snapshot(
@@ -176,18 +172,18 @@ class _Reading:
         )
 
     def _to_estimate(self) -> list[Call]:
-        """The calls whose requests are to be counted. Of a redacted answer no count is kept."""
+        """The calls whose requests are to be counted. For a redacted reply no count is stored."""
         if self._wanted.estimates is None:
             return []
         new = filter(self._wanted.estimates, self._calls)
         return [call for call in new if is_whole(self._tx, self._session_id, call.seq)]
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
-        """The views that were sent before the newest plan or rewind, by the answer's seq."""
+        """The views that were sent before the newest plan or rewind, by the seq of the reply."""
         past = [call.seq for call in self._new if not call.current]
         if not past:
             return {}
-        # Read once for all of them; each takes those before it.
+        # Read once for all calls; each uses those before it.
         controls = read_controls(self._tx, self._session_id, max(past))
         parts = {}
         for seq in past:
@@ -195,11 +191,11 @@ class _Reading:
             parts[seq] = self._tally.part(*shown_after(then, seq - 1))
         return parts
 
-    def _behind_calls(self) -> list[int]:
+    def _after_calls(self) -> list[int]:
         """The visible messages from the first call on whose request can be counted from the end.
 
-        Of a view that has only grown the sum is known. What a call's request was is that without
-        the end, which is short: neither is read or added up from the beginning.
+        If the view has only grown since a call, its request was the view without the messages that
+        followed. These are few: only they are looked up one by one, and subtracted from the sum.
         """
         current = [call.seq for call in (*self._new, *self._calls[-1:]) if call.current]
         if not current:

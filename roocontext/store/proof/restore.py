@@ -19,6 +19,7 @@ from roocontext.errors import (
     RooContextError,
     SessionExists,
     SessionNotFound,
+    SessionPurged,
     StoreUnavailable,
     VersionConflict,
 )
@@ -186,9 +187,9 @@ def _opened(
     """The head of the session, locked; the session is created if there is none."""
     try:
         head = lock(tx, session_id)
-    except SessionNotFound as error:
-        if type(error) is not SessionNotFound:
-            raise  # it was purged, and its id is never used again
+    except SessionPurged:  # its id is never used again
+        raise
+    except SessionNotFound:
         refuse_cycle(tx, session_id, parent)
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
         add(tx, session_id, head, parent=parent)

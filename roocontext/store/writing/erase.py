@@ -189,7 +189,7 @@ def _erase_rows(
     write(tx, session_id, head, notes)
     for erased in gone:
         put_skeleton(tx, session_id, erased.seq, erased.skeleton)
-    refresh_shown(tx, session_id, head.last_seq)
+    refresh_shown(tx, session_id, head.last_seq, has_prompt=head.has_prompt)
 
 
 def put_skeleton(tx: Transaction, session_id: str, seq: int, skeleton: str) -> None:

@@ -106,4 +106,4 @@ def fork(
     write(tx, fork_id, head, [first, *redactions])
     renew(tx, fork_id, NONE, caches_of(controls, seq))
     keep_rewound(tx, fork_id)
-    refresh_shown(tx, fork_id, seq)
+    refresh_shown(tx, fork_id, seq, has_prompt=origin.has_prompt)

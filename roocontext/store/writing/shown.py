@@ -74,9 +74,12 @@ def drafted_prompt(draft: Draft) -> str | None:
     return prompt_text(sealed.format, sealed.role, draft.content, draft.extra)
 
 
-def refresh_shown(tx: Transaction, session_id: str, last: int) -> None:
-    """Compute the title, the metadata and the first prompt anew from the entries up to `last`."""
-    for name, value in _values_of_log(tx, session_id, last).items():
+def refresh_shown(tx: Transaction, session_id: str, last: int, *, has_prompt: bool = True) -> None:
+    """Compute the title, the metadata and the first prompt anew from the entries up to `last`.
+
+    If it is known that no entry is a prompt, none is searched for: that would read all messages.
+    """
+    for name, value in _values_of_log(tx, session_id, last, has_prompt=has_prompt).items():
         show(tx, session_id, name, value)
 
 
@@ -107,12 +110,14 @@ def _facts_of(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     return {index_key(key): index_key(value) for key, value in strings.items()}
 
 
-def _values_of_log(tx: Transaction, session_id: str, last: int) -> dict[str, Any]:
+def _values_of_log(
+    tx: Transaction, session_id: str, last: int, *, has_prompt: bool = True
+) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in (TITLE, METADATA):
         note = newest_note(tx, session_id, name, None, last)
         values[name] = note and note.content.get(name)
-    return {**values, _PROMPT: _first_prompt(tx, session_id, last)}
+    return {**values, _PROMPT: _first_prompt(tx, session_id, last) if has_prompt else None}
 
 
 def _first_prompt(tx: Transaction, session_id: str, last: int) -> str | None:

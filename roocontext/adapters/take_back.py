@@ -41,7 +41,7 @@ def take_back(
     bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
     after: list[AuditEntry] = []
     if view.head_seq > newest.seq:
-        after = [entry for entry in session.audit(after=newest.seq) if _stands(entry)]
+        after = [entry for entry in session.audit(after=newest.seq) if _is_live(entry)]
     items = [*bare, *_again(session, after, newest.seq, view.seq + len(bare))]
     try:
         session.write_batch(items, expected_seq=view.head_seq)
@@ -61,7 +61,7 @@ def _first_row(session: Session, row: Message) -> int:
     return first
 
 
-def _stands(entry: AuditEntry) -> bool:
+def _is_live(entry: AuditEntry) -> bool:
     return entry.rewound_by is None and entry.uncovered_by is None
 
 
@@ -125,7 +125,7 @@ def _moved(
 
 def _first_message(session: Session, lo: int, hi: int) -> int | None:
     rows = takewhile(lambda row: row.seq <= hi, session.audit(after=lo - 1))
-    return next((row.seq for row in rows if row.role is not None and _stands(row)), None)
+    return next((row.seq for row in rows if row.role is not None and _is_live(row)), None)
 
 
 def _row(row: AuditEntry) -> NewMessage:
