@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         SetTitle as SetTitle,
         Unpin as Unpin,
     )
+    from roocontext.store.writing.record import RecordedReply as RecordedReply
     from roocontext.store.writing.rewind import Rewound as Rewound
     from roocontext.store.writing.uncover import Uncovered as Uncovered
 
@@ -123,6 +124,7 @@ _LAZY = {
     "roocontext.store.writing.append": "Receipt",
     "roocontext.store.writing.erase": "Redacted Purged",
     "roocontext.store.writing.items": "NewNote Pin Unpin SetTitle SetMetadata Rewind",
+    "roocontext.store.writing.record": "RecordedReply",
     "roocontext.store.writing.rewind": "Rewound",
     "roocontext.store.writing.uncover": "Uncovered",
 }

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.tokens import Drift, Usage, drift, usage_tokens
+from roocontext.tokens import Drift, Usage, drift, last_request, usage_tokens
 
 ANTHROPIC = {
     "input_tokens": 10,
@@ -55,6 +55,21 @@ def test_cache_writes_and_thinking_are_read_where_they_are_reported():
     for reported in (CHAT, RESPONSES, GEMINI):
         assert usage_tokens(reported) == Usage(60, 5, 30, thinking=4)
     assert usage_tokens({"prompt_tokens": 1}).thinking is None
+
+
+def test_a_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answered_one():
+    compacting = {"type": "compaction", "input_tokens": 200, "output_tokens": 20}
+    answering = {"type": "message", **ANTHROPIC}
+    usage = {**ANTHROPIC, "iterations": [compacting, answering]}
+    assert usage_tokens(usage) == Usage(260, 25, 30, written=20)
+    assert last_request(usage) == Usage(60, 5, 30, written=20)
+    # A call that only compacted.
+    alone = {"input_tokens": 0, "output_tokens": 0, "iterations": [compacting]}
+    assert last_request(alone) == usage_tokens(alone) == Usage(200, 20, 0)
+    for unusable in (None, [], "x", [1]):
+        assert usage_tokens({**ANTHROPIC, "iterations": unusable}) == Usage(60, 5, 30, written=20)
+    for reported in (ANTHROPIC, CHAT, RESPONSES, GEMINI):
+        assert last_request(reported) == usage_tokens(reported)
 
 
 def test_a_model_of_the_sdk_is_read():
