@@ -50,7 +50,7 @@ check: $(VENV)/.ready  ## format, lint, strict types, import layers, sizes, dead
 	$(RUN)/lint-imports
 	$(RUN)/python tools/check_house.py
 	$(RUN)/deptry .
-	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(RUN)/mkdocs build --strict
 
 format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff format .

@@ -1,6 +1,6 @@
 """LangGraph on a roocontext store: no key and no network, the model is a stub.
 
-It asks two questions, and forks the thread behind the first. Install `langgraph` beside
+It asks two questions, and forks the thread after the first. Install `langgraph` in addition to
 `roocontext[langgraph]`. Run it twice: the second run continues the thread of the first.
 """
 
@@ -32,7 +32,7 @@ def tools(state: MessagesState) -> dict[str, list[BaseMessage]]:
 
 
 def asks(state: MessagesState) -> str:
-    """Where the graph goes behind the model."""
+    """Where the graph goes after the model."""
     newest = state["messages"][-1]
     return "tools" if isinstance(newest, AIMessage) and newest.tool_calls else END
 

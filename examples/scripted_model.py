@@ -39,7 +39,7 @@ def reply(messages: list[Block]) -> list[Block]:
                 asked, last = block["text"], f"toolu_{len(messages)}_-1"
             elif block.get("type") == "tool_use":
                 last = block["id"]
-    # The number of a call is in its id, so that the script goes on when older calls are hidden.
+    # The number of a call is in its id, so that the script continues when older calls are hidden.
     turn, step = last.split("_")[1], int(last.split("_")[2]) + 1
     steps = [named for part in asked.split(";") if (named := call(part.strip()))] or STORY
     if step == len(steps):

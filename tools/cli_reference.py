@@ -1,9 +1,11 @@
-"""Writes docs/cli/reference.md from the commands themselves: python tools/cli_reference.py."""  # noqa: INP001 - a script, not a package
+"""The reference of the command line, made from the commands themselves.
+
+`tools/site_pages.py` adds it to the site. `python tools/cli_reference.py` prints it.
+"""  # noqa: INP001 - a module of the site's hook, not of a package
 
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from roocontext.cli.app import commands
@@ -13,16 +15,14 @@ from roocontext.cli.exit_codes import Code
 from roocontext.reports.catalogue import DOCUMENTS
 from roocontext.reports.document import Time
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli" / "reference.md"
-
 EVERYWHERE = ("db", "as_json", "utc", "debug", "help")
 """The options that every command has."""
 
 BEGINNING = """\
 # Commands
 
-This page is made from the commands themselves, by `python tools/cli_reference.py`. A
-[tour](tour.md) shows them at work.
+This page is made from the commands themselves when the site is built. A [tour](tour.md) shows them
+at work.
 
 ## Everywhere
 
@@ -41,33 +41,33 @@ a command, as `roocontext help show` does, and `--version` the version.
 that, it is the file `roocontext/roocontext.db` in `XDG_DATA_HOME`, which is `~/.local/share` by
 default.
 
-**A session** is named by its id, or by the beginning of its id if no other id begins like that. If
-none does, the part after the colon is a name too: `019d021f` is `codex:019d021f-...`.
+**A session** is named by its id, or by the beginning of its id if no other id begins like that. The
+part after the colon is a name too: `019d021f` is `codex:019d021f-...`.
 `last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
 as the whole id: `=last` is a session whose id is `last`.
 
 **An entry** is named by its number; by `last`, which is the newest one that is no note; by the id
-that the agent gave its message; or by a time, which means the last entry recorded up to then. If
-several messages have the same id, the newest of those that no rewind took back is meant.
+that the agent gave its message; or by a time, which means the last entry before the first one that
+happened later. If several messages have the same id, the newest of those that no rewind took back
+is meant.
 
 **A time** is written as `2026-01-31`, `2026-01-31 09:30`, `09:30` of today, `yesterday 09:30`,
 `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. A time without a
-zone is local, and a date without a time is its midnight. Everything is compared with when things
-happened: the agent's own time, if it gave one, or else the time of recording. `--recorded` compares
-with the time of recording alone, which differs for what was imported. Screens show local times with
-the name of the zone; `--utc` changes both to UTC.
-Documents have times in UTC, with the offset.
+zone is local, and a date without a time is its midnight. It is compared with when things happened:
+the agent's own time, if it gave one, or else the time of recording. `--recorded` compares with the
+time of recording alone, which differs for imported sessions. Screens show local times with the name
+of the zone; `--utc` changes both to UTC. Documents have times in UTC, with the offset.
 
 **Reading changes nothing.** Commands that read open the database read-only. They neither make nor
-upgrade it: `db upgrade` does. Only the default file is also made by the first `append new`: another
-name may be a typing error. The file and its folder are made for their owner only. Reading an SQLite
-file may leave an empty `-wal` and a `-shm` beside it until it is next written, so a file of another
+upgrade it: `db upgrade` does. The first `append new` makes the default file only: any other name
+may be a typing error. The file and its folder are made for their owner only. Reading an SQLite file
+may leave an empty `-wal` and a `-shm` next to it until it is next written, so a file of another
 user is refused, except to root.
 
 **Content cannot act on the terminal.** Control characters, escapes, marks that reverse the
 direction of text, and invisible characters are shown as escapes, such as `\\x1b`, by `export` in a
-terminal too; what it writes to a pipe or a file is exact. Long contents
-are cut; `--full` shows them whole.
+terminal too; a pipe or a file gets the exact bytes. Long contents are cut; `--full` shows them
+whole.
 
 **In pipes** and files there are no colours and no pager, lines are neither wrapped nor cut, and
 `sessions` prints whole ids. A reader that stops early is not an error.
@@ -121,7 +121,7 @@ def _exit_codes() -> str:
     head = (
         "## Exit codes\n\nAn error is one line on standard error. Nothing is printed on standard"
         " output then, except what a stream had printed before. With exit code 1 the answer is"
-        " still printed, if there is one. `preview` ends with 0 whatever it finds."
+        " still printed, if there is one. `preview` ends with 0 even if there is nothing to do."
     )
     return "\n".join([head, "", "| code | meaning |", "|---|---|", *rows, ""])
 
@@ -139,12 +139,12 @@ def _commands(group: Any, before: str) -> Iterator[tuple[str, Any]]:
 
 
 def _command(name: str, command: Any) -> str:
-    own = [one for one in command.params if one.name not in EVERYWHERE]
-    arguments = [one for one in own if one.param_type_name == "argument"]
+    own = [parameter for parameter in command.params if parameter.name not in EVERYWHERE]
+    arguments = [parameter for parameter in own if parameter.param_type_name == "argument"]
     options = ["[OPTIONS]"] if len(own) > len(arguments) else []
     usage = " ".join([name, *map(_argument, arguments), *options])
     parts = [f"### `{usage}`", "", inspect.cleandoc(command.help), ""]
-    for shape in (one for one in described if one.name == name.rpartition(" ")[2]):
+    for shape in (shape for shape in described if shape.name == name.rpartition(" ")[2]):
         lines = "a line for each " if shape.is_stream else ""
         prints = f"`--json`: {lines}[{shape.document}](#{shape.document.lower()})"
         if narrow := shape.narrow_document:
@@ -165,7 +165,7 @@ def _row(parameter: Any) -> str:
     help_ = parameter.help.replace("|", "\\|")
     if parameter.param_type_name == "argument":
         return f"| {_argument(parameter)} | {help_} |"
-    names = ", ".join(f"`{one}`" for one in [*parameter.opts, *parameter.secondary_opts])
+    names = ", ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
     value = "" if parameter.is_bool_flag else f" {parameter.metavar or parameter.name.upper()}"
     default = parameter.default
     else_ = "" if default in (None, False, True, "", ()) else f" Default: {default}."
@@ -204,7 +204,7 @@ def _type(kind: Any) -> str:
     if get_origin(kind) is Annotated:
         return "time" if kind == Time else _type(get_args(kind)[0])
     if get_origin(kind) in (list, tuple):
-        inside = [one for one in get_args(kind) if one is not ...]
+        inside = [part for part in get_args(kind) if part is not ...]
         return f"list of {' and '.join(map(_type, inside))}"
     if get_origin(kind) is dict:
         return f"object of {_type(get_args(kind)[1])}"
@@ -221,4 +221,4 @@ def _type(kind: Any) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page())
+    print(page())  # noqa: T201

@@ -1,4 +1,4 @@
-"""A coding agent in a terminal. After any crash it goes on where it was.
+"""A coding agent in a terminal. After a crash it continues at the same point.
 
 /rewind [N]    go back to before your last message, or to right after entry N; so do the files
 /undo          take back the last rewind; the files follow
@@ -47,7 +47,7 @@ def main() -> None:
                 show("\nInterrupted.")
             except Exception as error:  # noqa: BLE001 - what is recorded is kept
                 show(f"\n{type(error).__name__}: {error}")
-            line = input("> " if agent.chat.waits_for() == "user" else "Enter goes on > ").strip()
+            line = input("> " if agent.chat.waits_for() == "user" else "Enter continues > ").strip()
 
 
 def command(agent: Agent, line: str) -> None:

@@ -14,7 +14,7 @@ KEPT = {it: os.environ[it] for it in ("PATH", "HOME", "LANG", "TMPDIR") if it in
 
 
 class Workspace:
-    """A folder, and a second one beside it for the `state`, which no file tool can reach."""
+    """A folder, and a second one next to it for the `state`, which no file tool can reach."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder).resolve()

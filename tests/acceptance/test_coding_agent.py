@@ -141,7 +141,7 @@ def test_what_the_user_says_closes_the_calls_that_wait(
     agent: AgentProcess, model: ModelServer
 ) -> None:
     shown = agent("run ls", "/rewind 4", "Do not run it.")
-    assert "Enter goes on > " in shown
+    assert "Enter continues > " in shown
     *_, last = model.requests[2].body["messages"]
     assert "This call was interrupted." in str(last["content"][0])
     assert last["content"][1]["text"] == "Do not run it."

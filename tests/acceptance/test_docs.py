@@ -1,23 +1,25 @@
 """The documentation, executed: what a page shows runs, prints what it says, and cannot drift.
 
 The Python blocks of a page run in order in one namespace and an empty folder. What a block prints
-must stand in a `text` block marked `<!-- output -->` right after it. A block marked
+must be in a `text` block marked `<!-- output -->` right after it. A block marked
 `<!-- postgres -->` finds a database in DATABASE_URL. In one marked `<!-- models -->` the clients of
-the SDKs find a model behind a socket. Tables made from the code stand between markers; `python
-tests/acceptance/test_docs.py` writes them anew.
+the SDKs find a model at a socket. Tables made from the code are between markers; `python
+tests/acceptance/test_docs.py` writes them again. The pages of the API and of the commands are made
+when the site is built, and are checked here.
 """
 
 import inspect
 import io
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import closing, redirect_stdout
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import FunctionType
-from typing import Any, get_args
+from typing import Any
 from uuid import uuid4
 from xml.etree import ElementTree as ET
 
@@ -26,93 +28,29 @@ import pytest
 from sqlalchemy import make_url
 
 import roocontext
-from roocontext import AsyncSession, AsyncStore, Session, Store, errors, testing
+from roocontext import AsyncSession, AsyncStore, Session, Store, errors
 from roocontext.log.forms import Rule
 from roocontext.policies.builtin import policies
-from roocontext.recall import Recall
-from roocontext.store.engine.schema import metadata
+from roocontext.store.engine.schema import metadata, with_indexes
 from roocontext.summarisers import summarisers
 from roocontext.tokens import counters
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+
+sys.path.append(str(ROOT / "tools"))
+import api_pages as api  # noqa: E402 - the tool that makes pages of the site
+
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 
 BLOCK = re.compile(r"^(?:<!-- (\w+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 TABLE = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-VALUES = [
-    "NewMessage",
-    "Message",
-    "PendingCall",
-    "View",
-    "Plan",
-    "Counts",
-    "Head",
-    "Receipt",
-    "Committed",
-    "Rewound",
-    "Uncovered",
-    "ReportedUsage",
-    "Restored",
-    "Restoration",
-    "AuditEntry",
-    "Hider",
-    "Diff",
-    "Entry",
-    "Repair",
-    "Note",
-    "SessionInfo",
-    "Stats",
-    "Verification",
-    "Redacted",
-    "Purged",
-    "Call",
-    "Outcome",
-    "Outline",
-    "ControlEntry",
-    "SessionOverview",
-    "LastCall",
-    "Drift",
-    "Size",
-    "Frame",
-    "Request",
-    "NewNote",
-    "SetTitle",
-    "SetMetadata",
-    "Pin",
-    "Unpin",
-    "Rewind",
-    "Written",
-    "StoredEntry",
-    "RestoredLog",
-    "SearchPage",
-    "Hit",
-    "Snippet",
-]
-# What methods return and the package does not export.
-HOMES = {
-    "Restored": "roocontext.context.restore",
-    "Restoration": "roocontext.context.restore",
-    "ReportedUsage": "roocontext.log.counting",
-    "Size": "roocontext.log.counting",
-    "Frame": "roocontext.log.request",
-    "Snippet": "roocontext.search.passages",
-    "StoredEntry": "roocontext.store.proof.restore",
-    "RestoredLog": "roocontext.store.proof.restore",
-    "Hider": "roocontext.store.reading.audit",
-    "LastCall": "roocontext.store.sessions.overview",
-    "Stats": "roocontext.store.sessions.sessions",
-    "Outline": "roocontext.store.sessions.sessions",
-    "ControlEntry": "roocontext.store.sessions.sessions",
-    "Written": "roocontext.store.writing.batch",
-    "Drift": "roocontext.tokens.usage",
-}
 
-DRIVER_VALUES = (
-    *(testing.Message, testing.Append, testing.Condense, testing.Fork),
-    *(testing.Receipt, testing.View, testing.Sent, testing.History),
-)
+@cache
+def generated() -> dict[str, str]:
+    """The pages of the API, which are made when the site is built."""
+    return api.pages()
 
 
 @dataclass(frozen=True)
@@ -205,13 +143,19 @@ def test_examples_on_postgres(
 def test_the_readme_and_the_guides_are_executed() -> None:
     executed = {name_of(page) for page in EXECUTED}
     guides = {name_of(page) for page in (DOCS / "guide").glob("*.md")}
+    guides |= {f"docs/operations/{page}.md" for page in ("index", "postgres", "erasing")}
     core = ("index", "quickstart", "concepts", "guarantees", "reference/schema", "reference/input")
     assert executed >= {"README.md", *guides, *(f"docs/{page}.md" for page in core)}
 
 
-def test_the_readmes_example_is_the_loop_and_short() -> None:
+def test_readme_is_short_and_begins_with_twelve_lines_of_code() -> None:
     first = next(block for block in blocks(ROOT / "README.md") if block.language == "python")
-    assert len(first.text.splitlines()) <= 40
+    assert len(first.text.splitlines()) <= 12
+    assert len((ROOT / "README.md").read_text().splitlines()) < 120
+
+
+def test_first_example_of_the_loops_guide_has_every_step() -> None:
+    first = next(b for b in blocks(DOCS / "guide" / "loop.md") if b.language == "python")
     steps = ("waits_for", "pending", "answer", "manage", "request", "recover", "record")
     assert all(f".{step}(" in first.text for step in steps)
 
@@ -282,23 +226,45 @@ def test_every_error_is_in_the_table() -> None:
     assert shown == found
 
 
-def test_every_public_name_is_documented() -> None:
-    page = (DOCS / "reference" / "api.md").read_text()
-    headings = set(re.findall(r"^#+ `?(\w+)`?", page, re.MULTILINE))
-    shown = headings.union(VALUES, (kind.__name__ for kind in _errors()))
-    for name in roocontext.__all__:
-        assert name in shown, name
+def test_every_public_class_has_a_page_with_its_methods() -> None:
+    for kind in api.classes():
+        (page,) = [
+            text for path, text in generated().items() if text.startswith(f"# {kind.__name__}\n")
+        ]
+        for name in api.methods(kind):
+            assert f"{{ #{name} }}" in page or f".md#{name})" in page, (kind, name)
+    named = {kind.__name__ for kind in api.classes()} | {kind.__name__ for kind in _errors()}
+    assert set(roocontext.__all__) <= named
 
 
-def test_every_returned_value_is_documented() -> None:
-    kinds = (Store, Session, AsyncStore, AsyncSession, roocontext.ContextManager)
-    returned = {
-        kind.__name__
-        for owner in kinds
-        for name in _public(owner)
-        for kind in _classes(inspect.signature(getattr(owner, name)).return_annotation)
-    }
-    assert returned - {kind.__name__ for kind in kinds} <= set(VALUES)
+def test_every_public_class_and_method_has_a_docstring() -> None:
+    for kind in api.classes():
+        assert inspect.getdoc(kind), kind
+        for name in api.methods(kind):
+            assert inspect.getdoc(getattr(kind, name)), (kind, name)
+
+
+def test_every_public_name_of_a_module_has_a_section_with_a_docstring() -> None:
+    for module in api.MODULES:
+        page = generated()[f"{api.FOLDER}/module-{module.rpartition('.')[2]}.md"]
+        for name in api.module_names(module):
+            assert f"{{ #{name} }}" in page, name
+            member = getattr(import_module(module), name)
+            assert inspect.getdoc(member) or not callable(member), name
+
+
+def test_generated_pages_of_the_api_have_names_of_their_own() -> None:
+    assert len(generated()) == len(api.classes()) + len(api.MODULES) + 1
+
+
+def test_links_of_generated_pages_lead_to_pages_and_their_headings() -> None:
+    for path, text in generated().items():
+        for target, _, heading in (
+            link.partition("#") for link in re.findall(r"\]\(([^)]+)\)", text)
+        ):
+            linked = generated().get(f"{api.FOLDER}/{target}")
+            assert linked or target == "../errors.md", (path, target)
+            assert not heading or f"{{ #{heading} }}" in (linked or ""), (path, target, heading)
 
 
 def test_every_exported_name_can_be_imported() -> None:
@@ -307,8 +273,8 @@ def test_every_exported_name_can_be_imported() -> None:
 
 
 def test_the_async_names_are_those_of_the_table() -> None:
-    assert set(_public(AsyncStore)) - {"run"} == set(_public(Store))
-    assert set(_public(AsyncSession)) == set(_public(Session))
+    assert set(api.methods(AsyncStore)) - {"run"} == set(api.methods(Store))
+    assert set(api.methods(AsyncSession)) == set(api.methods(Session))
 
 
 @pytest.mark.parametrize("table", sorted(metadata.tables))
@@ -325,10 +291,17 @@ def test_every_column_of_a_view_is_documented(view: str, tmp_path: Path) -> None
     assert documented_columns(view) == columns
 
 
+def test_every_index_of_the_schema_is_documented() -> None:
+    page = (DOCS / "reference" / "schema.md").read_text()
+    documented = set(re.findall(r"^\| `(\w+)` \(", page.split("## Indexes")[1], re.MULTILINE))
+    tables = with_indexes().tables.values()
+    assert documented == {str(index.name) for table in tables for index in table.indexes}
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text()
-    for page in DOCS.rglob("*.md"):
-        name = re.escape(str(page.relative_to(DOCS)))
+    pages = {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+    for name in map(re.escape, pages | {"cli/reference.md", f"{api.FOLDER}/index.md"}):
         assert len(re.findall(rf"[ :]{name}$", navigation, re.MULTILINE)) == 1, name
 
 
@@ -351,7 +324,7 @@ def test_every_folder_is_in_the_drawing_of_the_architecture() -> None:
 def test_the_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
     (grants,) = [
         block.text
-        for block in blocks(DOCS / "guide" / "postgres.md")
+        for block in blocks(DOCS / "operations" / "postgres.md")
         if block.language == "sql" and block.mark == "postgres"
     ]
     url = make_url(postgres_url)
@@ -414,48 +387,15 @@ def repair_table() -> str:
     return "\n".join(rows) + "\n"
 
 
-def method_table(kind: type) -> str:
-    rows = ["| call | what it does |", "|---|---|"]
-    for name in _public(kind):
-        method = getattr(kind, name)
-        rows.append(f"| `{name}{_signature(method)}` | {_prose(method)} |")
-    return "\n".join(rows) + "\n"
-
-
-def value_table(kinds: Iterable[type]) -> str:
-    rows = ["| value | fields | what it is |", "|---|---|---|"]
-    for kind in kinds:
-        shown = ", ".join(f"`{field}`" for field in _fields(kind))
-        at_top = kind.__name__ in {*roocontext.__all__, *testing.__all__}
-        name = kind.__name__ if at_top else f"{kind.__module__}.{kind.__name__}"
-        rows.append(f"| `{name}` | {shown} | {_prose(kind)} |")
-    return "\n".join(rows) + "\n"
-
-
 TABLES = {
     "errors": error_table,
     "repairs": repair_table,
-    "store": lambda: method_table(Store),
-    "session": lambda: method_table(Session),
-    "plans": lambda: method_table(roocontext.Plan),
-    "manager": lambda: method_table(roocontext.ContextManager),
-    "recall": lambda: method_table(Recall),
-    "values": lambda: value_table(map(_class, VALUES)),
-    "driver": lambda: method_table(testing.SessionStore),
-    "driver_values": lambda: value_table(DRIVER_VALUES),
 }
 
 
 def renewed(page: Path) -> str:
     """The page with the tables as they should be."""
     return TABLE.sub(lambda it: f"{it[1]}\n{TABLES[it[2]]()}\n{it[3]}", page.read_text())
-
-
-def _class(name: str) -> type:
-    """The class of this name."""
-    found = getattr(import_module(HOMES.get(name, "roocontext")), name)
-    assert isinstance(found, type)
-    return found
 
 
 def _errors() -> Iterator[type[errors.RooContextError]]:
@@ -466,44 +406,6 @@ def _errors() -> Iterator[type[errors.RooContextError]]:
 
 def _subclasses(kind: type) -> set[type]:
     return {kind}.union(*(_subclasses(child) for child in kind.__subclasses__()))
-
-
-def _classes(hint: Any) -> Iterator[type]:
-    """The classes of the package in a type hint."""
-    if isinstance(hint, type) and hint.__module__.startswith("roocontext"):
-        yield hint
-    for part in get_args(hint):
-        yield from _classes(part)
-
-
-def _public(kind: type) -> list[str]:
-    return [
-        name
-        for owner in inspect.getmro(kind)
-        for name, member in vars(owner).items()
-        if not name.startswith("_") and isinstance(member, FunctionType | classmethod)
-    ]
-
-
-def _signature(method: Any) -> str:
-    found = inspect.signature(method)
-    given = [
-        parameter.replace(annotation=inspect.Parameter.empty)
-        for parameter in found.parameters.values()
-        if parameter.name not in {"self", "cls"}
-    ]
-    shown = str(found.replace(parameters=given, return_annotation=inspect.Signature.empty))
-    return re.sub(r"<[^<>]*?\b(\w+)(?: object)? at 0x\w+>", r"\1", shown)
-
-
-def _prose(thing: Any) -> str:
-    return " ".join((inspect.getdoc(thing) or "").split()).replace("|", "\\|")
-
-
-def _fields(kind: Any) -> list[str]:
-    if is_dataclass(kind):
-        return [field.name for field in fields(kind)]
-    return list(getattr(kind, "__struct_fields__", None) or kind._fields)
 
 
 if __name__ == "__main__":

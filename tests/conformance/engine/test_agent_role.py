@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from roocontext import ContextManager, NewMessage, Plan, Session, Store
 from roocontext.errors import StoreReadOnly
 
-PAGE = Path(__file__).parents[3] / "docs" / "guide" / "postgres.md"
+PAGE = Path(__file__).parents[3] / "docs" / "operations" / "postgres.md"
 GRANTS = re.findall(r"^GRANT .* TO agent;$", PAGE.read_text(), re.MULTILINE)
 CALL = {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "make"}}
 
