@@ -170,7 +170,7 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
         return
     text = read_bytes(path)
     try:
-        found = loads(text)
+        value = loads(text)
     except ValueError as error:
         if not _begins_with_a_record(text):
             report(problems, Problem(path, None, str(error), cuts=True))
@@ -179,7 +179,7 @@ def read_records(path: Path, problems: list[Problem] | None) -> Iterator[tuple[A
             yield line.record, line.number
     else:
         report_repeated(text, path, None, problems)
-        yield found, None
+        yield value, None
 
 
 def contents_of(folder: Path, problems: list[Problem]) -> list[Path]:

@@ -56,14 +56,14 @@ class Imported:
     def read(cls, audit: Iterable[AuditEntry]) -> "Imported":
         """The tree that the entries of a session make."""
         imported = cls()
-        for shown in audit:
-            generation, key = _parsed(shown.entry.client_id)
-            if shown.kind is Kind.NOTE:
+        for row in audit:
+            generation, key = _parsed(row.entry.client_id)
+            if row.kind is Kind.NOTE:
                 imported.notes |= {key} if key else set()
             elif key is not None:
-                imported._take(shown.entry, generation, key)
+                imported._take(row.entry, generation, key)
             elif imported.foreign is None:
-                imported.foreign = shown.seq
+                imported.foreign = row.seq
         return imported
 
     def _take(self, entry: Entry, generation: int, key: str) -> None:

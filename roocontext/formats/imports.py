@@ -149,8 +149,8 @@ class _Importing:
         """Import the sessions whose parents came later or are missing."""
         while self._waiting:
             waits = {source.session_id for source in self._waiting}
-            ready = [one for one in self._waiting if one.parent not in waits] or self._waiting
-            self._waiting = [one for one in self._waiting if one not in ready]
+            ready = [other for other in self._waiting if other.parent not in waits] or self._waiting
+            self._waiting = [other for other in self._waiting if other not in ready]
             yield from map(self._import, ready)
         for source in self._copies:
             try:
@@ -165,7 +165,9 @@ class _Importing:
         for source in importer.sources(path):
             is_empty = False
             first, _ = self._taken.setdefault(source.session_id, (path, importer))
-            if first != path and any(one.session_id == source.session_id for one in self._waiting):
+            if first != path and any(
+                other.session_id == source.session_id for other in self._waiting
+            ):
                 self._copies.append(source)
             elif first != path:
                 yield self._compared(source)
@@ -184,7 +186,7 @@ class _Importing:
     def _compared(self, source: Source) -> Outcome:
         """Compare a second file of a session: a tool has moved it, or a user has copied it."""
         path, importer = self._taken[source.session_id]
-        first = (one for one in importer.sources(path) if one.session_id == source.session_id)
+        first = (other for other in importer.sources(path) if other.session_id == source.session_id)
         try:
             before = first if self.dry_run else ()
             has_more = bool(self.rehearsal.play(*before, source).messages)

@@ -110,8 +110,8 @@ def export_session(session: Session) -> Iterator[bytes]:
 
 def export_family(store: Store, session: Session) -> Iterator[bytes]:
     """The lines of a session and of its descendants, parents first."""
-    for one in family_of(store, session):
-        yield from export_session(one)
+    for member in family_of(store, session):
+        yield from export_session(member)
 
 
 def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator[SessionRestored]:

@@ -54,7 +54,7 @@ def hiding(
     if [seq for seq in after if seq in kept] != behind:
         # What an earlier compaction hides is written again too.
         again = tuple(kept.get(seq) or session.message(seq) for seq in behind)
-    hides = sorted({*hidden, *(one.seq for one in again if one.seq in kept)})
+    hides = sorted({*hidden, *(message.seq for message in again if message.seq in kept)})
     if not hides:
         return None
     plan = Plan(
@@ -83,7 +83,7 @@ def clearing(
     ts: int | None,
 ) -> Plan | None:
     """The plan of a clearing; None if the session shows nothing that it clears."""
-    wanted = {(seqs.get(one), block) for one, block in event.blocks}
+    wanted = {(seqs.get(name), block) for name, block in event.blocks}
     blocks = tuple(
         sorted(
             (message.seq, block)
@@ -109,7 +109,7 @@ def clearing(
 
 
 def _entries(names: Iterable[str], seqs: Mapping[str, int]) -> list[int]:
-    return list(dict.fromkeys(seqs[one] for one in names if one in seqs))
+    return list(dict.fromkeys(seqs[name] for name in names if name in seqs))
 
 
 def _visible(session: Session) -> Iterator[Message]:

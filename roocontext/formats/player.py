@@ -136,7 +136,7 @@ class _Player:
         self._before: int | None = None
         self._waiting: list[tuple[Event | None, str, Item]] = []
         self._waiting_size = 0
-        metadata = {name: one for name, one in source.metadata.items() if one is not None}
+        metadata = {name: value for name, value in source.metadata.items() if value is not None}
         key, size = Keys().key(Noted(None, "metadata", metadata))
         name = f"metadata#{key}"
         self._take_note(None, name, SetMetadata(metadata, note_id(name)), size)
@@ -212,13 +212,13 @@ class _Player:
         try:
             written = self._open().write_batch(items)
         except InvalidMessage:
-            items = [fitting_item(self._report, *one) for one in waiting]
+            items = [fitting_item(self._report, *item) for item in waiting]
             written = self._open().write_batch(items)
-        for (event, _, _), item, one in zip(waiting, items, written, strict=True):
+        for (event, _, _), item, receipt in zip(waiting, items, written, strict=True):
             is_message = isinstance(item, NewMessage)
             self._counts["messages" if is_message else "notes"] += 1
             if event is not None and is_message:
-                self._remember(event, one.seq)
+                self._remember(event, receipt.seq)
             elif isinstance(event, Added):
                 self._stay(event)
 
@@ -420,7 +420,7 @@ class _Player:
             return
         self._counts += Counter(controls=len(written.seqs), messages=len(again), again=len(again))
         self._remember(event, written.seqs[-1])
-        for copy, one in zip(copies, again, strict=True):
-            self._at = one.seq
+        for copy, receipt in zip(copies, again, strict=True):
+            self._at = receipt.seq
             if copy.message_id is not None:
-                self._seqs[copy.message_id] = one.seq
+                self._seqs[copy.message_id] = receipt.seq

@@ -79,7 +79,7 @@ def fitting_item(
             return NewNote(NOTE, kept, ts=item.ts, client_id=note_id(f"{SKIPPED}#{key}"))
         case NewMessage(extra=extra) if why := _refused(extra):
             report(event, f"only its content was taken: {why}")
-            words = {name: one for name, one in (extra or {}).items() if name == TYPED}
+            words = {name: value for name, value in (extra or {}).items() if name == TYPED}
             return with_fields(item, extra={**_kept(extra), **words})
     return item
 

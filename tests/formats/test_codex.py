@@ -177,6 +177,16 @@ def test_an_old_compaction_keeps_only_the_first_context(store, path):
     ]
 
 
+def test_a_rollback_of_all_that_a_compaction_left_and_then_of_nothing(store, path):
+    new = [said("user", "one"), said("user", "Summary: S")]
+    write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
+    output = {"type": "function_call_output", "call_id": "c1", "output": "late"}
+    write(path, rollback(9), line("response_item", **output), rollback(1), item("user", "two"))
+    done = take(store, path)
+    assert (done.problems, seen(store)) == ((), ["function_call_output", "two"])
+    assert take(store, path).new == 0
+
+
 def test_a_rollback_of_nothing(store, path):
     write(path, item("user", "one"), rollback(0), item("assistant", "two"))
     take(store, path)

@@ -35,9 +35,9 @@ def types_left_out(message: Message) -> list[str]:
     if message.format == "anthropic":
         return []
     _, blocks = reader(message.format).blocks(message.role, message.content)
-    found = [str(block.get("type")) for block in blocks if block.get("type") not in _KNOWN]
+    types = [str(block.get("type")) for block in blocks if block.get("type") not in _KNOWN]
     parts = parts_of(message.content) if message.format == "gemini" else []
-    return found + [f"{kind} (as text)" for part in parts for kind in _AS_TEXT if kind in part]
+    return types + [f"{kind} (as text)" for part in parts for kind in _AS_TEXT if kind in part]
 
 
 class AnthropicRows:
@@ -67,19 +67,23 @@ class AnthropicRows:
             at = answered[0][0]
             fixed = {**blocks[at], "tool_use_id": linked}
             return message.role, [*blocks[:at], fixed, *blocks[at + 1 :]]
-        known = ((index, one) for index, one in enumerate(blocks) if one.get("type") in _KNOWN)
+        known = (
+            (index, block) for index, block in enumerate(blocks) if block.get("type") in _KNOWN
+        )
         names = _names_of_results(message)
-        return role, [self._sent(message.seq, index, one, linked, names) for index, one in known]
+        return role, [
+            self._sent(message.seq, index, block, linked, names) for index, block in known
+        ]
 
     def _linked(self, message: Message) -> str | None:
         """The id, in the file, of the call that a result names; None if it names none."""
         if message.answers is None:
             return None
         seq, number = message.answers
-        found = self._calls.get(seq, [])
-        if number >= len(found):
+        calls_there = self._calls.get(seq, [])
+        if number >= len(calls_there):
             return CallIds(_VALID).take("", message.seq, 0)  # its call is not here
-        old, new = found[number]
+        old, new = calls_there[number]
         if (seq, new) in self._waiting[old]:
             self._waiting[old].remove((seq, new))
         return new
@@ -105,7 +109,7 @@ class AnthropicRows:
         waiting = self._waiting[tool_id]
         if not waiting:
             return tool_id
-        first = next(one for one in waiting if one[0] == waiting[-1][0])
+        first = next(call for call in waiting if call[0] == waiting[-1][0])
         waiting.remove(first)
         return first[1]
 
@@ -113,5 +117,9 @@ class AnthropicRows:
 def _names_of_results(message: Message) -> dict[str, str]:
     """By the id of each result of Gemini's: how the reading names a call without an id."""
     parts = parts_of(message.content) if message.format == "gemini" else []
-    given = (as_dict(part.get("functionResponse")) for part in parts)
-    return {str(one["id"]): f"{one.get('name')}#" for one in given if one.get("id")}
+    responses = (as_dict(part.get("functionResponse")) for part in parts)
+    return {
+        str(response["id"]): f"{response.get('name')}#"
+        for response in responses
+        if response.get("id")
+    }

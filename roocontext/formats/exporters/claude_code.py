@@ -107,8 +107,8 @@ def _answering(row: PairedRow, waiting: list[str]) -> PairedRow:
 
 
 def _ids(blocks: Iterable[Block], kind: str, key: str) -> list[str]:
-    found = (block.get(key) for block in blocks if block.get("type") == kind)
-    return [one for one in found if isinstance(one, str)]
+    ids = (block.get(key) for block in blocks if block.get("type") == kind)
+    return [id_ for id_ in ids if isinstance(id_, str)]
 
 
 def export_session(session: Session) -> Iterator[bytes]:
@@ -230,10 +230,10 @@ class _Transcript:
 
 def _moments(session: Session) -> list[int]:
     """The entries right before each compaction, and the last one."""
-    found = [session.head().seq]
-    while (first := session.view(as_of=found[-1], limit=1).messages) and _begins(first[0]):
-        found.append(first[0].seq - 1)
-    return found[::-1]
+    moments = [session.head().seq]
+    while (first := session.view(as_of=moments[-1], limit=1).messages) and _begins(first[0]):
+        moments.append(first[0].seq - 1)
+    return moments[::-1]
 
 
 def _begins(message: Message) -> bool:

@@ -40,14 +40,14 @@ def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile
 
 def _tags(live: Sequence[LiveMessage]) -> dict[str, Tag]:
     """By the id of each summary and marker: which of Roo's two kinds it is."""
-    first = next((index for index, one in enumerate(live) if not any(one[1:])), 0)
+    first = next((index for index, row in enumerate(live) if not any(row[1:])), 0)
     begins = bool(live) and _is_users_summary(live[first].message)
-    found: dict[str, Tag] = {}
+    tags: dict[str, Tag] = {}
     for index, (message, _, _) in enumerate(live):
         if message.compaction_id and message.kind in (Kind.SUMMARY, Kind.MARKER):
             is_summary = begins and index <= first and _is_users_summary(message)
-            found[message.compaction_id] = CONDENSED if is_summary else TRUNCATED
-    return found
+            tags[message.compaction_id] = CONDENSED if is_summary else TRUNCATED
+    return tags
 
 
 def _is_users_summary(message: Message) -> bool:
@@ -139,7 +139,7 @@ def _item(
     """The task as Roo lists it."""
     info = session.info()
     metadata = info.metadata if isinstance(info.metadata, dict) else {}
-    ids = [one.id for one in sessions]
+    ids = [member.id for member in sessions]
     item = {
         "id": foreign_id(session.id),
         "number": 1,
@@ -150,7 +150,7 @@ def _item(
         "totalCost": 0,
         "workspace": metadata.get("folder"),
         "parentTaskId": foreign_id(info.parent) if info.parent and info.parent in ids else None,
-        "childIds": [foreign_id(one.id) for one in sessions if one.parent == session.id],
+        "childIds": [foreign_id(member.id) for member in sessions if member.parent == session.id],
     }
     return {name: value for name, value in item.items() if value not in (None, [])}
 

@@ -259,8 +259,8 @@ def _typed(text: str) -> str:
 def _words(prompt: Any) -> str:
     """The words that were typed while the agent worked."""
     blocks = dicts(prompt) if isinstance(prompt, list) else [{"text": prompt}]
-    texts = [one.get("text") for one in blocks]
-    return "\n".join(_typed(one) for one in texts if isinstance(one, str))
+    texts = [block.get("text") for block in blocks]
+    return "\n".join(_typed(words) for words in texts if isinstance(words, str))
 
 
 IMPORTER: Final = Importer(

@@ -121,7 +121,7 @@ def _metadata(row: dict[str, Any]) -> dict[str, Any]:
 def _message(row: dict[str, Any], name: str) -> NewMessage:
     content = _content(row)
     rest = row if content != row.get("content") else {**row, "content": None}
-    rest = {key: one for key, one in rest.items() if key != "role" and one is not None}
+    rest = {key: value for key, value in rest.items() if key != "role" and value is not None}
     message = NewMessage(
         row["role"],
         content,
@@ -138,7 +138,7 @@ def _content(row: dict[str, Any]) -> Any:
     """The content as it is sent: without the tags around the user's words."""
     content = row.get("content")
     if isinstance(content, list):
-        return [_block(one, is_users=row["role"] == "user") for one in content]
+        return [_block(block, is_users=row["role"] == "user") for block in content]
     return _words(content) if isinstance(content, str) and row["role"] == "user" else content
 
 
@@ -148,9 +148,9 @@ def _block(block: Any, *, is_users: bool) -> Any:
             return {**block, "text": _words(words)}
         case {"type": "tool_result", "content": list(answer)}:
             # What the program's own tools answer is no content of a provider's.
-            is_own = not all("type" in as_dict(one) for one in answer)
+            is_own = not all("type" in as_dict(part) for part in answer)
             words = json.dumps(answer, separators=(",", ":"), ensure_ascii=False)
-            rest = {key: one for key, one in block.items() if key != "name"}
+            rest = {key: value for key, value in block.items() if key != "name"}
             return {**rest, "content": words if is_own else answer}
     return block
 

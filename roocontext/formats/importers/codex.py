@@ -141,13 +141,15 @@ def _rolled_back(
     left = history.items
     rollback, line = f"rollback:{at.name}", at.line.number
     if len(left) >= history.compacted or not left:
+        history.compacted = min(history.compacted, len(left))
         yield WentBack(rollback, left[-1].name if left else None, line, ts)
         return
     # A part of what a compaction left: nothing before it may come back, so it is written again.
     yield WentBack(rollback, None, line, ts)
     history.items, history.compacted = [], len(left)
     for item in left:
-        message = history.add(item.payload or {}, None, is_left=True)
+        assert item.payload is not None  # a compaction left it
+        message = history.add(item.payload, None, is_left=True)
         yield Added(message.message_id, message, line)
 
 

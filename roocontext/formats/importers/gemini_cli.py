@@ -98,7 +98,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 def _recording_source(path: Path, problems: list[Problem]) -> Source:
     records = (as_dict(record) for record, _ in read_records(path, None))
-    first = next((one for one in records if isinstance(one.get("sessionId"), str)), {})
+    first = next((record for record in records if isinstance(record.get("sessionId"), str)), {})
     session, project = named(first.get("sessionId")), first.get("projectHash")
     name = session or path.stem
     is_server = session == _SERVER
@@ -115,7 +115,9 @@ def _recording_source(path: Path, problems: list[Problem]) -> Source:
         session=session,
         project=project,
         kind=first.get("kind"),
-        folder=next((one for one in list_at(first, "directories") if isinstance(one, str)), None),
+        folder=next(
+            (folder for folder in list_at(first, "directories") if isinstance(folder, str)), None
+        ),
     )
 
 
@@ -141,7 +143,7 @@ class _Recording:
             case {"$rewindTo": str(to)}:
                 yield from self.play()
                 # The program clears the list if it does not know the message.
-                before = takewhile(lambda one: one[0] != to, self.now.items())
+                before = takewhile(lambda item: item[0] != to, self.now.items())
                 self.now = dict(before) if to in self.now else {}
             case {"$set": {"messages": list(messages), **rest}}:
                 yield from self.play()
@@ -263,7 +265,8 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         return []
     kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
     kept["toolCalls"] = [
-        {k: v for k, v in one.items() if k != "result"} if _result(one) else one for one in calls
+        {k: v for k, v in call.items() if k != "result"} if _result(call) else call
+        for call in calls
     ]
     message = _message("model", parts, name, ts, kept)
     # Even if a message of the user holds them too: the program sends them twice.
@@ -299,17 +302,17 @@ def _message(
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
-    given = content if isinstance(content, list) else [] if content is None else [content]
-    parts = [{"text": one} if isinstance(one, str) else one for one in given]
+    values = content if isinstance(content, list) else [] if content is None else [content]
+    parts = [{"text": part} if isinstance(part, str) else part for part in values]
     return [part for part in parts if isinstance(part, dict)]
 
 
 def _thoughts(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"text": f"**{one['subject']}** {one.get('description', '')}", "thought": True}
-        if one.get("subject")
-        else {"text": str(one.get("description", "")), "thought": True}
-        for one in dicts(record.get("thoughts"))
+        {"text": f"**{thought['subject']}** {thought.get('description', '')}", "thought": True}
+        if thought.get("subject")
+        else {"text": str(thought.get("description", "")), "thought": True}
+        for thought in dicts(record.get("thoughts"))
     ]
 
 
@@ -319,24 +322,24 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(call: dict[str, Any]) -> list[dict[str, Any]]:
-    found = call.get("result")
-    if not found:
+    result = call.get("result")
+    if not result:
         return []
-    if isinstance(found, str):
-        answer = {"id": call.get("id"), "name": call.get("name"), "response": {"output": found}}
+    if isinstance(result, str):
+        answer = {"id": call.get("id"), "name": call.get("name"), "response": {"output": result}}
         return [{"functionResponse": answer}]
-    return _parts(found)
+    return _parts(result)
 
 
 def _merged(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     merged = {**record, **({"content": change["content"]} if "content" in change else {})}
-    changed = {str(one.get("id")): one for one in dicts(change.get("toolCalls"))}
+    changed = {str(call.get("id")): call for call in dicts(change.get("toolCalls"))}
     if changed:
         calls = dicts(record.get("toolCalls"))
-        known = {str(one.get("id")) for one in calls}
+        known = {str(call.get("id")) for call in calls}
         merged["toolCalls"] = [
-            *({**one, **changed.get(str(one.get("id")), {})} for one in calls),
-            *(one for name, one in changed.items() if name not in known),
+            *({**call, **changed.get(str(call.get("id")), {})} for call in calls),
+            *(call for name, call in changed.items() if name not in known),
         ]
     return merged
 
@@ -364,9 +367,9 @@ def _history_of(record: Any) -> Any:
     return None if "toolCall" in record else record.get("history")
 
 
-def _is_history(found: Any) -> bool:
+def _is_history(value: Any) -> bool:
     """True if this is a list of contents."""
-    first = found[0] if isinstance(found, list) and found else None
+    first = value[0] if isinstance(value, list) and value else None
     return isinstance(first, dict) and first.get("role") in ("user", "model") and "parts" in first
 
 
@@ -385,7 +388,7 @@ def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     for record, _ in read_records(path, problems):
         history = _history_of(record)
         if isinstance(record, dict):
-            rest = {name: one for name, one in record.items() if one is not history}
+            rest = {name: value for name, value in record.items() if value is not history}
             yield Noted("checkpoint", "checkpoint", rest)
         if not isinstance(history, list):
             if not (isinstance(record, dict) and "toolCall" in record):
@@ -425,7 +428,7 @@ def _contents(
     if (
         len(groups) == 1
         or not links
-        or sum("functionResponse" in as_dict(one) for one in parts) == 1
+        or sum("functionResponse" in as_dict(part) for part in parts) == 1
     ):
         yield _content(name, content, links[0] if links else None)
         return

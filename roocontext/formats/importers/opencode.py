@@ -103,29 +103,29 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
 
 
 def _played(info: dict[str, Any], sent: list[OpenCodeMessage]) -> Iterator[Event]:
-    turns = [turns_of(one.info, one.parts) for one in sent]
+    turns = [turns_of(message.info, message.parts) for message in sent]
     summaries = _summaries(sent)
     asked = set(summaries.values())
     questions: dict[str, OpenCodeMessage] = {}
     last: dict[str, str | None] = {}
     at: str | None = None
-    for one, rows in zip(sent, turns, strict=True):
-        name, role = str(one.info["id"]), one.info.get("role")
-        ts = _time(one.info, "created")
+    for message, rows in zip(sent, turns, strict=True):
+        name, role = str(message.info["id"]), message.info.get("role")
+        ts = _time(message.info, "created")
         last[name] = at
         if name in asked and role == "user":
-            questions[name] = one
+            questions[name] = message
             continue
         if not rows:
-            yield Noted(name, str(role), one.record, ts)
+            yield Noted(name, str(role), message.record, ts)
         if name in summaries:
-            yield _hid(one, questions.get(summaries[name]), rows, ts, turns)
+            yield _hid(message, questions.get(summaries[name]), rows, ts, turns)
             at = name
             continue
         replies = [row for row in rows if row.role == "assistant"]
         for number, row in enumerate(rows):
-            extra = {"record": one.record} if number == 0 else None
-            yield Added(row.id, _message(row, one, ts, extra, is_last=row in replies[-1:]))
+            extra = {"record": message.record} if number == 0 else None
+            yield Added(row.id, _message(row, message, ts, extra, is_last=row in replies[-1:]))
             at = row.id
     yield from _reverted(info, sent, last)
     cleared = tuple(block for rows in turns for row in rows for block in row.cleared)
@@ -140,19 +140,19 @@ def _time(info: dict[str, Any], name: str) -> int | None:
 def _summaries(sent: list[OpenCodeMessage]) -> dict[str, str]:
     """The finished summaries, and the messages that asked for them."""
     asked = {
-        one.info["id"]
-        for one in sent
-        if one.info.get("role") == "user"
-        and any(part.get("type") == "compaction" for part in one.parts)
+        message.info["id"]
+        for message in sent
+        if message.info.get("role") == "user"
+        and any(part.get("type") == "compaction" for part in message.parts)
     }
     return {
-        str(one.info["id"]): str(one.info["parentID"])
-        for one in sent
-        if one.info.get("summary") is True
-        and one.info.get("finish")
-        and not one.info.get("error")
-        and str(one.info.get("parentID")) in asked
-        and str(one.info.get("parentID")) < str(one.info["id"])
+        str(message.info["id"]): str(message.info["parentID"])
+        for message in sent
+        if message.info.get("summary") is True
+        and message.info.get("finish")
+        and not message.info.get("error")
+        and str(message.info.get("parentID")) in asked
+        and str(message.info.get("parentID")) < str(message.info["id"])
     }
 
 
@@ -191,27 +191,27 @@ def _reverted(
     """A session that continues after a revert continues before its message, or before its part."""
     revert = as_dict(info.get("revert"))
     name, part = revert.get("messageID"), revert.get("partID")
-    one = next((one for one in sent if one.info["id"] == name), None)
-    if one is None:
+    message = next((message for message in sent if message.info["id"] == name), None)
+    if message is None:
         return
     yield WentBack("reverted", last[str(name)])
     if isinstance(part, str):
-        kept = [before for before in one.parts if str(before.get("id")) < part]
-        ts = _time(one.info, "created")
-        for row in turns_of(one.info, kept):
-            yield Added(f"{row.id}:kept", _message(row, one, ts, None, is_last=False))
+        kept = [before for before in message.parts if str(before.get("id")) < part]
+        ts = _time(message.info, "created")
+        for row in turns_of(message.info, kept):
+            yield Added(f"{row.id}:kept", _message(row, message, ts, None, is_last=False))
 
 
 def _message(
-    row: OpenCodeTurn, one: OpenCodeMessage, ts: int | None, extra: Any, *, is_last: bool
+    row: OpenCodeTurn, of: OpenCodeMessage, ts: int | None, extra: Any, *, is_last: bool
 ) -> NewMessage:
     message = NewMessage(
         row.role,
         row.content,
         ts=ts,
         message_id=row.id,
-        model=non_empty(one.info.get("modelID")) if row.role == "assistant" else None,
-        usage=_usage(one.info) if is_last else None,
+        model=non_empty(of.info.get("modelID")) if row.role == "assistant" else None,
+        usage=_usage(of.info) if is_last else None,
         extra=extra,
     )
     texts = [block["text"] for block in row.content if block["type"] == "text"]

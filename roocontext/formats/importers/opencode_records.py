@@ -99,13 +99,13 @@ def read_tool_messages(
         messages = list(_exported(path, problems))
     else:
         messages = _database_messages(path, session, problems)
-    named = [one for one in messages if isinstance(one.info.get("id"), str)]
+    named = [message for message in messages if isinstance(message.info.get("id"), str)]
     if len(named) < len(messages):
         what = f"{len(messages) - len(named)} messages of session {session} have no id"
         report(problems, Problem(path, None, what))
-    if any(is_removed(one.info["id"]) for one in named):
+    if any(is_removed(message.info["id"]) for message in named):
         return _named_by_place(named)
-    return sorted(named, key=lambda one: str(one.info["id"]))
+    return sorted(named, key=lambda message: str(message.info["id"]))
 
 
 def read_second(path: Path, info: dict[str, Any], problems: list[Problem]) -> list[dict[str, Any]]:
@@ -123,10 +123,10 @@ def _named_by_place(messages: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
     """Messages whose ids were removed before publication: their order is that of the list."""
     above = ""
     named: list[OpenCodeMessage] = []
-    for number, one in enumerate(messages):
+    for number, message in enumerate(messages):
         name = f"msg {number:06}"
-        asked = {"parentID": above} if above and "parentID" in one.info else {}
-        named.append(one._replace(info={**one.info, "id": name, **asked}))
+        asked = {"parentID": above} if above and "parentID" in message.info else {}
+        named.append(message._replace(info={**message.info, "id": name, **asked}))
         above = name
     return named
 
@@ -161,8 +161,8 @@ def _stored_messages(
         if info := read_object(file, problems, cuts=True):
             inside = home / "part" / session if is_old else home / "part"
             parts = (
-                read_object(one, problems, cuts=True)
-                for one in _documents(inside / file.stem, problems)
+                read_object(document, problems, cuts=True)
+                for document in _documents(inside / file.stem, problems)
             )
             yield _modern(info, list(filter(None, parts)))
 

@@ -180,14 +180,14 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
     for index, row in later[1:]:
         if row.get("role") == "user" and _hider_id(row) is None:
             results = _blocks(row, "tool_result")
-            orphans = [one for one in results if str(one.get("tool_use_id")) not in calls]
+            orphans = [block for block in results if str(block.get("tool_use_id")) not in calls]
             if orphans or row.get("content") == []:
-                sent[index] = [one for one in row["content"] if one not in orphans]
+                sent[index] = [block for block in row["content"] if block not in orphans]
     return sent
 
 
 def _blocks(row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [one for one in dicts(row.get("content")) if one.get("type") == kind]
+    return [block for block in dicts(row.get("content")) if block.get("type") == kind]
 
 
 def _said(row: dict[str, Any], name: str, sent: list[Any] | None, at: str | None) -> list[Event]:
@@ -213,7 +213,7 @@ def _tagged(rows: list[Any]) -> dict[str, list[int]]:
 
 
 def _hid(rows: list[Any], index: int, ids: list[str], tagged: list[int]) -> Hid:
-    row, hidden = rows[index], frozenset(ids[one] for one in tagged)
+    row, hidden = rows[index], frozenset(ids[at] for at in tagged)
     record = {name: row[name] for name in ("condenseId", "truncationId") if name in row}
     message = _message(row, ids[index])
     if row.get("isTruncationMarker"):
@@ -234,8 +234,8 @@ def _hider_id(row: Any) -> str | None:
         return None
     for flag, name in (("isSummary", "condenseId"), ("isTruncationMarker", "truncationId")):
         if row.get(flag) is True:
-            found = row.get(name)
-            return found if isinstance(found, str) else ""
+            id_ = row.get(name)
+            return id_ if isinstance(id_, str) else ""
     return None
 
 
@@ -281,7 +281,7 @@ def _tool(folder: Path, screen: list[Any]) -> str:
         return CLINE
     if "roo-cline" in where or "zoo-code" in where.lower():
         return ROO
-    is_cline = any(name in one for one in dicts(screen) for name in _CLINE_FIELDS)
+    is_cline = any(name in record for record in dicts(screen) for name in _CLINE_FIELDS)
     return CLINE if is_cline else ROO
 
 
@@ -330,7 +330,7 @@ def _listed_item(folder: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _items(file: Path, *_version: int) -> Mapping[str, dict[str, Any]]:
-    return {str(one.get("id")): one for one in dicts(loads(read_bytes(file)))}
+    return {str(item.get("id")): item for item in dicts(loads(read_bytes(file)))}
 
 
 def _deleted_range(item: dict[str, Any], screen: list[Any]) -> _DeletedRange | None:
@@ -339,7 +339,7 @@ def _deleted_range(item: dict[str, Any], screen: list[Any]) -> _DeletedRange | N
     A resumed task takes the range from the list.
     """
     name = "conversationHistoryDeletedRange"
-    newest = (one[name] for one in reversed(dicts(screen)) if one.get(name))
+    newest = (record[name] for record in reversed(dicts(screen)) if record.get(name))
     match item.get(name) if item else next(newest, None):
         case [int(start), int(end)] if 0 <= start <= end:
             return start, end
@@ -357,7 +357,7 @@ def _changed_contents(
     sent: dict[int, list[Any]] = {}
     if _KEPT < first < len(rows) and as_dict(rows[first]).get("role") == "user":
         content = _content(rows[first])
-        sent[first] = [one for one in content if as_dict(one).get("type") != "tool_result"]
+        sent[first] = [block for block in content if as_dict(block).get("type") != "tool_result"]
     for index, texts in _texts(edits).items():
         if 0 <= index < len(rows) and not _KEPT <= index < first:
             blocks = sent.get(index) or _content(rows[index])
