@@ -229,6 +229,20 @@ def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
     assert not any("credential" in query or "account" in query for query in asked)
 
 
+def test_a_session_of_which_there_are_only_events_is_reported(store, tmp_path):
+    path = as_database(tmp_path, INFO, [])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE event (aggregate_id, seq, type, data)")
+        connection.execute(
+            "INSERT INTO event VALUES (?, 1, 'message.updated.1', '{}')", [INFO["id"]]
+        )
+        connection.commit()
+    done = take(store, path)
+    assert [str(problem).partition(": ")[2] for problem in done.problems] == [
+        f"session {INFO['id']} has no messages, only events, which are not read: 1"
+    ]
+
+
 def test_the_database_of_another_tool_is_left_alone(tmp_path):
     path = tmp_path / ".opencode" / "opencode.db"
     path.parent.mkdir()

@@ -37,6 +37,7 @@ from roocontext.formats.importers.opencode_records import (
     read_second,
     read_sessions,
     read_tool_messages,
+    report_unread_events,
 )
 from roocontext.formats.typed import with_typed_text
 from roocontext.log.entries import NewMessage
@@ -92,10 +93,10 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
     if not info:
         return
     messages = read_tool_messages(path, info, problems)
-    if not messages and (second := read_second(path, info, problems)):
-        yield from second_events(second)
-    else:
-        yield from _played(info, messages)
+    second = [] if messages else read_second(path, info, problems)
+    yield from second_events(second) if second else _played(info, messages)
+    if not (messages or second):
+        report_unread_events(path, info, problems)
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if not (isinstance(title, str) and _NO_TITLE.fullmatch(title)):

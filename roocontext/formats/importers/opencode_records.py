@@ -119,6 +119,17 @@ def read_second(path: Path, info: dict[str, Any], problems: list[Problem]) -> li
     ]
 
 
+def report_unread_events(path: Path, info: dict[str, Any], problems: list[Problem]) -> None:
+    """Report a session without messages of which the database holds events."""
+    if path.is_dir() or path.suffix == ".json" or "event" not in _tables(path, problems):
+        return
+    query = "SELECT count(*) AS events FROM event WHERE aggregate_id = ?"
+    for row in _rows(path, query, problems, str(info.get("id"))):
+        if row["events"]:
+            what = f"session {info.get('id')} has no messages, only events, which are not read"
+            report(problems, Problem(path, None, f"{what}: {row['events']}"))
+
+
 def _named_by_place(messages: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
     """Messages whose ids were removed before publication: their order is that of the list."""
     above = ""
@@ -199,10 +210,10 @@ def _database_messages(path: Path, session: str, problems: list[Problem]) -> lis
 
 
 def _tables(path: Path, problems: list[Problem]) -> set[str]:
-    """The tables that are read, as far as they exist."""
+    """The tables that are read or counted, as far as they exist."""
     query = (
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN"
-        " ('session', 'session_v2', 'message', 'part', 'session_message')"
+        " ('session', 'session_v2', 'message', 'part', 'session_message', 'event')"
     )
     return {row["name"] for row in _rows(path, query, problems)}
 
