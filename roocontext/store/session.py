@@ -432,7 +432,7 @@ class Session:
         trigger: str = "manual",
         dry_run: bool = False,
     ) -> Uncovered:
-        """Take back one summary, marker or clearing, and keep everything that came after it.
+        """Take back one summary, marker, covering or clearing, and keep everything after it.
 
         What it hid becomes visible again, and it becomes invisible. Nothing is deleted: a rewind to
         before the uncovering takes it back. To uncover an entry twice changes nothing. A dry run

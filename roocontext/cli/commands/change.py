@@ -69,7 +69,9 @@ Protected = Annotated[
         "--protect", metavar="TOOL", help="A tool whose outputs are never cleared. May be repeated."
     ),
 ]
-Reversed = Annotated[Point, entry_argument("The summary, marker or clearing to take back.")]
+Reversed = Annotated[
+    Point, entry_argument("The summary, marker, covering or clearing to take back.")
+]
 
 
 @_change(document="ViewChange")
@@ -138,11 +140,10 @@ def undo(
     expected_seq: Expected = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Undo the last change of the view: a rewind, summary, marker, clearing or uncovering.
+    """Undo the last change of the view: a plan, a covering, an uncovering or a rewind.
 
-    Messages that came after a summary, marker or clearing are kept. An undo is a change of the view
-    too, so a second undo is a redo. `tree` lists earlier changes, and `uncover` takes back one of
-    them.
+    Messages that came after anything but a rewind are kept. An undo is a change of the view too, so
+    a second undo is a redo. `tree` lists earlier changes, and `uncover` takes back one of them.
     """
     with context.session(session, write=not dry_run) as chat:
         change = reports.undo.undo_last_change(
@@ -164,7 +165,7 @@ def uncover(
     expected_seq: Expected = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Take back one summary, marker or clearing, and keep everything after it.
+    """Take back one summary, marker, covering or clearing, and keep everything after it.
 
     Nothing is deleted. `tree` lists the entries that can be uncovered. A rewind to before the
     uncovering covers the messages again.
