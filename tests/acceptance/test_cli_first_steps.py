@@ -103,7 +103,9 @@ def test_the_readmes_commands_run_one_after_the_other(tmp_path: Path, run: Comma
     (shown,) = re.findall(r"```shell\n(roocontext demo\n.*?)```", text, re.DOTALL)
     for line in shown.splitlines():
         done = run(*shlex.split(line)[1:], env={"TMPDIR": str(tmp_path)})
-        assert done.code in (0, Code.NO) if "doctor" in line else done.code == 0, (line, done)
+        # The test's home holds no sessions of a tool, and a new store may lack a backup.
+        may_fail = {"roocontext doctor": Code.NO, "roocontext import --all": Code.NOT_FOUND}
+        assert done.code in (0, may_fail.get(line)), (line, done)
     (store,) = tmp_path.rglob("roocontext.db")
     with Store.open(store) as opened:
         assert [info.session_id for info in opened.sessions()] == ["parser"]
