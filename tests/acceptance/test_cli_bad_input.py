@@ -474,7 +474,7 @@ def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
 def test_an_empty_store(database: str, command_line: CommandLines) -> None:
     run = command_line(database)
     assert run("sessions").out == "No sessions.\n"
-    assert run("sessions", "--json").document == {"sessions": [], "purged": [], "more": False}
+    assert run("sessions", "--json").document == {"sessions": [], "purged": [], "next": None}
     assert run("verify", "--json").document == {"ok": True, "sessions": []}
     assert run("stats").out.startswith("0 sessions\n")
     for command in (["show"], ["audit"], ["rewind", "--to", "1"], ["purge", "--yes"]):

@@ -116,7 +116,8 @@ def test_an_id_that_may_have_to_be_copied_is_whole(length: int) -> None:
     assert safe_text.named("i" * length, "...") == "i" * length
 
 
-def test_long_names_do_not_flood_the_screen() -> None:
+def test_long_names_do_not_flood_the_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     file = io.StringIO()
     screen = Screen(file)
     screen.headline("i" * 1_000, "t" * 1_000)

@@ -84,7 +84,8 @@ def import_(
     default = [place for name in tools for place in find.places(name)]  # checks the name too
     chosen = named or default
     if not chosen:
-        line = f"{tool or 'No tool'} has no sessions in its default place: name a folder."
+        who = f"{tool} has no" if tool else "No tool has"
+        line = f"{who} sessions in its default place: name a folder."
         raise Refusal(line, Code.NOT_FOUND)
     seen: dict[Path, int] = {}
     # Before the import: a file that changes during it is imported again.

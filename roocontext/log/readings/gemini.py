@@ -95,10 +95,14 @@ class _Gemini(ItemReader):
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
+        # Only the part of this call is converted: a message may hold hundreds.
         calls = (
-            call for part in parts_of(content) if isinstance(call := part.get("functionCall"), dict)
+            part
+            for part in dicts(as_dict(content).get("parts"))
+            if isinstance(part.get("functionCall"), dict)
+            or (part.get("functionCall") is None and isinstance(part.get("function_call"), dict))
         )
-        call = next(islice(calls, number, None))
+        call = as_sent(next(islice(calls, number, None)))["functionCall"]
         worded = {"error" if is_error else "output": words(output)}
         response = output if isinstance(output, dict) and not is_error else worded
         part = {"functionResponse": {**strings(call, "id", "name"), "response": response}}

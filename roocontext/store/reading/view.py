@@ -73,7 +73,8 @@ class ShownRanges(NamedTuple):
     def after(self, seq: int) -> "ShownRanges":
         """The part of the view that follows an entry."""
         return ShownRanges(
-            [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq],
+            # A damaged range stays, so that the sums refuse it.
+            [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq or hi < lo],
             {row: blocks for row, blocks in self.cleared.items() if row > seq},
         )
 
