@@ -82,7 +82,7 @@ def test_media_are_named_and_their_bytes_left_out():
 def test_thinking_is_left_out_and_unknown_blocks_are_not():
     assert told({"type": "thinking", "thinking": "t", "signature": "s"}) == ""
     assert told({"type": "redacted_thinking", "data": "d"}, role="assistant") == ""
-    assert told({"type": "compaction", "content": "it was so"}) == "[user]\n[compaction]\nit was so"
+    assert told({"type": "compaction", "content": "it was so"}) == "[user]\nit was so"
     assert told({"type": "vision", "of": {"x": 1}}) == '[user]\n[vision]\n{"of": {"x": 1}}'
     assert told({"no": "type"}) == '[user]\n[block]\n{"no": "type"}'
 
