@@ -1,4 +1,4 @@
-"""What is nested too deep for a framework's own serializer is refused by one error of ours.
+"""One error for values that are nested too deep for a framework's own serializer.
 
 The serializers of pydantic and of LangGraph end at about 255 levels. The store itself takes 500.
 

@@ -46,14 +46,14 @@ class Hid:
 
     `hides` are the ids of the messages that are hidden; None hides all that are visible. `keeps`
     stay visible in either case. The rows come right after the last message that they hide, or at
-    the end. `behind` are the kept messages that the source sends after the rows, in its order.
+    the end. `kept_after` are the kept messages that the source sends after the rows, in its order.
     """
 
     id: str | None
     rows: tuple[NewMessage, ...]
     hides: frozenset[str] | None = None
     keeps: frozenset[str] = frozenset()
-    behind: tuple[str, ...] = ()
+    kept_after: tuple[str, ...] = ()
     lead: int = 0
     at_end: bool = False
     truncates: bool = False

@@ -38,22 +38,22 @@ def hiding(
     named = _entries(event.keeps, seqs)
     keeps = {*named, *session.pins()}
     chosen = None if event.hides is None else set(_entries(event.hides, seqs))
-    behind = _entries(event.behind, seqs)
+    kept_after = _entries(event.kept_after, seqs)
     # All that is visible may be very long, so of most messages only the place is kept.
     order: list[int] = []
     hidden: list[int] = []
     kept: dict[int, Message] = {}
     for message in _visible(session):
         order.append(message.seq)
-        if message.seq in behind:
+        if message.seq in kept_after:
             kept[message.seq] = message
         if message.seq not in keeps and (chosen is None or message.seq in chosen):
             hidden.append(message.seq)
     after = order[order.index(hidden[-1]) + 1 :] if hidden else []
     again: tuple[Message, ...] = ()
-    if [seq for seq in after if seq in kept] != behind:
+    if [seq for seq in after if seq in kept] != kept_after:
         # What an earlier compaction hides is written again too.
-        again = tuple(kept.get(seq) or session.message(seq) for seq in behind)
+        again = tuple(kept.get(seq) or session.message(seq) for seq in kept_after)
     hides = sorted({*hidden, *(message.seq for message in again if message.seq in kept)})
     if not hides:
         return None
@@ -69,7 +69,7 @@ def hiding(
         trigger=by,
         record=event.record,
     )
-    return PlannedHide(plan, again, len({*named}.difference(order, behind)))
+    return PlannedHide(plan, again, len({*named}.difference(order, kept_after)))
 
 
 def clearing(

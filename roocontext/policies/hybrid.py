@@ -56,7 +56,7 @@ class Hybrid:
     When it must act it goes down to `target` of that, so that it need not act at every message.
     The summary may have `share` of the room that system prompt and tools leave, but not less than
     `least` nor more than `most` tokens, and never more than half of the room. After `patience`
-    failures in a row no summary is asked for but on request: what is old leaves behind a marker.
+    failures in a row, a marker replaces old messages, and a summary is only asked for on request.
     """
 
     limit: int | None = None

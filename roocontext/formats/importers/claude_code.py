@@ -176,7 +176,7 @@ def events_of(step: TranscriptStep, record: dict[str, Any], calls: Calls) -> Ite
             row.uuid,
             (message,),
             keeps=step.keeps,
-            behind=step.behind,
+            kept_after=step.kept_after,
             at_end=step.keeps_first,
             record=step.record,
             line=row.line,

@@ -18,13 +18,13 @@ from roocontext.formats.importers.claude_code_rows import TranscriptRow
 class TranscriptStep(NamedTuple):
     """The next row. The last row of an answer has its usage; a summary has the rows it keeps.
 
-    The rows that a summary keeps follow it (`behind`), unless it `keeps_first`.
+    The rows that a summary keeps follow it (`kept_after`), unless it `keeps_first`.
     """
 
     row: TranscriptRow
     ends_answer: bool = False
     keeps: frozenset[str] = frozenset()
-    behind: tuple[str, ...] = ()
+    kept_after: tuple[str, ...] = ()
     keeps_first: bool = False
     record: Mapping[str, Any] = MappingProxyType({})
 
@@ -234,11 +234,11 @@ class TranscriptTree:
         if boundary is None:
             return TranscriptStep(row)
         kept = self._kept(boundary)
-        behind = sorted(kept & self._places.keys(), key=self._places.__getitem__)
+        kept_after = sorted(kept & self._places.keys(), key=self._places.__getitem__)
         return TranscriptStep(
             row,
             keeps=kept,
-            behind=() if boundary.keeps_first else tuple(behind),
+            kept_after=() if boundary.keeps_first else tuple(kept_after),
             keeps_first=boundary.keeps_first,
             record=boundary.metadata or {},
         )

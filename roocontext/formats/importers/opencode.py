@@ -170,7 +170,7 @@ def _hid(
     begins, ends = str(asked.info["id"]), str(summary.info["id"])
     named = [(row.id.partition(":")[0], row.id) for turn in turns for row in turn]
     # What came while the summary was made follows it too.
-    behind = tuple(
+    kept_after = tuple(
         row for of, row in named if (tails and tails[0] <= of < begins) or begins < of < ends
     )
     extra = {"record": asked.record}
@@ -180,8 +180,8 @@ def _hid(
     return Hid(
         ends,
         (with_typed_text(first, ""), *answer),
-        keeps=frozenset(behind),
-        behind=behind,
+        keeps=frozenset(kept_after),
+        kept_after=kept_after,
         lead=len(answer),
     )
 
