@@ -165,7 +165,7 @@ def test_a_shell_is_offered_only_ids_that_are_words(
 
 def test_titles_are_shown_where_a_shell_has_room_for_them(many: CommandLine) -> None:
     title = "The title reboot reboot red of /red it 31m"
-    # The list closes behind its last id, and sessions of the same moment come in any order.
+    # The list closes after its last id, and sessions of the same moment come in any order.
     zsh = [line.removesuffix("))'") for line in completed(many, "roocontext show ", "zsh")]
     assert f'"plain-1.x":"{title}"' in zsh
     fish = completed(many, "roocontext show ", "fish")

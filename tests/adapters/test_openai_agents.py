@@ -168,7 +168,7 @@ def test_the_sdks_own_compaction_over_our_session(desk):
 
 
 def automatic(items):
-    """What the SDK's runner says of a run: it asked the model with these items."""
+    """A run as the SDK's runner describes it: it asked the model with these items."""
     return SimpleNamespace(
         usage=None,
         _session_compaction_is_automatic=True,

@@ -108,7 +108,7 @@ def test_a_foreign_file(folder: Path, table: str, options: dict[str, bool]) -> N
 
 
 def test_a_foreign_database_on_a_server(raw: Raw) -> None:
-    """Tables beside ours are fine on a server, except those that take our names."""
+    """Other tables are fine on a server, except those that take our names."""
     raw.run("CREATE TABLE sessions (id INTEGER)")
     with pytest.raises(ForeignDatabase):
         Store.open(raw.url)

@@ -252,7 +252,7 @@ def _changed(answer: "ViewChange", name: str) -> str:
 
 
 def _moved(answer: "ViewChange") -> str:
-    """How many messages left the view and came back, and how many outputs are shown again."""
+    """The messages that left the view and came back, and the outputs shown again, as numbers."""
     would = "would " * answer.dry_run
     parts = []
     if answer.left:
