@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -111,11 +111,12 @@ class TestAddress:
 
 class TestSocketFile:
     def ask(self, path: Path, host: str = "localhost") -> int:
-        connection = http.client.HTTPConnection("localhost")
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.connect(str(path))
-        connection.request("GET", "/api/v1/nothing", headers={"host": host})
-        return connection.getresponse().status
+        with closing(http.client.HTTPConnection("localhost")) as connection:
+            connection.sock = socket.socket(socket.AF_UNIX)
+            connection.sock.connect(str(path))
+            connection.request("GET", "/api/v1/nothing", headers={"host": host})
+            with connection.getresponse() as answer:
+                return answer.status
 
     def test_its_owner_needs_no_token(self, tmp_path: Path) -> None:
         path = tmp_path / "s"
