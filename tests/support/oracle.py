@@ -16,6 +16,7 @@ from roocontext.log.fold import FoldRow, Tags
 from roocontext.log.pairs import links_of, pairs, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import calls, reader, results
+from roocontext.log.spans import within
 from support.separated import split
 
 
@@ -113,11 +114,13 @@ class Model:
         later = [row for row in self.rows if row.seq > read]
         if any(row.kind in (Kind.REWIND, Kind.UNCOVERING) for row in later):
             return None
-        hides = {seq for seq in self.effective() if seq <= read}
+        known = set(range(1, read + 1))
         for row in later:
             control = row.control
-            if control and control.hides and max(hi for _, hi in control.hides) <= read:
-                hides |= {row.seq, *self.companions(row.seq)} & set(self.effective())
+            if control and control.hides and control.source is None:
+                hidden = {seq for seq in self.said if within(control.hides, seq)}
+                known |= {row.seq, *self.companions(row.seq)} if hidden <= known else set()
+        hides = known & set(self.effective())
         if not hides:
             return None
         ranges, seq = ranges_of(sorted(hides)), len(self.rows) + 1
