@@ -52,7 +52,7 @@ def transaction(url: str, statement: str) -> Iterator[None]:
         yield
 
 
-def test_a_store_is_the_same_afterwards(one_server: str, sql: Any) -> None:
+def test_store_is_the_same_afterwards(one_server: str, sql: Any) -> None:
     showcase.build(one_server)
     with Store.open(one_server) as store:
         chat = store.create("full")
@@ -89,7 +89,7 @@ def test_nothing_is_left_in_the_tables_of_the_coordinator(
     assert sizes == [0] * len(metadata.tables)
 
 
-def test_the_guards_hold_on_every_node(one_server: str, postgres: Citus, sql: Any) -> None:
+def test_guards_hold_on_every_node(one_server: str, postgres: Citus, sql: Any) -> None:
     with Store.open(one_server) as store:
         store.create("s").append("user", "hello")
     distribute(one_server)
@@ -113,7 +113,7 @@ def test_the_guards_hold_on_every_node(one_server: str, postgres: Citus, sql: An
             assert store.session("s").verify().ok
 
 
-def test_a_distributed_store_is_left_as_it_is(one_server: str, sql: Any) -> None:
+def test_distributed_store_is_left_as_it_is(one_server: str, sql: Any) -> None:
     first = distribute(one_server, shards=3)
     assert first.steps
     assert distribute(one_server).steps == ()
@@ -122,7 +122,7 @@ def test_a_distributed_store_is_left_as_it_is(one_server: str, sql: Any) -> None
     assert sql(one_server, shards) == [(3,)]
 
 
-def test_a_dry_run_lists_the_steps_that_a_person_could_run(one_server: str, sql: Any) -> None:
+def test_dry_run_lists_the_steps_that_a_person_could_run(one_server: str, sql: Any) -> None:
     listed = distribute(one_server, dry_run=True)
     assert listed.rows == {}
     assert sql(one_server, DISTRIBUTED) == []
@@ -130,7 +130,7 @@ def test_a_dry_run_lists_the_steps_that_a_person_could_run(one_server: str, sql:
     assert distribute(one_server).steps == ()
 
 
-def test_a_table_that_is_new_is_distributed_too(one_server: str, sql: Any) -> None:
+def test_table_that_is_new_is_distributed_too(one_server: str, sql: Any) -> None:
     """As a later release adds it to a store that was distributed before."""
     distribute(one_server)
     sql(one_server, "SELECT undistribute_table('facts')")
@@ -160,7 +160,7 @@ def test_while_somebody_writes_it_is_refused(one_server: str, sql: Any, statemen
     assert distribute(one_server).steps
 
 
-def test_a_reader_in_the_way_is_no_reason_to_wait_for_ever(one_server: str, sql: Any) -> None:
+def test_reader_in_the_way_is_no_reason_to_wait_for_ever(one_server: str, sql: Any) -> None:
     with (
         transaction(one_server, "SELECT * FROM entries"),
         pytest.raises(DistributionRefused, match="Other transactions use"),
@@ -184,7 +184,7 @@ def _late(sql: Any, url: str) -> None:
 
 
 @pytest.mark.parametrize("obstacle", [_of_an_application, _late])
-def test_a_failure_leaves_the_store_on_one_server(
+def test_failure_leaves_the_store_on_one_server(
     one_server: str, sql: Any, obstacle: Callable[..., None]
 ) -> None:
     showcase.build(one_server)
@@ -252,7 +252,7 @@ def test_writers_meanwhile_lose_nothing(one_server: str) -> None:
             assert chat.verify().ok
 
 
-def test_a_schema_of_its_own(one_server: str, sql: Any) -> None:
+def test_schema_of_its_own(one_server: str, sql: Any) -> None:
     sql(one_server, "CREATE SCHEMA agents")
     url = make_url(one_server).update_query_dict({"options": "-c search_path=agents"})
     with Store.open(url) as store:

@@ -50,7 +50,7 @@ def damaged(postgres: Citus) -> Iterator[str]:
     postgres.drop(url, again=False)
 
 
-def test_a_distributed_store_is_examined(postgres_url: str, command_line: CommandLines) -> None:
+def test_distributed_store_is_examined(postgres_url: str, command_line: CommandLines) -> None:
     showcase.build(postgres_url)
     found = findings(command_line(postgres_url))
     assert {check for check, (status, _) in found.items() if status == "bad"} <= EXPECTED
@@ -64,7 +64,7 @@ def test_a_distributed_store_is_examined(postgres_url: str, command_line: Comman
     assert all(node.bytes > 0 for node in facts.nodes[1:])
 
 
-def test_a_store_on_one_server_has_no_cluster(one_server: str, command_line: CommandLines) -> None:
+def test_store_on_one_server_has_no_cluster(one_server: str, command_line: CommandLines) -> None:
     assert examine_database(one_server).cluster is None
     assert "nodes" not in findings(command_line(one_server))
 
@@ -77,7 +77,7 @@ def test_a_store_on_one_server_has_no_cluster(one_server: str, command_line: Com
         ("spans", "ALTER TABLE {0} DROP CONSTRAINT spans_range"),
     ],
 )
-def test_a_shard_without_a_guard_is_named(
+def test_shard_without_a_guard_is_named(
     postgres: Citus, damaged: str, command_line: CommandLines, table: str, damage: str
 ) -> None:
     node, shard = shards(postgres, damaged, table)[1]
@@ -101,7 +101,7 @@ def test_what_is_not_distributed_is_named(
     )
 
 
-def test_a_setting_with_which_citus_refuses_statements(
+def test_setting_with_which_citus_refuses_statements(
     postgres: Citus, damaged: str, command_line: CommandLines
 ) -> None:
     database = make_url(damaged).database
@@ -118,7 +118,7 @@ def test_every_node_of_a_cluster_answers(postgres_url: str) -> None:
     database.close()
 
 
-def test_the_command_shows_what_it_did(one_server: str, command_line: CommandLines) -> None:
+def test_command_shows_what_it_did(one_server: str, command_line: CommandLines) -> None:
     showcase.build(one_server)
     run = command_line(one_server)
     listed = run("db", "distribute", "--shards", "2", "--dry-run")
@@ -131,7 +131,7 @@ def test_the_command_shows_what_it_did(one_server: str, command_line: CommandLin
     assert (again.code, again.out) == (0, "The store is distributed already. Nothing changed.\n")
 
 
-def test_a_new_store_is_distributed(one_server: str, command_line: CommandLines, sql: Any) -> None:
+def test_new_store_is_distributed(one_server: str, command_line: CommandLines, sql: Any) -> None:
     sql(one_server, "CREATE SCHEMA agents")
     url = make_url(one_server).update_query_dict({"options": "-c search_path=agents"})
     run = command_line(url.render_as_string(hide_password=False))
