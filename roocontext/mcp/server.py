@@ -60,8 +60,8 @@ class SessionServer(MCPServer[Any]):
             edits = Edits(store)
             # Neither destroys anything: a rewind hides, and can itself be rewound.
             writing = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-            self._add(changes.append, writing)
-            self._add(changes.rewind, writing)
+            self._add(edits.append, writing)
+            self._add(edits.rewind, writing)
         # An id is never a path here, so no character of it has to be refused.
         free = ResourceSecurity(exempt_params=frozenset({"id"}))
         self.resource(
