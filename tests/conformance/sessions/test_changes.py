@@ -40,7 +40,7 @@ def until(feed, wanted):
     return newest
 
 
-def test_a_feed_begins_with_every_session(lab):
+def test_feed_begins_with_every_session(lab):
     for name in "ab":
         lab.store.create(name).append("user", "hello")
     lab.store.create("c")
@@ -72,7 +72,7 @@ def test_every_kind_of_write_is_reported_once(lab):
         assert feed.read(timeout=0.5) == []
 
 
-def test_a_purge_is_reported(lab):
+def test_purge_is_reported(lab):
     lab.store.create("s").append("user", "hello")
     with lab.store.changes() as feed:
         assert [change.purged for change in feed.read()] == [False]
@@ -81,7 +81,7 @@ def test_a_purge_is_reported(lab):
         assert (change.session_id, change.purged) == ("s", True)
 
 
-def test_a_cursor_continues_where_it_was(lab):
+def test_cursor_continues_where_it_was(lab):
     chat = lab.store.create("old")
     with lab.store.changes() as feed:
         (change,) = feed.read()
@@ -91,7 +91,7 @@ def test_a_cursor_continues_where_it_was(lab):
         assert set(told(feed.read())) == {("old", 1), ("new", 0)}
 
 
-def test_the_cursor_of_now_leaves_out_what_is_long_past(lab):
+def test_cursor_of_now_leaves_out_what_is_long_past(lab):
     lab.store.create("old")
     lab.sql("UPDATE sessions SET changed_minute = changed_minute - 10")
     cursor = lab.store.change_cursor()
@@ -101,7 +101,7 @@ def test_the_cursor_of_now_leaves_out_what_is_long_past(lab):
         assert until(feed, {"new": 0}) == {"new": 0}
 
 
-def test_a_feed_of_one_session_is_about_that_one(lab):
+def test_feed_of_one_session_is_about_that_one(lab):
     chat, other = lab.store.create("s"), lab.store.create("other")
     with lab.store.changes(session="s") as feed, lab.store.changes() as all_of_them:
         assert told(feed.read()) == [("s", 0)]
@@ -113,7 +113,7 @@ def test_a_feed_of_one_session_is_about_that_one(lab):
         assert until(feed, {"s": 1}) == {"s": 1}
 
 
-def test_a_feed_of_a_session_waits_for_its_creation(lab):
+def test_feed_of_a_session_waits_for_its_creation(lab):
     with lab.store.changes(session="later") as feed:
         assert feed.read(timeout=0) == []
         lab.store.create("later")
@@ -126,7 +126,7 @@ def test_what_is_no_cursor_is_refused(lab, cursor):
         lab.store.changes(cursor)
 
 
-def test_a_clock_that_is_set_back_hides_nothing(lab):
+def test_clock_that_is_set_back_hides_nothing(lab):
     """Minutes that were given before it was set back are later than those that come."""
     lab.store.create("before").append("user", "hello")
     lab.sql("UPDATE sessions SET changed_minute = changed_minute + 60")
@@ -141,7 +141,7 @@ def test_a_clock_that_is_set_back_hides_nothing(lab):
         assert until(feed, {"after": 1, "before": 2}) == {"after": 1, "before": 2}
 
 
-def test_a_minute_never_goes_back(lab):
+def test_minute_never_goes_back(lab):
     chat = lab.store.create("s")
     lab.sql("UPDATE sessions SET changed_minute = changed_minute + 60")
     [(before,)] = lab.sql("SELECT changed_minute FROM sessions")
@@ -150,7 +150,7 @@ def test_a_minute_never_goes_back(lab):
     assert lab.sql("SELECT changed_minute FROM sessions") == [(before,)]
 
 
-def test_an_iteration_ends_when_the_feed_is_closed(shared):
+def test_iteration_ends_when_the_feed_is_closed(shared):
     if shared.interface == "async":  # which has a test of its own below
         return
     feed = shared.store.changes(shared.store.change_cursor())
@@ -161,7 +161,7 @@ def test_an_iteration_ends_when_the_feed_is_closed(shared):
     assert feed.read() == []
 
 
-def test_a_store_that_is_closed_ends_its_feeds(tmp_path):
+def test_store_that_is_closed_ends_its_feeds(tmp_path):
     store = Store.open(tmp_path / "s.db")
     feed = store.changes()
     assert feed.read(timeout=0) == []
@@ -187,7 +187,7 @@ def test_one_thread_feeds_all(tmp_path):
             feed.close()
 
 
-def test_an_error_is_raised_once_and_the_feed_continues(postgres_url):
+def test_error_is_raised_once_and_the_feed_continues(postgres_url):
     with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
         chat = other.create("s")
         with store.changes() as feed:
@@ -206,7 +206,7 @@ def test_an_error_is_raised_once_and_the_feed_continues(postgres_url):
                     continue
 
 
-def test_a_cancelled_wait_ends_at_once_and_loses_nothing(lab):
+def test_cancelled_wait_ends_at_once_and_loses_nothing(lab):
     if lab.engine == "memory":  # another store writes
         return
 
@@ -293,7 +293,7 @@ def test_no_session_is_missed_while_writers_are_killed(engine, opened):
         assert resumed == stored
 
 
-def test_a_transaction_that_is_open_for_long_is_not_missed(postgres_url):
+def test_transaction_that_is_open_for_long_is_not_missed(postgres_url):
     """It is committed after others that were begun later were reported."""
     with Store.open(postgres_url) as store, store.changes() as feed:
         store.create("slow"), store.create("fast")
@@ -311,7 +311,7 @@ def test_a_transaction_that_is_open_for_long_is_not_missed(postgres_url):
             assert until(feed, {"slow": 0}) == {"slow": 0}
 
 
-def test_a_transaction_that_took_too_long_is_not_committed(postgres_url, monkeypatch):
+def test_transaction_that_took_too_long_is_not_committed(postgres_url, monkeypatch):
     with Store.open(postgres_url) as store:
         chat = store.create("s")
         engine = store._database._engine
@@ -328,5 +328,5 @@ def test_a_transaction_that_took_too_long_is_not_committed(postgres_url, monkeyp
         assert chat.info().title == "in time"
 
 
-def test_the_function_of_an_append_has_the_same_bound():
+def test_function_of_an_append_has_the_same_bound():
     assert f"interval '{LONGEST_S} s'" in APPEND.read_text()
