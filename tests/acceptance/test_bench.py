@@ -85,7 +85,7 @@ WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
 
 @pytest.fixture(scope="module")
 def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What one run prints for people, and what it writes for programs."""
+    """One run: its lines for people, and its document for programs."""
     env = {**os.environ, GIVEN: postgres.empty(), "PATH": ""}  # without `llm`
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]

@@ -1,4 +1,4 @@
-"""What the doctor finds.
+"""The doctor's findings.
 
 `python tests/acceptance/test_cli_doctor.py` writes its golden screens anew.
 """
@@ -127,7 +127,7 @@ def test_doctor_screen_matches_the_golden_one(
 
 
 def documented() -> str:
-    """What `--json` prints of the same databases."""
+    """The documents that `--json` prints of the same databases."""
     healths = (SQLITE, POSTGRES, replace(SQLITE, schema=SchemaVersion(None, "0001")))
     return json.dumps(as_json([judged(health) for health in healths]), indent=2) + "\n"
 

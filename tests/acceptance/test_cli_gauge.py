@@ -1,4 +1,4 @@
-"""How full the context is: what the provider reported, and estimates only for the rest."""
+"""The gauge: the size that the provider reported, and estimates only for the rest."""
 
 from collections.abc import Callable
 from typing import Any

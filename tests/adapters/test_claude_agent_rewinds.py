@@ -150,7 +150,7 @@ def test_rewind_to_before_a_compaction_shows_the_messages_again(desk, file):
 
 
 class Program:
-    """Resumes from what `load` returns, as the program does: behind the newest message."""
+    """Resumes from what `load` returns, as the program does: after the newest message."""
 
     def __init__(self, desk: Desk, key: Any) -> None:
         self._desk, self._key = desk, key
@@ -161,7 +161,7 @@ class Program:
         return [one for one in self._desk.load(self._key) or [] if "uuid" in one]
 
     def sends(self) -> list[str]:
-        """What it would send: the newest message and what that hangs on."""
+        """The messages that it would send: the newest and its ancestors."""
         rows = {one["uuid"]: one for one in self.rows()}
         at = next((one["uuid"] for one in reversed(rows.values()) if "message" in one), None)
         sent: list[str] = []
@@ -171,7 +171,7 @@ class Program:
             at = rows[at]["parentUuid"]
         return sent
 
-    def turn(self, behind: str | None) -> None:
+    def turn(self, parent: str | None) -> None:
         """A question, an attachment, an answer of two rows, and rows of no message."""
         self._count += 1
         rows = []
@@ -182,11 +182,11 @@ class Program:
             ("assistant", "b"),
             ("system", "y"),
         ):
-            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": behind}
+            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": parent}
             if kind in ("user", "assistant"):
                 row["message"] = {"role": kind, "content": row["uuid"], "id": f"m{self._count}"}
             rows.append(row)
-            behind = row["uuid"]
+            parent = row["uuid"]
         rows.insert(1, {"type": "last-prompt", "lastPrompt": f"q{self._count}"})
         self._desk.append(*rows, key=self._key)
         project, session = self._key["project_key"], self._key["session_id"]
@@ -216,7 +216,7 @@ def test_program_sends_what_the_view_shows(quick):
                 program.turn(None)
             elif what == "turn":
                 program.turn(rows[-1]["uuid"])
-            else:  # behind any row but one in the middle of an answer, which is one unit
+            else:  # after any row except one in the middle of an answer, which is one unit
                 ends = [row["uuid"] for row in rows if row["uuid"][0] != "a"]
                 program.turn(ends[int(where * (len(ends) - 1))])
             assert program.sends() == [one.content for one in program.chat.view().messages]

@@ -1,4 +1,4 @@
-"""What a growing transcript of Claude Code is in our log: as the importer decides of the whole."""
+"""A growing transcript of Claude Code becomes the same session as an import of the whole file."""
 
 from typing import Any
 

@@ -21,7 +21,7 @@ TURNS = 50
 
 
 def killed_loop(url, turns):
-    """What a process had stored when it was killed in some turn."""
+    """The events stored by a process when it was killed in some turn."""
     running = subprocess.Popen(
         [sys.executable, LOOP, url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -96,7 +96,7 @@ async def same_view(store, model):
 
 
 async def last_reply(chat):
-    """The entry of the last answer, in front of a summary that came behind it."""
+    """The entry of the last answer, before a summary that was written after it."""
     replies = [
         one.seq async for one in chat.audit() if one.kind == "message" and one.role == "model"
     ]

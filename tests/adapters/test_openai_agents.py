@@ -168,7 +168,7 @@ def test_compaction_of_the_sdk_hides_the_items(desk):
 
 
 def automatic(items):
-    """What the SDK's runner says of a run: it asked the model with these items."""
+    """A run as the SDK's runner describes it: it asked the model with these items."""
     return SimpleNamespace(
         usage=None,
         _session_compaction_is_automatic=True,

@@ -13,7 +13,7 @@ DESK = Desk
 
 
 def condense(chat: Any, first: int, last: int) -> None:
-    """Hide these messages behind a summary, as a manager would."""
+    """Hide these messages with a summary, as a manager would."""
     view = chat.view()
     seqs = [message.seq for message in view.messages]
     chat.commit(

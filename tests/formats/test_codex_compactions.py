@@ -1,4 +1,4 @@
-"""What a compaction without a list leaves in Codex CLI, as recorded with 0.59 to 0.104."""
+"""Compactions without a list in Codex CLI, as recorded with 0.59 to 0.104."""
 
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,14 @@ def words(size: int, word: str) -> str:
 
 
 def marked(text: str) -> tuple[int, str, int]:
-    """The length before the mark, the mark, and the length behind it."""
-    before, tokens, behind = text.split("\N{HORIZONTAL ELLIPSIS}")
-    return len(before), tokens, len(behind)
+    """The length before the mark, the mark, and the length after it."""
+    before, tokens, after = text.split("\N{HORIZONTAL ELLIPSIS}")
+    return len(before), tokens, len(after)
 
 
 SEVERAL = [
     # The messages before a compaction, and the lengths of what is sent. A cut one: before the
-    # mark, tokens, behind it.
+    # mark, tokens, after it.
     ([40_000, 40_000], [40_000, 40_000]),
     ([5, 40_004, 40_000], [(20_000, 1, 20_000), 40_000]),
     ([5, 39_999, 40_002], [(19_998, 1, 19_998), 40_002]),

@@ -172,7 +172,7 @@ def unanswered(out):
 
 
 def sent(form, *rows, model=None, complete=False):
-    """What goes out of rows, each a format, a role, a content and what else a message has."""
+    """Messages as sent, of rows that are a format, a role, a content and other fields."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)
@@ -250,7 +250,7 @@ def say(role, said, **more):
 
 
 def asked_behind(form, *rows):
-    """What a request ended with, and what goes out when its reply is recorded; a prefix of it."""
+    """A request's messages, and those sent after its reply is recorded; the first are a prefix."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)

@@ -46,7 +46,7 @@ def stored(format_, role, given):
 
 
 def is_sent(piece, sent):
-    """Whether a text or call is there, or an image, or a text in place of a search result."""
+    """True if a text or call is there, or an image, or a text in place of a search result."""
     if piece.kind in (Holds.TEXT, Holds.CALL):
         return not piece.text or piece.text in sent
     if piece.kind in (Holds.THINKING, Holds.OUTPUT):
@@ -127,10 +127,10 @@ def snake(part):
 def test_every_part_of_gemini_in_both_spellings(name, role):
     whole = fields_of(genai.Part, whole=True)
     key = genai.Part.model_fields[name].alias
-    beside = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
+    others = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
     if "metadata" in name or name.startswith("media_"):
-        beside = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
-    part = genai.Part.model_validate({**beside, key: whole[key]})
+        others = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
+    part = genai.Part.model_validate({**others, key: whole[key]})
     assert_nothing_is_lost("gemini", role, genai.Content(role=role, parts=[part]))
     assert_nothing_is_lost("gemini", role, {"role": role, "parts": [snake(part)]})
 

@@ -1,4 +1,4 @@
-"""What leaves together, what a turn is, and what no plan may hide."""
+"""Groups that leave together, turns, and rows that no plan may hide."""
 
 import pytest
 

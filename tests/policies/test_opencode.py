@@ -114,7 +114,7 @@ def asked_for(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
 
 
 def full(chat, policy=OpenCode()):  # noqa: B008 - frozen
-    """What is asked for when the context overflows."""
+    """The decision when the context overflows."""
     asked = decide(chat, policy, window=seen(chat, policy).size.tokens)
     assert isinstance(asked, Ask), asked
     return asked

@@ -1,4 +1,4 @@
-"""What drivers report becomes ours; their texts, which may quote content, are not passed on."""
+"""Drivers' errors become ours; their texts, which may quote content, are not passed on."""
 
 import gc
 import sqlite3

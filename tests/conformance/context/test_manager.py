@@ -345,7 +345,7 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
 
     for _ in range(3):
         assert recover().changed
-        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count goes on
+        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count continues
     head = chat.head()
     with pytest.raises(RecoveryExhausted) as caught:
         recover()

@@ -60,7 +60,7 @@ def output_of(chat: Any, seq: int, **options: Any) -> str:
 
 
 def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
-    """What the view shows of a text."""
+    """The text as the view shows it."""
     missing = f"[{len(text) - head - tail:,} of {len(text):,} characters: entry {seq} has all]"
     return f"{text[:head]}\n{phrase} {missing}\n{text[len(text) - tail :]}"
 
@@ -212,12 +212,12 @@ def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("policy", LAWFUL)
-@pytest.mark.parametrize("behind", [[], ["and hurry"], ["and hurry", "please"]])
-def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, behind: list[str]) -> None:
+@pytest.mark.parametrize("following", [[], ["and hurry"], ["and hurry", "please"]])
+def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: list[str]) -> None:
     chat.append_many([NewMessage(("user", "assistant")[n % 2], "word " * 40) for n in range(10)])
     large = LONG * 20
     (seq,) = worked(chat, large)
-    chat.append_many([NewMessage("user", words) for words in behind])
+    chat.append_many([NewMessage("user", words) for words in following])
     outcome = managed(chat, policy, 20_000)
     assert outcome.tokens_after == chat.tokens(BYTES) <= 20_000
     shown = output_of(chat, seq)

@@ -1,4 +1,4 @@
-"""What a provider refuses in a system prompt or a tool is not sent, and absurd usage is no sum."""
+"""System prompts and tools that a provider refuses are not sent; absurd usage is not summed."""
 
 import json
 

@@ -116,7 +116,7 @@ def _try_all(lab: Any, sample: int | None) -> None:
 
 
 def _rows(lab: Any, session_id: str) -> dict[str, list[tuple[str, Any]]]:
-    """How to find one row of each kind in each table, and its seq."""
+    """A condition that finds one row of each kind in each table, and its seq."""
     seqs = lab.sql(
         "SELECT min(seq) FROM entries WHERE seq > 3"
         f" AND session_id = '{session_id}' GROUP BY kind, note, usage IS NULL, salt IS NULL"
@@ -186,7 +186,7 @@ def _asked(store: Any, chat: Any, damage: Damage) -> list[str]:
 
 
 def _unnamed(found: Any, damage: Damage) -> list[str]:
-    """What is wrong with what `verify` found."""
+    """The faults in the findings of `verify`."""
     harmless = damage.column in UNPROVED or damage.table == "counts"
     if found.ok:
         return [] if harmless else ["verify finds nothing"]
