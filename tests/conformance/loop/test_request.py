@@ -12,23 +12,19 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.forms import OPENING, UNANSWERED
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support import provider_rules
 from support.dialogue import call, fill, result, text, work
+from support.provider_checks import CHECKS
 
 pytestmark = pytest.mark.every_leg
 
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
 USAGE = {"input_tokens": 3, "output_tokens": 4}
-CHECKS = {
-    "anthropic": ("messages", provider_rules.violations),
-    "openai": ("messages", provider_rules_chat.violations),
-    "openai-responses": ("input", provider_rules_responses.violations),
-    "gemini": ("contents", provider_rules_gemini.violations),
+ITEMS = {
+    "anthropic": "messages",
+    "openai": "messages",
+    "openai-responses": "input",
+    "gemini": "contents",
 }
 
 
@@ -50,14 +46,13 @@ def entry(chat, seq):
     return found
 
 
-@pytest.mark.parametrize("form", CHECKS)
+@pytest.mark.parametrize("form", ITEMS)
 def test_request_is_what_the_provider_accepts(chat, form):
     chat.append("user", "Look.")
     work(chat, ["t1", "t2"])
     made = chat.request(form, system="Be brief.", tools=TOOLS)
-    key, violations = CHECKS[form]
-    items = made[key][1:] if form == "openai" else made[key]
-    assert violations(items, complete=True) == []
+    items = made[ITEMS[form]][form == "openai" :]
+    assert CHECKS[form](items, complete=True) == []
     assert dict(**made) == dict(made)
     assert (made.form, made.model, made.repairs) == (form, None, chat.repairs(form))
     assert made.seq == chat.head().seq
