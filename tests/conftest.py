@@ -87,7 +87,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _holds_everything(folder: Path) -> bool:
-    """Whether the tests can write all they write to this folder, and run the scripts among it."""
+    """True if this folder has room for all that the tests write, and can run scripts."""
     return (
         os.access(folder, os.W_OK)
         and shutil.disk_usage(folder).free > 2 << 30
@@ -109,7 +109,7 @@ class Lab:
 
     @property
     def database(self) -> Any:
-        """What the store runs its statements on."""
+        """The database that the store runs its statements on."""
         store = self.store.target._plain if self.interface == "async" else self.store
         return store._database
 

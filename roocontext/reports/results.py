@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class OutcomeReport(Document):
     """The outcome of condensing, truncating or clearing, or of its preview.
 
-    `status` is noop, cleared, condensed or truncated. Tokens and bytes are those of the view before
-    and after. `seqs` are the entries that were written. A preview has the `view` that it leaves.
+    `status` is noop, uncovered, cleared, condensed or truncated. Tokens and bytes are those of the
+    view before and after. `uncovered` are compactions by a provider that the model cannot read, and
+    `seqs` the entries that were written after that. A preview has the `view` that it leaves.
     """
 
     session_id: str
@@ -37,6 +38,7 @@ class OutcomeReport(Document):
     excess: dict[str, int]
     bytes_before: int | None
     bytes_after: int | None
+    uncovered: list[int]
     hidden: int
     cleared: int
     seqs: list[int]

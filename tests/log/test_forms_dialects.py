@@ -158,7 +158,7 @@ def test_what_a_server_added_goes_back_to_it_as_the_stored_object(fields, chosen
     assert sent(*history, dialect=chosen)[0] == messages
 
 
-def test_a_field_of_a_call_goes_back_to_its_model_only():
+def test_field_of_a_call_goes_back_to_its_model_only():
     signed = {"extra_content": {"google": {"thought_signature": "s"}}}
     history = (GO, reply(2, "gemini-3-flash", [("a", signed)]), answer(3, "a"))
     messages, _ = sent(*history, model="gemini-3-flash")
@@ -168,7 +168,7 @@ def test_a_field_of_a_call_goes_back_to_its_model_only():
     assert repairs == [(2, Rule.THINKING)]
 
 
-def test_a_call_of_another_model_gets_the_documented_signature_of_gemini():
+def test_call_of_another_model_gets_the_documented_signature_of_gemini():
     history = (GO, reply(2, "gpt-5", [("a", {}), ("b", {})]))
     (_, asked, *_), _ = sent(*history, model="gemini-3-flash")
     signatures = [it.get("extra_content") for it in asked["tool_calls"]]
@@ -180,7 +180,7 @@ def test_a_call_of_another_model_gets_the_documented_signature_of_gemini():
 
 
 @pytest.mark.parametrize("model", ["deepseek-v4-pro", "kimi-k2.6"])
-def test_a_reply_without_reasoning_gets_a_line_where_the_server_requires_some(model):
+def test_reply_without_reasoning_gets_a_line_where_the_server_requires_some(model):
     history = (GO, reply(2, "gpt-5", [("a", {})]), answer(3, "a"), reply(4, "gpt-5", [("b", {})]))
     messages, repairs = sent(*history, model=model)
     lines = [it["reasoning_content"] for it in messages if "reasoning_content" in it]
@@ -189,19 +189,19 @@ def test_a_reply_without_reasoning_gets_a_line_where_the_server_requires_some(mo
     assert violations(messages, DIALECTS["deepseek"].name, reasons=True) == []
 
 
-def test_a_blank_reasoning_is_replaced_where_the_server_requires_some():
+def test_blank_reasoning_is_replaced_where_the_server_requires_some():
     history = (GO, reply(2, "deepseek-chat", [("a", {})], reasoning_content=""), answer(3, "a"))
     messages, repairs = sent(*history, model="deepseek-chat")
     assert messages[1]["reasoning_content"].startswith("[No reasoning")
     assert repairs == [(2, Rule.UNREASONED)]
 
 
-def test_a_model_that_never_reasoned_gets_no_line():
+def test_model_that_never_reasoned_gets_no_line():
     history = (GO, reply(2, "deepseek-chat", [("a", {})]), answer(3, "a"))
     assert sent(*history, model="deepseek-chat") == ([it.content for it in history], [])
 
 
-def test_the_text_of_reasoning_goes_under_the_name_that_the_server_reads():
+def test_text_of_reasoning_goes_under_the_name_that_the_server_reads():
     history = (GO, reply(2, reasoning_content="hm"))
     (_, sent_back), repairs = sent(*history, dialect="vllm")
     assert sent_back == {"role": "assistant", "content": "so", "reasoning": "hm"}
@@ -252,7 +252,7 @@ def test_mistral_gets_a_line_of_the_assistant_between_a_result_and_the_user():
     assert repairs == [(4, Rule.APART), (5, Rule.FIELD)]
 
 
-def test_a_developer_message_is_a_system_message_where_the_role_is_unknown():
+def test_developer_message_is_a_system_message_where_the_role_is_unknown():
     rule = message(1, "developer", {"role": "developer", "content": "Be kind."}, "openai")
     for name in FIELDS:
         (first,), repairs = sent(rule, dialect=name)
@@ -260,7 +260,7 @@ def test_a_developer_message_is_a_system_message_where_the_role_is_unknown():
         assert (first["role"] == "developer") == (repairs == [])
 
 
-def test_a_call_that_takes_a_text_becomes_a_function_for_a_compatible_server():
+def test_call_that_takes_a_text_becomes_a_function_for_a_compatible_server():
     custom = [{"id": "a", "type": "custom", "custom": {"name": "run", "input": "ls"}}]
     row = message(2, "assistant", {"role": "assistant", "tool_calls": custom}, "openai", "mine")
     assert sent(GO, row)[0][1] is row.content
@@ -268,14 +268,14 @@ def test_a_call_that_takes_a_text_becomes_a_function_for_a_compatible_server():
     assert made["tool_calls"][0]["function"] == {"name": "run", "arguments": '{"input":"ls"}'}
 
 
-def test_an_unknown_dialect_is_refused_with_the_known_ones():
+def test_unknown_dialect_is_refused_with_the_known_ones():
     with pytest.raises(InvalidOption, match="deepseek, gemini, kimi"):
         form_named("openai", "acme")
     with pytest.raises(InvalidOption, match="Only the form 'openai'"):
         form_named("anthropic", "deepseek")
 
 
-def test_the_reasoning_of_a_server_is_read_as_thinking_and_never_as_words():
+def test_reasoning_of_a_server_is_read_as_thinking_and_never_as_words():
     for row in (reply(2, reasoning_content="hm"), reply(2, reasoning_details=[{"text": "hm"}])):
         out = forms["anthropic"].compose([GO, row], model="claude-x")
         assert "hm" not in json.dumps(out.messages)
