@@ -4,15 +4,17 @@ Each provider's reply is recognised by its own shape; an object of any other sha
 Nothing is guessed: a field that the reply lacks is None.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
+from roocontext.log.chunks import join_chunks
 from roocontext.log.compactions import Compaction, newest_compaction
 from roocontext.log.encoding import check_id, check_model, plain
-from roocontext.log.readings import Block
+from roocontext.log.forms.tools import MADE_NAME, with_names
+from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import as_dict, dicts, string
 
 RESPONSES: Final = "openai-responses"
@@ -42,6 +44,8 @@ class Reply:
     stop_reason: str | None = None
     request_id: str | None = None
     messages: tuple[Any, ...] = ()
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What the reply has beside the message, under the provider's names."""
 
     @property
     def compacting(self) -> "Compacting | None":
@@ -49,16 +53,28 @@ class Reply:
         newest = newest_compaction(self.format, self.content)
         return None if newest is None else Compacting(newest, self.messages)
 
+    def with_names(self, names: Mapping[str, str]) -> "Reply":
+        """The reply with the agent's names of tools, where the request had to send others."""
+        return replace(self, content=with_names(self.content, names)) if names else self
+
+    @property
+    def has_made_names(self) -> bool:
+        """True if it calls a tool by a name that a form may have made."""
+        blocks = reader(self.format).blocks(self.role, self.content)[1]
+        names = (it.get("name") for it in blocks if it.get("type") == "tool_use")
+        return any(isinstance(name, str) and MADE_NAME.fullmatch(name) for name in names)
+
     def kept(self) -> dict[str, Any]:
         """The fields that the log keeps in addition to the message."""
         fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
-        return {name: value for name, value in fields.items() if value is not None}
+        kept = {name: value for name, value in fields.items() if value is not None}
+        return {**kept, **self.beside}
 
 
 def read_reply(reply: Any) -> Reply:
-    """Read a reply; a list holds the chunks of a streamed reply of Gemini's SDK."""
+    """Read a reply; a list holds the chunks or events of a stream."""
     if isinstance(reply, list | tuple):
-        fields = _joined([as_dict(plain(chunk)) for chunk in reply])
+        fields = join_chunks([as_dict(plain(chunk)) for chunk in reply])
     else:
         fields = as_dict(plain(reply))
     for recognises, read in _SHAPES:
@@ -66,7 +82,8 @@ def read_reply(reply: Any) -> Reply:
             return read(fields, _id(getattr(reply, "_request_id", None)))
     raise InvalidMessage(
         "This is not the reply of a model. Pass the object that the SDK of Anthropic, OpenAI or"
-        " Gemini returned, or a dict of the same shape; of a stream, its final object.",
+        " Gemini returned, or a dict of the same shape; of a stream, its final object, or the list"
+        " of its chunks.",
         path="reply",
     )
 
@@ -81,6 +98,7 @@ def _anthropic(reply: Block, request_id: str | None) -> Reply:
         [_without(block, _OF_THE_SDK) for block in dicts(reply.get("content"))],
         *_reported(reply, "model", "usage", "id", "stop_reason"),
         request_id,
+        beside=_beside(reply, "container", "stop_details", "stop_sequence", "context_management"),
     )
 
 
@@ -88,7 +106,8 @@ def _chat(reply: Block, request_id: str | None) -> Reply:
     choice = _only(dicts(reply["choices"]), "choices")
     if not isinstance(choice.get("message"), dict):
         raise InvalidMessage(
-            "This is a chunk of a streamed reply: record the stream's final object.",
+            "This is one chunk of a streamed reply: record the list of all its chunks, or the"
+            " stream's final object.",
             path="reply.choices[0].message",
         )
     # The object of a stream has every field that a message may have, most of them null.
@@ -101,7 +120,11 @@ def _chat(reply: Block, request_id: str | None) -> Reply:
         message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
     model, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
     stopped = _word(choice.get("finish_reason"))
-    return Reply("openai", "assistant", message, model, usage, own_id, stopped, request_id)
+    beside = _beside(reply, "citations", "search_results")
+    return Reply(
+        *("openai", "assistant", message, model, usage, own_id, stopped, request_id),
+        beside=beside,
+    )
 
 
 def _responses(reply: Block, request_id: str | None) -> Reply:
@@ -159,6 +182,7 @@ def _gemini(reply: Block, request_id: str | None) -> Reply:
         _id(_either(reply, "responseId")),
         _word(_either(candidate, "finishReason")),
         request_id,
+        beside=_beside(candidate, *_OF_A_CANDIDATE),
     )
 
 
@@ -173,6 +197,12 @@ _SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
 
 _OF_THE_SDK: Final = ("parsed_output",)
 """Fields of a block that an SDK's helpers add and that no provider sends."""
+
+_OF_A_CANDIDATE: Final = (
+    *("groundingMetadata", "citationMetadata", "urlContextMetadata", "safetyRatings"),
+    "finishMessage",
+)
+"""What Gemini adds to the content of a reply."""
 
 _UNFINISHED: Final = ("queued", "in_progress")
 """The states of a response that is not complete yet."""
@@ -229,40 +259,12 @@ def _unparsed(call: Block) -> Block:
     return {**_without(call, ("index",)), **({"function": function} if function else {})}
 
 
+def _beside(reply: Block, *names: str) -> Block:
+    """The fields of these names that are not empty."""
+    return {name: it for name in names if (it := _either(reply, name)) not in (None, "", [], {})}
+
+
 def _either(reply: Block, name: str) -> Any:
     """The value under REST's name, or under the one that Gemini's SDK has for it in Python."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return reply.get(name, reply.get(snake))
-
-
-def _joined(chunks: Sequence[Block]) -> Block:
-    """Join the chunks of a streamed reply of Gemini; of each field the last one counts."""
-    whole: Block = {}
-    candidate: Block = {}
-    parts: list[Block] = []
-    for chunk in chunks:
-        whole |= {name: value for name, value in chunk.items() if value is not None}
-        for piece in dicts(chunk.get("candidates"))[:1]:
-            candidate |= {name: value for name, value in piece.items() if value is not None}
-            parts += dicts(as_dict(piece.get("content")).get("parts"))
-    if candidate:
-        content = {"role": "model", "parts": _run_together(parts)}
-        whole["candidates"] = [{**candidate, "content": content}]
-    return whole
-
-
-def _run_together(parts: Sequence[Block]) -> list[Block]:
-    """Join texts of one kind that follow each other; a part with a signature stays as it is."""
-    joined: list[Block] = []
-    for part in parts:
-        before = joined[-1] if joined else {}
-        alike = before.get("thought") == part.get("thought")
-        if alike and _is_words(before) and _is_words(part):
-            joined[-1] = {**before, "text": before["text"] + part["text"]}
-        else:
-            joined.append(part)
-    return joined
-
-
-def _is_words(part: Block) -> bool:
-    return isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
