@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, literal_column, select, text
+from sqlalchemy import Integer, bindparam, literal_column, select, text
 
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import sealed_in_view
@@ -14,7 +14,7 @@ from roocontext.store.reading.messages import read_controls
 # A covering comes right after its compaction. So only the control rows in the view and right after
 # its spans are looked at, and none of those that are hidden. As a scalar subquery, because SQLite
 # would begin a join with all control rows. It is a hint: rows after the end of the log do no harm.
-_ONE = literal_column("1")
+_ONE = literal_column("1", Integer)
 _after_span = (
     select(entries.c.seq)
     .where(
