@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
-from roocontext.log.forms.tools import named
+from roocontext.log.forms.tools import with_name
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
 
@@ -174,7 +174,7 @@ class OutgoingPart:
         self.block = {**self.block, "name": name}
         self.row.is_whole = False
         if isinstance(self.native, dict):
-            self.native = named(self.native, lambda _: name)
+            self.native = with_name(self.native, lambda _: name)
 
     def compose(self, **changed: Any) -> None:
         """Send the block with other fields instead of the stored piece."""

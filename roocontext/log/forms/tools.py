@@ -119,7 +119,7 @@ _CALLS: Final = ("tool_use", "function_call", "custom_tool_call")
 _LISTS: Final = ("tool_calls", "parts", "content")
 
 
-def named(call: Block, names: Callable[[str], str]) -> Block:
+def with_name(call: Block, names: Callable[[str], str]) -> Block:
     """Copy a call or the definition of a function, in any format, with another name.
 
     The same object is returned if the name stays.
@@ -136,6 +136,8 @@ def with_names(content: Any, names: Mapping[str, str]) -> Any:
     """Copy the content of a reply with other names of the tools that it calls."""
     if isinstance(content, list):
         return [_called(item, names) for item in content]
+    if not isinstance(content, dict):
+        return content
     lists = {key: it for key in _LISTS if isinstance(it := content.get(key), list)}
     return {**content, **{key: [_called(one, names) for one in it] for key, it in lists.items()}}
 
@@ -144,7 +146,7 @@ def _called(item: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(item, dict):
         return item
     is_call = item.get("type") in _CALLS or any(isinstance(item.get(it), dict) for it in _HOLDERS)
-    return named(item, lambda name: names.get(name, name)) if is_call else item
+    return with_name(item, lambda name: names.get(name, name)) if is_call else item
 
 
 def replaced_names(
@@ -225,10 +227,10 @@ def _renamed(definition: Block, accepted: re.Pattern[str]) -> Block:
     new = lambda name: name_for(name, accepted)  # noqa: E731
     for key in ("functionDeclarations", "function_declarations"):
         if isinstance(declared := definition.get(key), list):
-            made = [named(it, new) if isinstance(it, dict) else it for it in declared]
+            made = [with_name(it, new) if isinstance(it, dict) else it for it in declared]
             is_same = all(map(is_, made, declared))
             return definition if is_same else {**definition, key: made}
-    return named(definition, new)
+    return with_name(definition, new)
 
 
 def system_text(system: Any) -> str:

@@ -1,78 +1,22 @@
-"""Reads a model's reply, as its SDK gives it or as a dict of the same shape, into one message.
+"""The replies of the SDKs of Anthropic, OpenAI, Gemini and Bedrock, each recognised by its shape.
 
-Each provider's reply is recognised by its own shape; an object of any other shape is refused.
 Nothing is guessed: a field that the reply lacks is None.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
-from roocontext.log.chunks import join_chunks
-from roocontext.log.compactions import Compaction, newest_compaction
 from roocontext.log.encoding import check_id, check_model, plain
-from roocontext.log.forms.tools import MADE_NAME, with_names
-from roocontext.log.readings import Block, reader
+from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-
-RESPONSES: Final = "openai-responses"
-
-
-class Compacting(NamedTuple):
-    """A compaction by the provider, and the messages of the history that it kept."""
-
-    newest: Compaction
-    kept: tuple[Any, ...]
+from roocontext.log.replies.chunks import join_chunks
+from roocontext.log.replies.reply import RESPONSES, Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply of any provider, as one message of a log.
-
-    `id` is the provider's id of the reply, if it has one. `stop_reason` is in the provider's words.
-    `messages` are those that a compaction on demand returned before its own item.
-    """
-
-    format: str
-    role: str
-    content: Any
-    model: str | None = None
-    usage: Any = None
-    id: str | None = None
-    stop_reason: str | None = None
-    request_id: str | None = None
-    messages: tuple[Any, ...] = ()
-    beside: Mapping[str, Any] = field(default_factory=dict)
-    """What the reply has beside the message, under the provider's names."""
-
-    @property
-    def compacting(self) -> "Compacting | None":
-        """The compaction of the history in it, if it has one that did not fail."""
-        newest = newest_compaction(self.format, self.content)
-        return None if newest is None else Compacting(newest, self.messages)
-
-    def with_names(self, names: Mapping[str, str]) -> "Reply":
-        """The reply with the agent's names of tools, where the request had to send others."""
-        return replace(self, content=with_names(self.content, names)) if names else self
-
-    @property
-    def has_made_names(self) -> bool:
-        """True if it calls a tool by a name that a form may have made."""
-        blocks = reader(self.format).blocks(self.role, self.content)[1]
-        names = (it.get("name") for it in blocks if it.get("type") == "tool_use")
-        return any(isinstance(name, str) and MADE_NAME.fullmatch(name) for name in names)
-
-    def kept(self) -> dict[str, Any]:
-        """The fields that the log keeps in addition to the message."""
-        fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
-        kept = {name: value for name, value in fields.items() if value is not None}
-        return {**kept, **self.beside}
-
-
-def read_reply(reply: Any) -> Reply:
-    """Read a reply; a list holds the chunks or events of a stream."""
+def read_shape(reply: Any) -> Reply | None:
+    """Read a reply by its shape; a list holds the chunks or events of a stream."""
     if isinstance(reply, list | tuple):
         fields = join_chunks([as_dict(plain(chunk)) for chunk in reply])
     else:
@@ -80,12 +24,7 @@ def read_reply(reply: Any) -> Reply:
     for recognises, read in _SHAPES:
         if recognises(fields):
             return read(fields, _id(getattr(reply, "_request_id", None)))
-    raise InvalidMessage(
-        "This is not the reply of a model. Pass the object that the SDK of Anthropic, OpenAI or"
-        " Gemini returned, or a dict of the same shape; of a stream, its final object, or the list"
-        " of its chunks.",
-        path="reply",
-    )
+    return None
 
 
 _Read: TypeAlias = Callable[[Block, str | None], Reply]
