@@ -14,7 +14,12 @@ kept, because they shape letters."""
 
 def escaped(text: str) -> str:
     """The text for elements and quoted attributes, with invisible characters as numbers."""
-    return _UNSEEN.sub(_numbered, escape(text, quote=True))
+    return visible(escape(text, quote=True))
+
+
+def visible(text: str) -> str:
+    """The text with numbers for characters that nobody sees, or that turn the line around."""
+    return _UNSEEN.sub(_numbered, text)
 
 
 def html_line(text: str, longest: int = 160) -> str:

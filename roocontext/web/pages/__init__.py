@@ -1,0 +1,1 @@
+"""The pages of the server: each is rendered here, and works without a script."""
