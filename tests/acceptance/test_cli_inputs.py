@@ -237,6 +237,7 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
         ("psycopg", "sessions --db postgresql://nobody@localhost/none", "roocontext[postgres]"),
         ("anthropic", "condense parser --summariser anthropic", "roocontext[anthropic]"),
         ("mcp", "mcp", "roocontext[mcp]"),
+        ("starlette", "serve", "roocontext[web]"),
     ],
 )
 def test_a_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("anthropic", "gemini", "mcp", "openai", "postgres")
+EXTRAS = ("anthropic", "gemini", "mcp", "openai", "postgres", "web")
 
 
 def test_the_oldest_version_of_each_dependency_is_tested() -> None:
