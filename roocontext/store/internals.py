@@ -25,7 +25,7 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.sessions import sessions
-from roocontext.store.sessions.excerpt import Excerpt, Extent, Place, Sizes, read_excerpt
+from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
 from roocontext.store.writing import kept_counts, uncover
 from roocontext.store.writing.kept_counts import Counted
@@ -122,11 +122,11 @@ class SessionInternals:
     def excerpt(
         self,
         extent: Extent,
-        place: Place = Place(),  # noqa: B008 - a value
+        place: Anchor = Anchor(),  # noqa: B008 - a value
         sizes: Sizes = Sizes(),  # noqa: B008 - a value
         *,
         as_of: int | None = None,
-    ) -> Excerpt:
+    ) -> LogExcerpt:
         """Read the entries of a page, now or right after an entry."""
         return self._database.snapshot(read_excerpt, self.id, extent, place, sizes, as_of=as_of)
 

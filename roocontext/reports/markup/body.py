@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
-from roocontext.reports.markup.elements import Child, Html, count_elements, joined, tag
+from roocontext.reports.markup.elements import Child, Html, count_elements, tag, together
 from roocontext.reports.markup.markdown import code_block, markdown
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
@@ -36,7 +36,7 @@ class Links(Protocol):
     def whole(self, seq: int) -> str | None:
         """All of an entry."""
 
-    def image(self, seq: int, number: int, source: Mapping[str, Any]) -> str | None:
+    def image(self, seq: int, source: Mapping[str, Any]) -> str | None:
         """An image of an entry."""
 
     def difference(self, old: int, new: int) -> str | None:
@@ -79,10 +79,9 @@ class Room:
             made = render(level)
             cost = count_elements(made), len(zlib.compress(made.encode(), 6))
             # An entry takes at most half of what is left, so that others are not all cut.
-            if (
-                cost[0] <= max(self.elements - others * _LEAST_ELEMENTS, _LEAST_ELEMENTS)
-                and cost[1] <= max(self.packed - others * _LEAST_PACKED, _LEAST_PACKED)
-            ):
+            if cost[0] <= max(self.elements - others * _LEAST_ELEMENTS, _LEAST_ELEMENTS) and cost[
+                1
+            ] <= max(self.packed - others * _LEAST_PACKED, _LEAST_PACKED):
                 break
         self.elements -= cost[0]
         self.packed -= cost[1]
@@ -109,7 +108,7 @@ class ToolCall(NamedTuple):
     brief: str
 
 
-class Source(NamedTuple):
+class MessageSource(NamedTuple):
     """A message to show."""
 
     seq: int
@@ -118,12 +117,12 @@ class Source(NamedTuple):
     format: str
 
 
-def blocks_of(message: Source) -> Sequence[Block]:
+def blocks_of(message: MessageSource) -> Sequence[Block]:
     """The blocks of a message, as its reader shows them."""
     return reader(message.format).blocks(message.role, message.content)[1]
 
 
-def calls_in(seq: int, blocks: Iterable[Block]) -> Iterator[tuple[str, ToolCall]]:
+def tool_calls(seq: int, blocks: Iterable[Block]) -> Iterator[tuple[str, ToolCall]]:
     """The calls among the blocks of a message, by their ids."""
     for piece in pieces(blocks):
         if piece.kind is Holds.CALL and piece.text is not None:
@@ -139,12 +138,16 @@ class Body:
     """Renders the content of one message at a level."""
 
     def __init__(
-        self, message: Source, level: Level, style: Style, links: Links, calls: Mapping[str, ToolCall]
+        self,
+        message: MessageSource,
+        level: Level,
+        style: Style,
+        links: Links,
+        calls: Mapping[str, ToolCall],
     ) -> None:
         self._message, self._level, self._style = message, level, style
         self._links, self._calls = links, calls
         self._left = level.characters
-        self._images = 0
         self._is_prose = message.role in ("user", "assistant")
 
     def markup(self) -> Html:
@@ -154,7 +157,7 @@ class Body:
         left = len(found) - len(shown)
         if left > 0:
             shown.append(self._more(quantity(left, "more block")))
-        return joined(shown) or tag("p", "Nothing.", class_="remark")
+        return together(shown) or tag("p", "Nothing.", class_="remark")
 
     def _piece(self, piece: Piece) -> Html:
         match piece.kind:
@@ -174,12 +177,14 @@ class Body:
         if not (self._level.markdown and self._style.markdown and self._is_prose):
             return self._pre(text, "text")
         cut, rest = self._cut(text)
-        prose = tag("div", markdown(cut, highlighted=self._level.highlighted), class_="prose", dir="auto")
-        return joined(prose, rest)
+        prose = tag(
+            "div", markdown(cut, highlighted=self._level.highlighted), class_="prose", dir="auto"
+        )
+        return together(prose, rest)
 
     def _pre(self, text: str, style: str) -> Html:
         cut, rest = self._cut(text)
-        return joined(Html(preformatted(cut, style)), rest)
+        return together(Html(preformatted(cut, style)), rest)
 
     def _cut(self, text: str) -> tuple[str, Html]:
         """As much of a text as there is room for, and a link to the rest."""
@@ -190,7 +195,9 @@ class Body:
 
     def _more(self, what: str) -> Html:
         address = self._links.whole(self._message.seq)
-        return tag("p", tag("a", f"{what}: show all", href=address) if address else what, class_="more")
+        return tag(
+            "p", tag("a", f"{what}: show all", href=address) if address else what, class_="more"
+        )
 
     def _call(self, piece: Piece) -> Html:
         given = piece.block.get("input")
@@ -201,7 +208,7 @@ class Body:
             class_="tool-name",
         )
         if changes := _changes(given):
-            edits = joined(self._diff(old, new) for old, new in changes)
+            edits = together(self._diff(old, new) for old, new in changes)
             body = _folded("edit", _changed_lines(changes), edits, open_=self._style.edits_open)
         else:
             body = self._arguments(given)
@@ -219,12 +226,16 @@ class Body:
         is_short = len(text) <= 400
         cut, rest = self._cut(text)
         code = code_block(cut, "json", highlighted=self._level.highlighted)
-        return joined(code, rest) if is_short else _folded("arguments", "Arguments", [code, rest])
+        return together(code, rest) if is_short else _folded("arguments", "Arguments", [code, rest])
 
     def _diff(self, old: str, new: str) -> Html:
         cut_old, rest_old = self._cut(old)
         cut_new, rest_new = self._cut(new)
-        return joined(tag("pre", Html("\n"), _diff_lines(cut_old, cut_new), class_="diff", dir="auto"), rest_old, rest_new)
+        return together(
+            tag("pre", Html("\n"), _diff_lines(cut_old, cut_new), class_="diff", dir="auto"),
+            rest_old,
+            rest_new,
+        )
 
     def _output(self, piece: Piece) -> Html:
         call = self._calls.get(str(piece.block.get("tool_use_id")))
@@ -233,10 +244,22 @@ class Body:
         if call is None:
             named = ["Error" if failed else "Result"]
         else:
-            named += [tag("a", call.tool, href=self._links.entry(call.seq)), " ", call.brief and tag("code", call.brief)]
-        parts = [self._pre(part.text or "", "code") if part.kind is Holds.TEXT else self._piece(part) for part in piece.inside]
+            named += [
+                tag("a", call.tool, href=self._links.entry(call.seq)),
+                " ",
+                call.brief and tag("code", call.brief),
+            ]
+        parts = [
+            self._pre(part.text or "", "code") if part.kind is Holds.TEXT else self._piece(part)
+            for part in piece.inside
+        ]
         style = "result error" if failed else "result"
-        return tag("div", tag("p", named, class_="tool-name"), parts or tag("p", "No output.", class_="remark"), class_=style)
+        return tag(
+            "div",
+            tag("p", named, class_="tool-name"),
+            parts or tag("p", "No output.", class_="remark"),
+            class_=style,
+        )
 
     def _medium(self, piece: Piece) -> Html:
         """An image of a known type, or a line that names the block."""
@@ -246,8 +269,7 @@ class Body:
         if _is_image(piece):
             source = block["source"]
             name = f"{what}, {source['media_type']}, {size(len(source['data']) * 3 // 4)}"
-            address = self._links.image(self._message.seq, self._images, source)
-            self._images += 1
+            address = self._links.image(self._message.seq, source)
             if address is not None:
                 image = tag("img", src=address, alt=name, loading="lazy")
                 return _folded("media", name, image)
@@ -283,7 +305,13 @@ def _brief(block: Any) -> str:
     return _line(_brief_text(block.get("input")))
 
 
-_EDITS: Final = (("old_string", "new_string"), ("old_str", "new_str"), ("oldString", "newString"), ("old", "new"), ("search", "replace"))
+_EDITS: Final = (
+    ("old_string", "new_string"),
+    ("old_str", "new_str"),
+    ("oldString", "newString"),
+    ("old", "new"),
+    ("search", "replace"),
+)
 _MOST_LINES: Final = 400
 
 
@@ -307,7 +335,11 @@ def _changes(given: Any) -> list[tuple[str, str]]:
 def _changed_lines(changes: Sequence[tuple[str, str]]) -> str:
     removed = sum(len(old.splitlines()) for old, _ in changes)
     added = sum(len(new.splitlines()) for _, new in changes)
-    return f"Edit: {quantity(removed, 'line')} replaced by {quantity(added, 'line')}" if removed else f"New text: {quantity(added, 'line')}"
+    return (
+        f"Edit: {quantity(removed, 'line')} replaced by {quantity(added, 'line')}"
+        if removed
+        else f"New text: {quantity(added, 'line')}"
+    )
 
 
 def _diff_lines(old: str, new: str) -> list[Html | str]:

@@ -17,7 +17,7 @@ class Html(str):
     __slots__ = ()
 
 
-Child: TypeAlias = "str | int | None | Iterable[Child]"
+Child: TypeAlias = "str | int | Iterable[Child] | None"
 """What an element may contain. A string that is not `Html` is text."""
 
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
@@ -29,7 +29,7 @@ _SAFE_ADDRESS: Final = re.compile(
 )
 
 
-def joined(*children: Child) -> Html:
+def together(*children: Child) -> Html:
     """The children as markup."""
     parts: list[str] = []
     _collect(children, parts)

@@ -6,25 +6,27 @@ Every entry that hides, clears or takes back others links to them, and each of t
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
 from roocontext.log.moments import iso_utc
+from roocontext.log.spans import Span
 from roocontext.reports.history import TOOL, Speakers
 from roocontext.reports.markup.body import (
     EVERYTHING_SHOWN,
     Body,
     Level,
     Links,
+    MessageSource,
     Room,
-    Source,
     Style,
     ToolCall,
     blocks_of,
-    calls_in,
+    tool_calls,
 )
-from roocontext.reports.markup.elements import Child, Html, joined, tag
+from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import local_time, zoned_time
@@ -32,6 +34,7 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.sessions.excerpt import ExcerptEntry
 
 _MOST_RANGES: Final = 12
+_LONGEST_FOLD: Final = 500
 _HIDING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
 
 
@@ -50,6 +53,8 @@ class EntryRows:
     is_view: bool = False
     opened: int | None = None
     anchor: str = "e"
+    heading: str = "h2"
+    moved: Mapping[int, int] = field(default_factory=dict)
     calls: dict[str, ToolCall] = field(default_factory=dict)
     speakers: Speakers = field(default_factory=Speakers)
     spoken: dict[int, str] = field(default_factory=dict)
@@ -68,33 +73,49 @@ class EntryRows:
 
             others = len(entries) - done - 1
             rows[index] = row(EVERYTHING_SHOWN) if room is None else room.fitted(row, others)
-        return joined(self._folded(entries, [rows[index] for index in indices]))
+        return together(self._folded((entries[index], rows[index]) for index in indices))
 
     def _speaker(self, entry: AuditEntry) -> str:
         if entry.role is None or entry.content is None:
             return entry.role or ""
         form = entry.entry.format or ""
-        self.calls.update(calls_in(entry.seq, blocks_of(_source(entry))))
+        self.calls.update(tool_calls(entry.seq, blocks_of(_source(entry))))
         return self.speakers.named(entry.role, entry.content, form)[0]
 
-    def _folded(self, entries: Sequence[ExcerptEntry], rows: Sequence[Html]) -> Iterator[Html]:
+    def whole(self, entries: Iterable[ExcerptEntry]) -> Iterator[Html]:
+        """The entries as items of a list, one after the other, with everything that is in them."""
+        shown = (
+            (item, self._row(item, self._speaker(item.audited), EVERYTHING_SHOWN))
+            for item in entries
+        )
+        return self._folded(shown)
+
+    def _folded(self, rows: Iterable[tuple[ExcerptEntry, Html]]) -> Iterator[Html]:
         """The rows. A run of entries that one entry hides is one fold, with the notes within it."""
-        start = 0
-        while start < len(entries):
-            reason = None if self.is_view else _reason(entries[start].audited)
-            end = last = start + 1
-            while reason is not None and end < len(entries):
-                entry = entries[end].audited
-                if _reason(entry) == reason:
-                    last = end + 1
-                elif entry.kind is not Kind.NOTE and entry.kind is not Kind.REWIND:
-                    break
-                end += 1
-            if reason is None:
-                yield rows[start]
-            else:
-                yield self._fold(reason, entries[start:last], rows[start:last])
-            start = last
+        run: list[tuple[ExcerptEntry, Html]] = []
+        reason: tuple[str, int] | None = None
+        for item, row in rows:
+            own = None if self.is_view else _reason(item.audited)
+            passes = own is None and item.audited.kind in (Kind.NOTE, Kind.REWIND)
+            if run and (own == reason or passes) and len(run) < _LONGEST_FOLD:
+                run.append((item, row))
+                continue
+            yield from self._closed(reason, run)
+            run, reason = ([(item, row)], own) if own else ([], None)
+            if own is None:
+                yield row
+        yield from self._closed(reason, run)
+
+    def _closed(
+        self, reason: tuple[str, int] | None, run: Sequence[tuple[ExcerptEntry, Html]]
+    ) -> Iterator[Html]:
+        """A fold, and then the notes and rewinds that follow the last entry with its reason."""
+        if reason is None:
+            return
+        last = max(index for index, (item, _) in enumerate(run) if _reason(item.audited) == reason)
+        folded = run[: last + 1]
+        yield self._fold(reason, [item for item, _ in folded], [row for _, row in folded])
+        yield from (row for _, row in run[last + 1 :])
 
     def _fold(
         self, reason: tuple[str, int], entries: Sequence[ExcerptEntry], rows: Sequence[Html]
@@ -102,10 +123,13 @@ class EntryRows:
         what, by = reason
         first, last = entries[0].audited.seq, entries[-1].audited.seq
         count = sum(entry.audited.kind in MESSAGE_KINDS for entry in entries)
-        name = first == last and f"entry {first}" or f"entries {first}–{last}"
+        name = (first == last and f"entry {first}") or f"entries {first}–{last}"
         summary = tag(
             "summary",
-            tag("b", quantity(count, "message") if count else quantity(len(rows), "entry", "entries")),
+            tag(
+                "b",
+                quantity(count, "message") if count else quantity(len(rows), "entry", "entries"),
+            ),
             f" {what} ",
             self.link(by, self._kind_of(by)),
             tag("span", name, class_="range"),
@@ -133,15 +157,16 @@ class EntryRows:
         style = f"entry {kind or (speaker if speaker in _STYLED else 'other')}"
         header = tag(
             "header",
-            tag("h2", tag("a", str(entry.seq), href=self._permanent(entry.seq), class_="seq"), " ", tag("span", _short(who), class_="who")),
+            self._heading(entry.seq, _short(who)),
             self._model(entry),
             self._time(entry),
             class_="head",
         )
         return self._item(entry, style, header, self._effect(entry), body, self._remarks(entry))
 
-    def _permanent(self, seq: int) -> str | None:
-        return self.links.entry(seq)
+    def _heading(self, seq: int, who: str) -> Html:
+        number = tag("a", str(seq), href=self.links.entry(seq), class_="seq")
+        return tag(self.heading, number, " ", tag("span", who, class_="who"))
 
     def _item(self, entry: AuditEntry, style: str, *children: Child) -> Html:
         state = "visible" if entry.visible else "hidden" if entry.hidden_by else "unseen"
@@ -171,7 +196,7 @@ class EntryRows:
         if item.head is not None:
             shown = Html(preformatted(item.head[: min(level.characters, 4_000)], "text"))
             what = f"The stored content has {size(item.size)}: show all"
-            return joined(shown, tag("p", tag("a", what, href=whole), class_="more"))
+            return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
         try:
             return Body(_source(entry), level, self.style, self.links, self.calls).markup()
         except InvalidMessage:  # a format whose plugin is not installed
@@ -188,10 +213,20 @@ class EntryRows:
         acts = self.acts.get(entry.seq) or entry.entry.details or {}
         record = acts.get("record") or {}
         if hides := acts.get("hides"):
-            yield tag("span", "Stands for " if entry.kind != Kind.MARKER else "Leaves out ", self._ranges(hides))
+            yield tag(
+                "span",
+                "Stands for " if entry.kind != Kind.MARKER else "Leaves out ",
+                self._ranges(hides),
+            )
         if clears := acts.get("clears"):
             rows = sorted({seq for seq, _ in clears})
-            yield tag("span", quantity(len(clears), "tool output"), " of ", self._ranges([(seq, seq) for seq in rows]), " cleared")
+            yield tag(
+                "span",
+                quantity(len(clears), "tool output"),
+                " of ",
+                self._ranges([(seq, seq) for seq in rows]),
+                " cleared",
+            )
         before, after = record.get("before"), record.get("after")
         if type(before) is int and type(after) is int:
             sign = "" if record.get("exact") else "~"
@@ -202,7 +237,11 @@ class EntryRows:
         if acts.get("by") == "provider" or entry.kind is Kind.COVERING:
             yield tag("span", "compacted by the provider")
         elif policy or trigger:
-            yield tag("span", f"policy {policy}" if policy not in ("", trigger) else "", f", {trigger}" if policy not in ("", trigger) and trigger else trigger)
+            yield tag(
+                "span",
+                f"policy {policy}" if policy not in ("", trigger) else "",
+                f", {trigger}" if policy not in ("", trigger) and trigger else trigger,
+            )
         yield from _price(record.get("summary"))
 
     def _ranges(self, pairs: Sequence[Sequence[int]]) -> list[Child]:
@@ -219,6 +258,8 @@ class EntryRows:
 
     def _reasons(self, entry: AuditEntry) -> Iterator[Child]:
         """Why the model does not see an entry, or sees it differently; and what is linked to it."""
+        if (following := self.moved.get(entry.seq)) and not self.is_view:
+            yield ["The model sees it before ", self.link(following, f"entry {following}")]
         for what, by in (
             ("Replaced by", entry.condense_parent),
             ("Left out by", entry.truncation_parent),
@@ -252,8 +293,9 @@ class EntryRows:
         return self._item(
             entry,
             f"event {style}",
-            tag("header",
-                tag("h2", tag("a", str(entry.seq), href=self.links.entry(entry.seq), class_="seq"), " ", tag("span", name, class_="who")),
+            tag(
+                "header",
+                self._heading(entry.seq, name),
                 tag("span", what, class_="effect"),
                 self._time(entry),
                 class_="head",
@@ -268,7 +310,9 @@ class EntryRows:
         if entry.kind is not Kind.NOTE or entry.content is None or _is_brief(entry.content):
             return None
         text = _as_text(entry.content)[: min(level.characters, 2_000)]
-        return tag("details", tag("summary", "Content"), Html(preformatted(text, "code")), class_="other")
+        return tag(
+            "details", tag("summary", "Content"), Html(preformatted(text, "code")), class_="other"
+        )
 
     def _action(self, item: ExcerptEntry) -> tuple[str, str, Child]:
         """The style of a row, its name, and what the entry does."""
@@ -278,18 +322,33 @@ class EntryRows:
         match entry.kind:
             case Kind.REWIND:
                 to = acts.get("to", 0)
-                moved = f": {record.get('left', 0):,} left the view, {record.get('returned', 0):,} came back"
+                left, returned = record.get("left", 0), record.get("returned", 0)
+                moved = f": {left:,} left the view, {returned:,} came back"
                 undone = record.get("undone")
-                back: Child = ["takes back rewind ", self.link(undone)] if isinstance(undone, int) else ["back to ", self.link(to, f"entry {to}") if to else "the start"]
+                back: Child = (
+                    ["takes back rewind ", self.link(undone)]
+                    if isinstance(undone, int)
+                    else ["back to ", self.link(to, f"entry {to}") if to else "the start"]
+                )
                 compare = self.links.difference(entry.seq - 1, entry.seq)
-                return "rewind", "undo" if isinstance(undone, int) else "rewind", [back, moved, [" ", tag("a", "compare", href=compare)] if compare else None]
+                return (
+                    "rewind",
+                    "undo" if isinstance(undone, int) else "rewind",
+                    [back, moved, [" ", tag("a", "compare", href=compare)] if compare else None],
+                )
             case Kind.COVERING:
                 source = acts.get("source") or [0, 0]
-                return "covering", "covering", [tag("span", "In reply ", self.link(source[0])), *self._figures(entry)]
+                return (
+                    "covering",
+                    "covering",
+                    [tag("span", "In reply ", self.link(source[0])), *self._figures(entry)],
+                )
             case Kind.CLEARING:
                 return "clearing", "clearing", list(self._figures(entry))
             case Kind.UNCOVERING:
-                back = [[" ", self.link(seq, self._kind_of(seq))] for seq in acts.get("uncovers", ())]
+                back = [
+                    [" ", self.link(seq, self._kind_of(seq))] for seq in acts.get("uncovers", ())
+                ]
                 return "rewind", "uncovering", ["took back", back]
         return self._note(item)
 
@@ -297,22 +356,34 @@ class EntryRows:
         entry = item.audited
         name, content = entry.entry.note or "note", entry.content
         target = entry.entry.target
-        of: Child = [" of ", self.link(target)] if target else None
-        match name, content:
+        style, what = "note", _short(_as_text(content), 200)
+        match content:
             case _ if item.head is not None:
-                return "note", _short(name), f"{size(item.size)} of content"
-            case _, {"event": "failed" | "refused" as event, **facts}:
-                return "failure", f"compaction {event}", _short(_facts(facts), 300)
-            case "pin", {"pinned": pinned}:
-                return "note", "pin" if pinned else "unpin", ["entry", of]
-            case _, {"event": str(event), **facts}:
-                return "note", _short(f"{name} {event}"), _short(_facts(facts), 200)
-            case _, dict() if len(content) == 1:
-                (value,) = content.values()
-                return "note", _short(name), [_short(_as_text(value), 200), of]
-            case _, None:
-                return "note", _short(name), ["redacted" if entry.redacted else "", of]
-        return "note", _short(name), [_short(_as_text(content), 200), of]
+                what = f"{size(item.size)} of content"
+            case {"event": "failed" | "refused" as event, **facts}:
+                style, name, what = "failure", f"compaction {event}", _short(_facts(facts), 300)
+            case {"pinned": bool(pinned)} if name == "pin":
+                name, what = "pin" if pinned else "unpin", "entry"
+            case {"event": str(event), **facts}:
+                name, what = f"{name} {event}", _short(_facts(facts), 200)
+            case dict() if len(content) == 1:
+                what = _short(_as_text(*content.values()), 200)
+            case None:
+                what = "redacted" if entry.redacted else ""
+        of: Child = [" of ", self.link(target)] if target else None
+        return style, _short(name), [what, of]
+
+
+def is_failure(entry: AuditEntry) -> bool:
+    """True for the note of a compaction that failed or was refused."""
+    content = entry.content
+    return isinstance(content, dict) and content.get("event") in ("failed", "refused")
+
+
+def moved_in(spans: Sequence[Span]) -> dict[int, int]:
+    """The earlier entries that rows of a plan precede in the view, by their seq."""
+    ordered = sorted((span for span in spans if span.visible), key=lambda span: span.position)
+    return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
 
 
 _REWOUND: Final = "taken back by"
@@ -332,8 +403,8 @@ def _reason(entry: AuditEntry) -> tuple[str, int] | None:
     return None
 
 
-def _source(entry: AuditEntry) -> Source:
-    return Source(entry.seq, entry.role or "", entry.content, entry.entry.format or "")
+def _source(entry: AuditEntry) -> MessageSource:
+    return MessageSource(entry.seq, entry.role or "", entry.content, entry.entry.format or "")
 
 
 def _machine_time(at: int) -> str | None:
@@ -356,11 +427,13 @@ def _is_brief(content: Any) -> bool:
     return len(_as_text(content)) <= 200
 
 
-def _facts(facts: Mapping[str, Any]) -> str:
+def _facts(facts: Mapping[Any, Any]) -> str:
     """Recorded facts in a line: numbers, names and texts."""
     shown = ("policy", "trigger", "status", "part", "needed", "limit", "unit", "reason")
     named = [(name, facts[name]) for name in shown if facts.get(name) not in (None, "")]
-    return ", ".join(f"{name} {value:,}" if type(value) is int else f"{name} {value}" for name, value in named)
+    return ", ".join(
+        f"{name} {value:,}" if type(value) is int else f"{name} {value}" for name, value in named
+    )
 
 
 def _price(facts: Any) -> Iterable[Html]:
@@ -368,6 +441,8 @@ def _price(facts: Any) -> Iterable[Html]:
     if not isinstance(facts, dict):
         return
     parts = []
+    if facts.get("calls") == 0:
+        return
     if type(facts.get("calls")) is int:
         parts.append(quantity(facts["calls"], "call"))
     for name, unit in (("input_tokens", "in"), ("output_tokens", "out")):

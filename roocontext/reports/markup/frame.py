@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from roocontext.log.entries import Kind
 from roocontext.log.readings import text_of
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.markup.body import Source, blocks_of
-from roocontext.reports.markup.elements import Child, Html, joined, tag
+from roocontext.reports.markup.body import MessageSource, blocks_of
+from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.naming import quantity, size
 from roocontext.store.sessions.excerpt import ExcerptEntry
 from roocontext.tokens import limit_for
@@ -20,7 +21,7 @@ def page_frame(
     data: Mapping[str, str] | None = None,
 ) -> Html:
     """A whole page."""
-    return joined(
+    return together(
         Html("<!DOCTYPE html>\n"),
         tag(
             "html",
@@ -43,7 +44,10 @@ def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: st
     """How full the model's context is, and how that is known."""
     sign = "" if gauge.exact else "~"
     if gauge.limit is None:
-        line: list[Child] = [tag("b", f"{sign}{gauge.tokens:,} tokens"), "; no model is known, so there is no limit"]
+        line: list[Child] = [
+            tag("b", f"{sign}{gauge.tokens:,} tokens"),
+            "; no model is known, so there is no limit",
+        ]
         bar = None
     else:
         share = round(100 * gauge.tokens / gauge.limit) if gauge.limit else 0
@@ -61,7 +65,12 @@ def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: st
         "section",
         bar,
         tag("p", line),
-        tag("p", [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)], _exact(counted), class_="note facts"),
+        tag(
+            "p",
+            [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)],
+            _exact(counted),
+            class_="note facts",
+        ),
         class_="gauge",
         aria_label="Context window",
     )
@@ -111,22 +120,46 @@ def tab_bar(current: str, counts: Mapping[str, int], addresses: Mapping[str, str
 
 
 _MOST_CONTENTS: Final = 24
+_ACTING: Final = frozenset(Kind) - {Kind.MESSAGE, Kind.COMPANION, Kind.NOTE}
 
 
-def contents(entries: Sequence[ExcerptEntry], speakers: Mapping[int, str], anchor: str = "e") -> Html | None:
-    """What was asked, and what was compacted: the way through a page."""
+def contents(
+    entries: Iterable[ExcerptEntry],
+    speakers: Mapping[int, str],
+    *,
+    anchor: str = "e",
+    most: int | None = _MOST_CONTENTS,
+) -> Html | None:
+    """The prompts of the user, and what was compacted: the way through a page."""
     items = []
     for item in entries:
         entry = item.audited
-        acts = entry.kind not in ("message", "note", "companion")
-        if acts:
-            items.append(tag("li", tag("a", f"{entry.kind} {entry.seq}", href=f"#{anchor}{entry.seq}"), class_="acts"))
-        elif speakers.get(entry.seq) == "user" and entry.role and item.head is None and entry.content is not None:
-            text = text_of(blocks_of(Source(entry.seq, entry.role, entry.content, entry.entry.format or "")))
-            line = " ".join(text[:200].split())
-            shown = line if len(line) <= 60 else f"{line[:59]}…"
-            items.append(tag("li", tag("a", shown or f"entry {entry.seq}", href=f"#{anchor}{entry.seq}")))
+        if entry.kind in _ACTING:
+            name = f"{entry.kind} {entry.seq}"
+        elif speakers.get(entry.seq) == "user" and (line := _first_words(item)):
+            name = line
+        else:
+            continue
+        style = "acts" if entry.kind in _ACTING else None
+        items.append(tag("li", tag("a", name, href=f"#{anchor}{entry.seq}"), class_=style))
     if not items:
         return None
-    # The newest are kept: a page ends with them.
-    return tag("nav", tag("h2", "On this page"), tag("ol", items[-_MOST_CONTENTS:]), class_="contents", aria_label="On this page", tabindex="0")
+    # A page ends with the newest ones.
+    shown = items[-most:] if most else items
+    return tag(
+        "nav",
+        tag("h2", "On this page"),
+        tag("ol", shown),
+        class_="contents",
+        aria_label="On this page",
+        tabindex="0",
+    )
+
+
+def _first_words(item: ExcerptEntry) -> str:
+    entry = item.audited
+    if entry.role is None or entry.content is None:
+        return ""
+    message = MessageSource(entry.seq, entry.role, entry.content, entry.entry.format or "")
+    line = " ".join(text_of(blocks_of(message))[:200].split())
+    return line if len(line) <= 60 else f"{line[:59]}…"

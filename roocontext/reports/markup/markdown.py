@@ -11,6 +11,10 @@ from typing import Any, Final
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 from roocontext.reports.markup.elements import Html, is_safe_address, tag
 from roocontext.reports.markup.safe_html import escaped, visible
@@ -66,25 +70,22 @@ class _Renderer(RendererHTML):
         return code_block(tokens[idx].content, "")
 
 
+class _Parser(MarkdownIt):
+    def validateLink(self, url: str) -> bool:  # noqa: N802 - the base class's name
+        """True for links to the web and to mail."""
+        outside = url.lower().startswith(("http://", "https://", "mailto:"))
+        return outside and is_safe_address(url)
+
+
 @cache
 def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer)
+    parser = _Parser("commonmark", {"html": False}, renderer_cls=_Renderer)
     parser.enable(["table", "strikethrough"])
-    parser.validateLink = _is_outside  # type: ignore[method-assign] - how it is configured
     return parser
-
-
-def _is_outside(address: str) -> bool:
-    return address.lower().startswith(("http://", "https://", "mailto:")) and is_safe_address(address)
 
 
 def _highlighted(code: str, language: str) -> Html | None:
     """The code with the classes of its tokens; None if there is no such language."""
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
     try:
         lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     except ClassNotFound:

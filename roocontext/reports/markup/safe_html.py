@@ -22,14 +22,6 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(_numbered, text)
 
 
-def html_line(text: str, longest: int = 160) -> str:
-    """The text on one line, cut if it is too long."""
-    joined = " ".join(text.split())
-    if len(joined) <= longest:
-        return escaped(joined)
-    return f"{escaped(joined[: longest - 1])}&hellip;"
-
-
 def preformatted(text: str, style: str = "text") -> str:
     """A block that keeps its lines. Browsers drop a line end at its beginning, so one is added."""
     lines = escaped(text.replace("\r\n", "\n"))

@@ -6,7 +6,7 @@ more rows than a picture has room for is drawn with the largest stretches and th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span
@@ -41,10 +41,14 @@ class Timeline:
         stretches = sorted(self._stretches(), key=lambda s: s.hi - s.lo, reverse=True)[: most // 4]
         parts = sorted(self._parts(), key=lambda part: part[1] - part[0], reverse=True)
         lanes = self._lanes(stretches)
-        drawn: list[Child] = [self._branch(stretch, lanes, links) for stretch in stretches if not stretch.live]
+        drawn: list[Child] = [
+            self._branch(stretch, lanes, links) for stretch in stretches if not stretch.live
+        ]
         left = most - len(drawn)
-        drawn += [self._part(*part, links) for part in parts[: left // 2]]
-        drawn += [self._mark(control, links) for control in acting[-(left - min(len(parts), left // 2)) :]]
+        drawn += [self._part(part, links) for part in parts[: left // 2]]
+        drawn += [
+            self._mark(control, links) for control in acting[-(left - min(len(parts), left // 2)) :]
+        ]
         height = _TOP + _LANE * (max(lanes.values(), default=0) + 1)
         if self.now is not None:
             x = self._x(self.now)
@@ -74,21 +78,34 @@ class Timeline:
 
     @staticmethod
     def _lanes(stretches: Sequence[StretchBounds]) -> dict[int, int]:
-        """The lane of each rewound stretch, by its first entry. Stretches do not overlap in time."""
+        """The lane of each rewound stretch, by its first entry."""
         lanes: dict[int, int] = {}
-        for number, stretch in enumerate(sorted((s for s in stretches if not s.live), key=lambda s: s.lo)):
+        for number, stretch in enumerate(
+            sorted((s for s in stretches if not s.live), key=lambda s: s.lo)
+        ):
             lanes[stretch.lo] = 1 + number % (_LANES - 1)
         return lanes
 
-    def _part(self, lo: int, hi: int, is_seen: bool, links: Links) -> Html:
-        name = f"Entries {ranges_in_words([(lo, hi)])}: {'seen by the model' if is_seen else 'hidden'}"
-        line = tag("line", x1=self._x(lo - 1), x2=self._x(hi), y1=_TOP, y2=_TOP, class_="seen" if is_seen else "unseen")
+    def _part(self, part: tuple[int, int, bool], links: Links) -> Html:
+        lo, hi, is_seen = part
+        name = (
+            f"Entries {ranges_in_words([(lo, hi)])}: {'seen by the model' if is_seen else 'hidden'}"
+        )
+        line = tag(
+            "line",
+            x1=self._x(lo - 1),
+            x2=self._x(hi),
+            y1=_TOP,
+            y2=_TOP,
+            class_="seen" if is_seen else "unseen",
+        )
         return tag("a", line, href=links.entry(lo), aria_label=name)
 
     def _branch(self, stretch: StretchBounds, lanes: Mapping[int, int], links: Links) -> Html:
         y = _TOP + _LANE * lanes[stretch.lo]
         start, lo, hi = self._x(stretch.after), self._x(stretch.lo - 1), self._x(stretch.hi)
-        name = f"Entries {ranges_in_words([(stretch.lo, stretch.hi)])}: a branch after entry {stretch.after}, taken back"
+        which = ranges_in_words([(stretch.lo, stretch.hi)])
+        name = f"Entries {which}: a branch after entry {stretch.after}, taken back"
         return tag(
             "a",
             tag("path", d=f"M{start} {_TOP}L{start} {y}L{lo} {y}", class_="thin"),
@@ -99,17 +116,21 @@ class Timeline:
 
     def _mark(self, control: Control, links: Links) -> Html:
         sign = _SIGNS[control.kind].format(x=self._x(control.seq - 0.5), y=_TOP - 2)
-        return tag("a", tag("path", d=sign, class_=control.kind.value), href=links.entry(control.seq), aria_label=f"{control.kind} {control.seq}")
+        return tag(
+            "a",
+            tag("path", d=sign, class_=control.kind.value),
+            href=links.entry(control.seq),
+            aria_label=f"{control.kind} {control.seq}",
+        )
 
 
-def what_it_did(control: Control, details: Mapping[str, Any]) -> str:
+def what_it_did(control: Control) -> str:
     """The action of a control row in words."""
     if control.to is not None:
         return f"back to entry {control.to}" if control.to else "back to the start"
+    what, seqs = "took back", control.uncovers
     if control.hides:
         return f"hides {ranges_in_words(control.hides, 6)}"
     if control.clears:
-        return f"clears outputs of {ranges_in_words([(seq, seq) for seq in sorted({s for s, _ in control.clears})], 6)}"
-    if control.uncovers:
-        return f"took back {ranges_in_words([(seq, seq) for seq in control.uncovers], 6)}"
-    return str(details.get("by", ""))
+        what, seqs = "clears outputs of", tuple(sorted({seq for seq, _ in control.clears}))
+    return f"{what} {ranges_in_words([(seq, seq) for seq in seqs], 6)}" if seqs else ""

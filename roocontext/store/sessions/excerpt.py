@@ -51,7 +51,7 @@ class Extent(StrEnum):
     ALL = "all"
 
 
-class Place(NamedTuple):
+class Anchor(NamedTuple):
     """The part of an extent: its end, or what begins at, follows or precedes an entry."""
 
     at: int | None = None
@@ -85,7 +85,7 @@ class ExcerptEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class LogExcerpt:
     """Some entries of a session right after entry `seq`, in the order of their extent.
 
     `overview` is that of the present. `visible` is the size of the view at that moment; `acts` has
@@ -140,11 +140,11 @@ def read_excerpt(
     tx: Transaction,
     session_id: str,
     extent: Extent,
-    place: Place,
+    place: Anchor,
     sizes: Sizes,
     *,
     as_of: int | None = None,
-) -> Excerpt:
+) -> LogExcerpt:
     """Read an excerpt now, or right after an entry.
 
     MessageNotFound is raised if the extent does not have the entry that the place names.
@@ -168,7 +168,7 @@ def read_excerpt(
     visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
     if is_past:
         (visible,) = totals_of(tx, session_id, [visible_ranges(auditor.spans, auditor.seq)])
-    return Excerpt(
+    return LogExcerpt(
         overview=overview,
         seq=auditor.seq,
         is_past=is_past,
@@ -207,7 +207,7 @@ class _Reading(NamedTuple):
     extent: Extent
     sizes: Sizes
 
-    def chosen(self, ranges: Sequence[Range], place: Place) -> tuple[list[int], bool, bool]:
+    def chosen(self, ranges: Sequence[Range], place: Anchor) -> tuple[list[int], bool, bool]:
         """The entries of the excerpt, and whether others precede and follow them."""
         if place.at is None and place.after is None:
             back = ranges if place.before is None else _until(ranges, place.before)
@@ -304,7 +304,7 @@ def _read(
 
 def _entry(auditor: Auditor, row: SqlRow, cleared: Cleared) -> ExcerptEntry:
     *fields, size, head = row
-    audited = auditor.judged(fields)
+    audited = auditor.judged(tuple(fields))
     blocks = cleared.get(audited.seq)
     if blocks and audited.role is not None:
         form = audited.entry.format or ""

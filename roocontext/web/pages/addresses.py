@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,7 +12,7 @@ from starlette.datastructures import QueryParams
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.reports.markup.body import Style
-from roocontext.store.sessions.excerpt import Extent, Place
+from roocontext.store.sessions.excerpt import Anchor, Extent
 
 LIST = "/"
 SEARCH = "/search"
@@ -37,7 +38,7 @@ def moment_asked(text: str) -> datetime:
         raise InvalidOption(line, name="as_of", advice="") from None
 
 
-def whole_number(query: QueryParams, name: str, least: int = 0) -> int | None:
+def number_asked(query: QueryParams, name: str, least: int = 0) -> int | None:
     """A number in the query; InvalidOption if it is none."""
     text = query.get(name)
     if text is None or text == "":
@@ -47,27 +48,32 @@ def whole_number(query: QueryParams, name: str, least: int = 0) -> int | None:
     return int(text)
 
 
+def image_digest(data: str) -> str:
+    """The name of an image. In a view outputs are cleared, so a number would name another one."""
+    return sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
 @dataclass(frozen=True, slots=True)
-class View:
+class PageView:
     """What a page of a session shows: the extent, the moment, the place, and in which style."""
 
     session_id: str
     extent: Extent = Extent.VIEW
     as_of: int | None = None
-    place: Place = Place()
-    style: Style = Style()
+    place: Anchor = Anchor()  # noqa: RUF009 - a value
+    style: Style = Style()  # noqa: RUF009 - a value
 
     @classmethod
-    def asked(cls, session_id: str, query: QueryParams) -> "View":
+    def asked(cls, session_id: str, query: QueryParams) -> "PageView":
         """Read it from the query of a page."""
         tab = query.get("tab", Extent.VIEW.value)
         if tab not in [extent.value for extent in Extent]:
             raise InvalidOption("tab must be view, live or all.", name="tab", advice="")
-        place = Place(*(whole_number(query, name, 1) for name in Place._fields))
+        place = Anchor(*(number_asked(query, name, 1) for name in Anchor._fields))
         if sum(part is not None for part in place) > 1:
             raise InvalidOption("Give one of at, after and before.", name="at", advice="")
         style = Style(markdown=query.get("md") != "0", edits_open=query.get("edits") == "open")
-        return cls(session_id, Extent(tab), whole_number(query, "as_of"), place, style)
+        return cls(session_id, Extent(tab), number_asked(query, "as_of"), place, style)
 
     def query(self, **changed: Any) -> dict[str, Any]:
         """The query that says the same, without what is usual."""
@@ -86,12 +92,12 @@ class View:
 
     def kept(self, *names: str) -> dict[str, Any]:
         """What a form keeps: the query without the place, and without these."""
-        query = replace(self, place=Place()).query()
+        query = replace(self, place=Anchor()).query()
         return {name: value for name, value in query.items() if name not in names}
 
     def elsewhere(self, **changed: Any) -> str:
         """The address of the same view at its end."""
-        return replace(self, place=Place()).address(**changed)
+        return replace(self, place=Anchor()).address(**changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +122,9 @@ class PageLinks:
         """All of an entry."""
         return f"{self._path}/e/{seq}/whole"
 
-    def image(self, seq: int, number: int, source: Mapping[str, Any]) -> str | None:  # noqa: ARG002
+    def image(self, seq: int, source: Mapping[str, Any]) -> str | None:
         """An image of an entry."""
-        return f"{self._path}/e/{seq}/image/{number}"
+        return f"{self._path}/e/{seq}/image/{image_digest(source['data'])}"
 
     def difference(self, old: int, new: int) -> str | None:
         """The difference of two views."""

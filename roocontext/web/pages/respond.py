@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.reports.markup.elements import Child, tag
 from roocontext.reports.markup.frame import page_frame
 from roocontext.web.pages.addresses import LIST, SEARCH
 
@@ -26,11 +26,20 @@ class HtmlPage(Response):
         return str(content).encode("utf-8", "backslashreplace")
 
 
-def framed(title: str, *body: Child, session: str | None = None, query: str = "", **data: str) -> HtmlPage:
+def framed(
+    title: str, *body: Child, session: str | None = None, query: str = "", **data: str
+) -> HtmlPage:
     """A page inside the frame of the server."""
     form = tag(
         "form",
-        tag("input", type="search", name="q", value=query, placeholder="Search", aria_label="Search all sessions"),
+        tag(
+            "input",
+            type="search",
+            name="q",
+            value=query,
+            placeholder="Search",
+            aria_label="Search all sessions",
+        ),
         tag("input", type="hidden", name="session", value=session) if session else None,
         action=SEARCH,
         role="search",
@@ -39,7 +48,13 @@ def framed(title: str, *body: Child, session: str | None = None, query: str = ""
         page_frame(
             f"{title} – roocontext",
             tag("a", "Skip to the content", href="#main", class_="skip"),
-            tag("header", tag("a", "roocontext", href=LIST), tag("nav", tag("a", "Sessions", href=LIST), aria_label="Site"), form, class_="bar"),
+            tag(
+                "header",
+                tag("a", "roocontext", href=LIST),
+                tag("nav", tag("a", "Sessions", href=LIST), aria_label="Site"),
+                form,
+                class_="bar",
+            ),
             tag("main", body, id="main"),
             head=(
                 tag("link", rel="stylesheet", href=_STYLE),
@@ -67,5 +82,3 @@ def _script(_request: Request) -> Response:
 def static_routes() -> list[Route]:
     """The two files that pages load."""
     return [Route(_STYLE, _style), Route(_SCRIPT, _script)]
-
-

@@ -11,22 +11,22 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
 from roocontext.reports.markup.body import Room
-from roocontext.reports.markup.elements import Child, Html, joined, tag
-from roocontext.reports.markup.entry import EntryRows
+from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.entry import EntryRows, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
 from roocontext.reports.markup.timeline import Timeline
 from roocontext.reports.naming import quantity
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
-from roocontext.store.sessions.excerpt import Excerpt, Extent, Place
+from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.web.pages.addresses import (
     PageLinks,
-    View,
+    PageView,
     address,
     moment_asked,
+    number_asked,
     session_path,
-    whole_number,
 )
 from roocontext.web.pages.respond import framed
 
@@ -44,9 +44,11 @@ def session_page(request: Request) -> Response:
     if moment and not moment.isdigit():
         # A time is answered by the number of an entry, which names the moment for ever.
         seq = chat.view(as_of=moment_asked(moment), last=1).seq
-        rest = QueryParams([item for item in request.query_params.multi_items() if item[0] != "as_of"])
-        return RedirectResponse(View.asked(chat.id, rest).address(as_of=seq), 303)
-    view = View.asked(chat.id, request.query_params)
+        rest = QueryParams(
+            [item for item in request.query_params.multi_items() if item[0] != "as_of"]
+        )
+        return RedirectResponse(PageView.asked(chat.id, rest).address(as_of=seq), 303)
+    view = PageView.asked(chat.id, request.query_params)
     try:
         excerpt = chat.internals.excerpt(view.extent, view.place, as_of=view.as_of)
     except MessageNotFound:
@@ -55,7 +57,7 @@ def session_page(request: Request) -> Response:
             raise
         return RedirectResponse(address_of_entry(chat.id, at, view.as_of), 303)
     return framed(
-        name_of(excerpt.overview.info),
+        session_title(excerpt.overview.info),
         session_body(view, excerpt),
         session=chat.id,
         events=session_path(chat.id),
@@ -66,7 +68,7 @@ def session_page(request: Request) -> Response:
 def entry_page(request: Request) -> Response:
     """The page of one entry, whatever has become of it: everything, from this entry on."""
     chat = request.app.state.store.session(request.path_params["session"])
-    as_of = whole_number(request.query_params, "as_of")
+    as_of = number_asked(request.query_params, "as_of")
     seq = request.path_params["seq"]
     last = chat.info().last_seq
     if not 1 <= seq <= last or (as_of is not None and seq > as_of):
@@ -76,13 +78,15 @@ def entry_page(request: Request) -> Response:
 
 def address_of_entry(session_id: str, seq: int, as_of: int | None) -> str:
     """Where an entry is, for ever."""
-    view = View(session_id, Extent.ALL, as_of, Place(at=seq))
+    view = PageView(session_id, Extent.ALL, as_of, Anchor(at=seq))
     return f"{view.address()}#e{seq}"
 
 
-def session_body(view: View, excerpt: Excerpt) -> Html:
+def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
     """The content of the page."""
-    links = PageLinks(view.session_id, frozenset(e.audited.seq for e in excerpt.entries), view.as_of)
+    links = PageLinks(
+        view.session_id, frozenset(e.audited.seq for e in excerpt.entries), view.as_of
+    )
     rows = EntryRows(
         links,
         excerpt.acts,
@@ -90,6 +94,7 @@ def session_body(view: View, excerpt: Excerpt) -> Html:
         view.style,
         is_view=view.extent is Extent.VIEW,
         opened=view.place.at,
+        moved=moved_in(excerpt.spans),
     )
     is_end = view.place.at is None and view.place.after is None
     entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
@@ -97,11 +102,17 @@ def session_body(view: View, excerpt: Excerpt) -> Html:
     column = tag(
         "div",
         pager,
-        tag("ol", entries, class_="entries", id="entries") if entries else tag("p", _nothing(excerpt), class_="note"),
+        tag("ol", entries, class_="entries", id="entries")
+        if entries
+        else tag("p", _nothing(excerpt), class_="note"),
         pager if excerpt.entries else None,
     )
-    timeline = Timeline(excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq, excerpt.spans, excerpt.controls)
-    return joined(
+    timeline = Timeline(
+        excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq,
+        excerpt.spans,
+        excerpt.controls,
+    )
+    return together(
         heading(excerpt),
         gauge_bar(
             gauge_of(excerpt),
@@ -110,21 +121,28 @@ def session_body(view: View, excerpt: Excerpt) -> Html:
             counted=address(f"{session_path(view.session_id)}/usage", as_of=view.as_of),
         ),
         _strip(timeline, view, links) if excerpt.seq else None,
-        tab_bar(view.extent.value, _counts(excerpt), {e.value: view.elsewhere(tab=e.value if e is not Extent.VIEW else None) for e in Extent}),
+        tab_bar(
+            view.extent.value,
+            _counts(excerpt),
+            {
+                e.value: view.elsewhere(tab=e.value if e is not Extent.VIEW else None)
+                for e in Extent
+            },
+        ),
         _moment(view, excerpt),
         tag("div", column, contents(excerpt.entries, rows.spoken), class_="columns"),
     )
 
 
-def gauge_of(excerpt: Excerpt) -> Gauge:
-    """The gauge without reading content: what the provider reported, and an estimate of the rest."""
+def gauge_of(excerpt: LogExcerpt) -> Gauge:
+    """The gauge without reading content: the provider's figure, and an estimate of the rest."""
     overview = excerpt.overview
     if not excerpt.is_past:
         return context_of(overview, overview.model)
     return estimated_gauge(overview.model, excerpt.visible.bytes)
 
 
-def heading(excerpt: Excerpt) -> Html:
+def heading(excerpt: LogExcerpt) -> Html:
     """The title of a session, and facts about it."""
     info = excerpt.overview.info
     metadata = info.metadata if isinstance(info.metadata, dict) else {}
@@ -134,22 +152,27 @@ def heading(excerpt: Excerpt) -> Html:
     facts.append(local_time(info.happened_at)[:16])
     facts.append(quantity(info.last_seq, "entry", "entries"))
     if info.parent:
-        facts.append(["sub-agent of ", tag("a", _cut(info.parent, 40), href=session_path(info.parent))])
+        facts.append(
+            ["sub-agent of ", tag("a", _cut(info.parent, 40), href=session_path(info.parent))]
+        )
     path = session_path(info.session_id)
     facts += [
         tag("a", "timeline", href=f"{path}/timeline"),
         tag("a", "usage", href=f"{path}/usage"),
         tag("a", "export", href=f"{path}/export"),
     ]
-    children = [tag("span", tag("a", _cut(name_of(child), 50), href=session_path(child.session_id))) for child in excerpt.children]
-    return joined(
-        tag("h1", name_of(info)),
+    children = [
+        tag("span", tag("a", _cut(session_title(child), 50), href=session_path(child.session_id)))
+        for child in excerpt.children
+    ]
+    return together(
+        tag("h1", session_title(info)),
         tag("p", [tag("span", fact) for fact in facts], class_="facts"),
         tag("p", "Sub-agents: ", children, class_="facts") if children else None,
     )
 
 
-def name_of(info: SessionInfo) -> str:
+def session_title(info: SessionInfo) -> str:
     """The name of a session for people."""
     return _cut(info.title or info.first_prompt or info.session_id, 160)
 
@@ -159,7 +182,7 @@ def _cut(text: str, longest: int) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def _counts(excerpt: Excerpt) -> dict[str, int]:
+def _counts(excerpt: LogExcerpt) -> dict[str, int]:
     stats = excerpt.overview.stats
     if excerpt.is_past:
         return {"view": excerpt.visible.messages, "all": excerpt.seq}
@@ -170,54 +193,91 @@ def _counts(excerpt: Excerpt) -> dict[str, int]:
     }
 
 
-def _nothing(excerpt: Excerpt) -> str:
+def _nothing(excerpt: LogExcerpt) -> str:
     return "The session has no entries." if not excerpt.seq else "The model sees nothing."
 
 
-def _strip(timeline: Timeline, view: View, links: PageLinks) -> Html:
+def _strip(timeline: Timeline, view: PageView, links: PageLinks) -> Html:
     everything = PageLinks(view.session_id, frozenset(), links.as_of)
     key = [
-        tag("span", class_="key"), "the model sees it", tag("span", class_="key unseen"), "hidden",
-        tag("span", class_="key left"), "taken back",
+        tag("span", class_="key"),
+        "the model sees it",
+        tag("span", class_="key unseen"),
+        "hidden",
+        tag("span", class_="key left"),
+        "taken back",
     ]
-    return tag("figure", timeline.picture(everything, _MARKS), tag("figcaption", key), class_="strip")
+    return tag(
+        "figure", timeline.picture(everything, _MARKS), tag("figcaption", key), class_="strip"
+    )
 
 
-def _moment(view: View, excerpt: Excerpt) -> Html:
+def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
     """Time travel, and the choices of the reader."""
     seq, last = excerpt.seq, excerpt.overview.info.last_seq
-    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in view.kept("as_of").items()]
+    hidden = [
+        tag("input", type="hidden", name=name, value=value)
+        for name, value in view.kept("as_of").items()
+    ]
     form = tag(
         "form",
-        tag("label", "As of entry ", tag("input", type="text", name="as_of", value=str(seq), inputmode="numeric", size=8)),
+        tag(
+            "label",
+            "As of entry ",
+            tag("input", type="text", name="as_of", value=str(seq), inputmode="numeric", size=8),
+        ),
         hidden,
         tag("button", "Go"),
         action=session_path(view.session_id),
     )
     choices = [
-        tag("a", "Plain text" if view.style.markdown else "Rendered", href=view.address(md="0" if view.style.markdown else None)),
-        tag("a", "Close edits" if view.style.edits_open else "Open edits", href=view.address(edits=None if view.style.edits_open else "open")),
+        tag(
+            "a",
+            "Plain text" if view.style.markdown else "Rendered",
+            href=view.address(md="0" if view.style.markdown else None),
+        ),
+        tag(
+            "a",
+            "Close edits" if view.style.edits_open else "Open edits",
+            href=view.address(edits=None if view.style.edits_open else "open"),
+        ),
     ]
     steps: list[Child] = []
     if seq > 1:
         steps.append(tag("a", "← one entry back", href=view.elsewhere(as_of=seq - 1), rel="prev"))
     if excerpt.is_past:
-        steps.append(tag("a", "one entry on →", href=view.elsewhere(as_of=seq + 1 if seq + 1 < last else None)))
-    tools = tag("div", form, steps, choices, tag("a", "Follow", href=address(f"{session_path(view.session_id)}", follow=1)) if not excerpt.is_past else None, class_="tools")
+        steps.append(
+            tag(
+                "a",
+                "one entry on →",
+                href=view.elsewhere(as_of=seq + 1 if seq + 1 < last else None),
+            )
+        )
+    tools = tag(
+        "div",
+        form,
+        steps,
+        choices,
+        tag("a", "Follow", href=address(f"{session_path(view.session_id)}", follow=1))
+        if not excerpt.is_past
+        else None,
+        class_="tools",
+    )
     if not excerpt.is_past:
         return tools
     compare = address(f"{session_path(view.session_id)}/diff", **{"from": seq, "to": last})
     past = tag(
         "p",
         f"The session right after entry {seq} of {last}. ",
-        tag("a", "Back to now", href=view.elsewhere(as_of=None)), " ",
+        tag("a", "Back to now", href=view.elsewhere(as_of=None)),
+        " ",
         tag("a", "What changed since", href=compare),
         class_="past",
     )
-    return joined(past, tools)
+    return together(past, tools)
 
 
-def _pager(view: View, excerpt: Excerpt) -> Html | None:
+def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
     if not excerpt.entries:
         return None
     first, last = excerpt.entries[0].audited.seq, excerpt.entries[-1].audited.seq

@@ -35,9 +35,25 @@ def list_page(request: Request) -> Response:
         action=LIST,
         class_="tools",
     )
-    following = tag("a", "Older sessions →", href=address(LIST, text=text or None, after=found.next)) if found.next else None
-    body = tag("ul", _families(found.sessions), class_="sessions") if found.sessions else tag("p", "No session matches." if text else "There are no sessions yet.", class_="note")
-    return framed("Sessions", tag("h1", "Sessions"), form, body, tag("nav", following, class_="pager", aria_label="Pages") if following else None)
+    following = (
+        tag("a", "Older sessions →", href=address(LIST, text=text or None, after=found.next))
+        if found.next
+        else None
+    )
+    body = (
+        tag("ul", _families(found.sessions), class_="sessions")
+        if found.sessions
+        else tag(
+            "p", "No session matches." if text else "There are no sessions yet.", class_="note"
+        )
+    )
+    return framed(
+        "Sessions",
+        tag("h1", "Sessions"),
+        form,
+        body,
+        tag("nav", following, class_="pager", aria_label="Pages") if following else None,
+    )
 
 
 def _families(rows: Sequence[SessionRow]) -> Iterable[Html]:
@@ -58,7 +74,17 @@ def _row(row: SessionRow, children: Mapping[str, Sequence[SessionRow]], now: int
         # A family may be deep, but a list that is nested without end has no room left.
         inside = tag("ul", (_row(child, children, now) for child in own), class_="family")
         family = tag("details", tag("summary", quantity(len(own), "sub-agent")), inside)
-    return tag("li", tag("a", row.title or row.first_prompt or row.session_id, href=session_path(row.session_id), class_="name"), _facts(row, now), family)
+    return tag(
+        "li",
+        tag(
+            "a",
+            row.title or row.first_prompt or row.session_id,
+            href=session_path(row.session_id),
+            class_="name",
+        ),
+        _facts(row, now),
+        family,
+    )
 
 
 def _facts(row: SessionRow, now: int) -> Html:
@@ -75,7 +101,14 @@ def _facts(row: SessionRow, now: int) -> Html:
     if context.limit:
         share = round(100 * context.tokens / context.limit)
         sign = "" if context.exact else "~"
-        meter = tag("meter", f"{share} %", min=0, max=context.limit, value=min(context.tokens, context.limit), aria_label="Context window")
+        meter = tag(
+            "meter",
+            f"{share} %",
+            min=0,
+            max=context.limit,
+            value=min(context.tokens, context.limit),
+            aria_label="Context window",
+        )
         facts.append([meter, f" {sign}{share} % full"])
     if row.parent:
         facts.append(["sub-agent of ", tag("a", row.parent[:40], href=session_path(row.parent))])
@@ -85,4 +118,3 @@ def _facts(row: SessionRow, now: int) -> Html:
 def list_routes() -> list[Route]:
     """The routes of this module."""
     return [Route(LIST, list_page)]
-
