@@ -47,7 +47,7 @@ def squeezed(text: str) -> str:
 
 @given(history=HISTORIES)
 @settings(max_examples=examples(12))
-def test_the_view_of_a_page_is_the_view_at_every_entry(shared, history):
+def test_view_of_a_page_is_the_view_at_every_entry(shared, history):
     chat = plain_store(shared.store).create()
     play(chat, history)
     for seq in range(chat.info().last_seq + 1):
@@ -149,7 +149,7 @@ def test_failures_and_refusals_are_rows(chat):
     assert "reason timeout" in page.by_seq[seq].words
 
 
-def test_a_cleared_output_is_a_placeholder_in_the_view_and_whole_elsewhere(chat):
+def test_cleared_output_is_a_placeholder_in_the_view_and_whole_elsewhere(chat):
     chat.append("user", "go")
     chat.append("assistant", [call("t1")])
     chat.append("user", [result("t1", "secret output " * 40)])
@@ -198,7 +198,7 @@ def test_each_entry_has_an_address_for_ever(store, chat):
         assert web.get(f"/s/{chat.id}?as_of=99").status == 404
 
 
-def test_a_message_that_left_the_view_is_found_elsewhere(store, chat):
+def test_message_that_left_the_view_is_found_elsewhere(store, chat):
     fill(chat, 10)
     chat.commit(Plan.condense(chat.view(), range(2, 6), "S"))
     with serving(plain_store(store)) as web:
@@ -209,7 +209,7 @@ def test_a_message_that_left_the_view_is_found_elsewhere(store, chat):
         )
 
 
-def test_a_time_names_an_entry(store, chat):
+def test_time_names_an_entry(store, chat):
     chat.append("user", "one", ts=1_000)
     chat.append("user", "two", ts=90_000_000)
     with serving(plain_store(store)) as web:
@@ -285,7 +285,7 @@ def statements(monkeypatch):
     return sent
 
 
-def test_a_page_takes_five_statements(chat, statements):
+def test_page_takes_five_statements(chat, statements):
     fill(chat, 120)
     chat.commit(Plan.condense(chat.view(), range(2, 60), "S"))
     for options in (
@@ -303,7 +303,7 @@ def test_a_page_takes_five_statements(chat, statements):
     assert len(statements) <= 6  # and the size of the view at that moment
 
 
-def test_the_list_reads_no_content(store, chat, statements):
+def test_list_reads_no_content(store, chat, statements):
     chat.append("user", "hello")
     with serving(plain_store(store)) as web:
         statements.clear()
@@ -313,7 +313,7 @@ def test_the_list_reads_no_content(store, chat, statements):
     page.check_bounds()
 
 
-def test_the_content_of_a_very_large_entry_is_not_read(chat):
+def test_content_of_a_very_large_entry_is_not_read(chat):
     chat.append("user", "x" * 3_000_000)
     (entry,) = chat.internals.excerpt(Extent.ALL).entries
     assert entry.audited.content is None
@@ -405,7 +405,7 @@ def test_images_are_files_of_their_own(store, chat):
         assert web.get(f"/s/{chat.id}/e/1/image/{'0' * 16}").status == 404
 
 
-def test_the_request_as_it_was_sent(store, chat):
+def test_request_as_it_was_sent(store, chat):
     chat.append("user", "the first question")
     request = chat.request(model="claude-sonnet-4-5", system="Be brief.")
     chat.append("user", "too late")
