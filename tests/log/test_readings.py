@@ -1,4 +1,4 @@
-"""What each reader makes of its format, and what it leaves of a content."""
+"""Readings of each format, and the skeletons that they leave."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""Replies of every SDK become one message, with what the log keeps beside it."""
+"""Replies of every SDK become one message, with the extra data that the log keeps."""
 
 import pytest
 from anthropic.types import Message as AnthropicMessage

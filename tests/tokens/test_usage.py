@@ -1,4 +1,4 @@
-"""What providers report is read alike, and compared with what was estimated."""
+"""Usage reported by each provider is read alike, and compared with the estimates."""
 
 import anthropic.types
 import pytest

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roocontext import Kind, Plan
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
@@ -79,8 +80,23 @@ class TestRecord:
         request = long.request("anthropic", model=CLAUDE)
         reply = claude(compaction("All so far."), text("Going on."))
         first, again = long.record(reply, request), long.record(reply, request)
-        assert (again.seq, again.new) == (first.seq, False)
+        assert again == replace(first, new=False)
         assert long.head_seq() == first.head_seq
+
+    def test_repeated_record_says_what_became_of_the_covering(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.append("user", "wait")
+        reply = claude(compaction("All so far."), text("Going on."))
+        first = long.record(reply, request)
+        assert (first.hidden, first.unread, first.undone_by) == (5, (6,), None)
+        uncovering = long.uncover(first.covering)
+        again = long.record(reply, request)
+        assert again == replace(first, new=False, undone_by=uncovering.seq)
+        rewind = long.rewind(first.seq)
+        assert long.record(reply, request).undone_by == rewind.seq
+        assert seqs(long.fork(first.seq)) == [1, 2, 3, 4, 5, 6, 7]
+        cut = long.fork(first.seq).record(reply, request)
+        assert (cut.seq, cut.compacted, cut.covering) == (first.seq, True, None)
 
     def test_failed_compaction_hides_nothing(self, long: Any) -> None:
         done = long.record(claude(compaction(None), text("Going on.")))
@@ -105,6 +121,19 @@ class TestRecord:
         assert seqs(long) == [done.seq]
         long.uncover(done.covering)
         assert seqs(long) == [committed.seq, 3, 4, 5, done.seq]
+
+    def test_summary_of_such_a_summary_is_hidden_too(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.append("user", "wait")
+        first = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
+        plan = Plan.condense(long.view(), [first.seq, 3], "Shorter.", compat=True)
+        second = long.commit(plan)
+        long.commit(Plan.condense(long.view(), [5, 6], "Of both.", compat=True))
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert done.hidden == 2
+        assert second.seq not in seqs(long)
+        assert seqs(long) == [9, done.seq]
+        assert done.unread == (9,)
 
     def test_compaction_after_a_rewind_since_its_request_hides_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
@@ -259,8 +288,7 @@ class TestOnDemand:
         sent = long.messages("openai-responses", model=GPT)
         assert [one["type"] for one in sent] == ["message", "message", "message", "compaction"]
         assert long.verify().ok
-        again = long.record(answer, request)
-        assert (again.seq, again.new) == (done.seq, False)
+        assert long.record(answer, request) == replace(done, new=False)
         long.uncover(done.covering)
         assert seqs(long) == [1, 2, 3, 4, 5, 7]
 
