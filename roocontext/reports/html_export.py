@@ -6,6 +6,7 @@ by entry. Secrets and local paths can be masked.
 """
 
 from base64 import b64encode
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from hashlib import sha256
@@ -97,6 +98,7 @@ class _Section:
         self.title = self._text(
             " ".join((info.title or info.first_prompt or info.session_id)[:400].split())[:160]
         )
+        self._shown: list[int] = []
         self._contents = self._prompts()
         # What is masked again below was counted here.
         self._counted = self.masker.counts.copy() if self.masker else None
@@ -186,6 +188,7 @@ class _Section:
                     spoken[entry.seq] = speakers.named(
                         entry.role, entry.content, entry.entry.format or ""
                     )[0]
+                self._shown.append(entry.seq)
                 yield item
 
         return contents(heard(), spoken, anchor=f"{self._name}e", most=None)
@@ -196,8 +199,9 @@ class _Section:
     # The links of the page
 
     def entry(self, seq: int) -> str | None:
-        """An entry of this section."""
-        return f"#{self._name}e{seq}"
+        """An entry of this section, or the next one if it is a note that is left out."""
+        index = bisect_left(self._shown, seq)
+        return f"#{self._name}e{self._shown[index]}" if index < len(self._shown) else None
 
     def whole(self, seq: int) -> str | None:  # noqa: ARG002 - everything is on the page
         """Nothing: the page has all of it."""

@@ -27,5 +27,5 @@ def test_invisible_characters_are_shown_by_number():
     assert escaped("tab\tline\n") == "tab\tline\n"
 
 
-def test_text_becomes_one_escaped_line():
+def test_preformatted_text_keeps_its_lines():
     assert preformatted("\n a\r\nb") == '<pre class="text" dir="auto">\n\n a\nb</pre>'

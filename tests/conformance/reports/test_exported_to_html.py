@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from roocontext import Plan
 from roocontext.formats import exports
 from roocontext.log.entries import MESSAGE_KINDS
-from roocontext.reports.html_export import HTML
+from roocontext.reports.html_export import HTML, MASKED_HTML
 from support.dialogue import fill, result, text, work
 from support.examples import examples
 from support.histories import HISTORIES, play
@@ -174,3 +174,18 @@ def test_child_sessions_are_linked(store):
     page = page_of(store, chat, family=True)
     assert {"s0", "s1", "s0e2", "s1e2"} <= set(page.ids)
     assert {"#s0", "#s1"} <= set(page.links)
+
+
+def test_masked_page_has_no_secret_and_says_what_it_masked(store):
+    chat = store.create(title="in /home/ann/project", metadata={"cwd": "/home/ann/project"})
+    key = "sk-ant-api03-0123456789abcdef"
+    chat.append("user", f"the key is {key}, the file /home/ann/project/app.py")
+    image = {"type": "base64", "media_type": "image/png", "data": b64encode(PNG).decode()}
+    chat.append("user", [{"type": "image", "source": image}])
+    (file,) = exports.exported_files(store, chat, MASKED_HTML)
+    page = b"".join(file.chunks).decode()
+    assert not {key, "/home/ann", image["data"]} & set(
+        re.findall(r"sk-[\w-]+|/home/\w+|iVB\w+", page)
+    )
+    assert "Masked: 1 API key, 1 image or file, 2 paths." in page
+    Page(page)
