@@ -18,7 +18,7 @@ _TYPES: Final = {
 """The types of the blocks and items that are compactions, by format."""
 
 model_groups: Final[Registry[Callable[[str], str | None]]] = Registry("roocontext.model_groups")
-"""The columns of the table of models that name a group, by name."""
+"""The columns of the table of models that name what models have in common, by name."""
 
 _NAMED: Final = '"compaction'
 """The beginning of their types in stored content."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
@@ -19,7 +20,7 @@ from roocontext.log.encoding import plain
 from roocontext.log.entries import BlockRef, Control, Message, Range
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.forms.block_rules import THINKING, encodable
-from roocontext.log.forms.compacted import compacting
+from roocontext.log.forms.compacted import compacting, managing
 from roocontext.log.readings import read_message
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.log.values import Value
@@ -116,6 +117,9 @@ class Request(Value, Mapping[str, Any]):
         return len(self.body)
 
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 class Sendable(NamedTuple):
     """The messages of a view, the model that gets them, and the rows whose thinking it refuses."""
 
@@ -144,14 +148,25 @@ class Asked(NamedTuple):
     is_new: bool
 
 
-def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = False) -> Request:
-    """Make the request for a provider; with `compact`, one that only compacts."""
+def compose_request(
+    asked: Asked,
+    form: str,
+    *,
+    cache: bool,
+    compact: bool = False,
+    management: Mapping[str, Any] = NOTHING,
+) -> Request:
+    """Make the request for a provider; with `compact`, one that only compacts.
+
+    `management` are the fields that say how the provider manages the context.
+    """
     outgoing = asked.sendable.compose(form, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
     body = forms[form].body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
+    body = managing(form, body, management, compact=compact)
     return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs)
 
 

@@ -15,7 +15,7 @@ from roocontext.log.forms import Outgoing, Repair
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
-from roocontext.log.request import Frame, GivenFrame, Request, compose_request
+from roocontext.log.request import Asked, Frame, GivenFrame, Request, compose_request
 from roocontext.log.turns import PendingCall, WaitsFor
 from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
@@ -177,6 +177,8 @@ class Session:
         unanswered: bool = False,
         prefill: bool = False,
         compact: bool = False,
+        context_management: Any = None,
+        betas: Sequence[str] | None = None,
     ) -> Request:
         """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
@@ -190,7 +192,8 @@ class Session:
 
         `compact` asks the provider to compact the history, on anybody's turn unless calls wait. The
         arguments are then those of Anthropic's `beta.messages.create` or OpenAI's
-        `responses.compact`.
+        `responses.compact`. `context_management` and Anthropic's `betas` are passed on to the
+        provider as they are; the `options` of an outcome of the policy `server` hold them.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
@@ -198,9 +201,14 @@ class Session:
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
         asked["compact"] = compact
+        management = {"context_management": context_management, "betas": betas}
+
+        def compose(read: Asked) -> Request:
+            return compose_request(read, form, cache=cache, compact=compact, management=management)
+
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
-        composed = compose_request(read, form, cache=cache, compact=compact)
+        composed = compose(read)
         if not (read.is_new and self._opened.record_frames):
             return composed
         now, salts = self._clock(), self._ids.salt
@@ -210,7 +218,7 @@ class Session:
             read = self._database.snapshot(
                 request.read_request, self.id, given, as_of=None, **asked
             )
-        return compose_request(read, form, cache=cache, compact=compact)
+        return compose(read)
 
     def record(
         self, reply: Any, request: Request | None = None, *, extra: Any = None

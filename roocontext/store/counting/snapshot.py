@@ -43,12 +43,12 @@ class SnapshotRows(StrEnum):
 class Wanted:
     """The contents of a snapshot; nothing else is read.
 
-    Pins are read with the `rows`. The view is summed up by `counter` and by the `others`. Calls are
-    searched for among the last `calls` entries; where `estimates` returns True, the request that a
-    call answered is counted too. Of `notes`, the newest of each kind is read. `known` are counts of
-    an earlier snapshot that are not stored yet. The `frame` is compared with the recorded one. With
-    `sealed`, the sealed coverings in the view are read. The session is read as if the `uncovered`
-    entries were uncovered, oldest request first.
+    Pins are read with the `rows`, or if `pins` is set. The view is summed up by `counter` and by
+    the `others`. Calls are searched for among the last `calls` entries; where `estimates` returns
+    True, the request that a call answered is counted too. Of `notes`, the newest of each kind is
+    read. `known` are counts of an earlier snapshot that are not stored yet. The `frame` is compared
+    with the recorded one. With `sealed`, the sealed coverings in the view are read. The session is
+    read as if the `uncovered` entries were uncovered, the first of them first.
     """
 
     counter: Counter
@@ -60,6 +60,7 @@ class Wanted:
     known: Counted = field(default_factory=Counted)
     frame: GivenFrame | None = None
     sealed: bool = False
+    pins: bool = False
     uncovered: Sequence[int] = ()
 
 
@@ -145,7 +146,7 @@ class _Reading:
         self._tail = self._after_calls()
         self._rows = self._messages(last)
         self._pins = frozenset[int]()
-        if wanted.rows is not SnapshotRows.NONE:
+        if wanted.pins or wanted.rows is not SnapshotRows.NONE:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._sealed = self._read_sealed(last) if wanted.sealed else []
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
