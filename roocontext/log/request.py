@@ -16,8 +16,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
+from roocontext.log.compactions import newest_compaction
 from roocontext.log.encoding import plain
-from roocontext.log.entries import BlockRef, Control, Message, Range
+from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
 from roocontext.log.forms import Outgoing, Repair, Rule, forms
 from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting, managing
@@ -215,6 +216,11 @@ def unbound(
         row = messages[index]
         # Without a recorded request, the reply is assumed to have read all rows before it.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
+        own = hidden_by.get(row.compacted.covering) if row.compacted else None
+        if own is None and newest_compaction(row.format, row.content) is not None:
+            return False  # it was made after a compaction that is not in effect
+        if own is not None:
+            return is_same_frame(asked_at) and is_bound_after(index, asked_at, own)
         # A message that came while the model was answering was not before its thinking.
         if not is_same_frame(asked_at) or latest_before[index] > asked_at:
             return False
@@ -226,6 +232,20 @@ def unbound(
             return False
         return _joined(ranges_then) == _joined(_until(ranges_now, row.seq, asked_at))
 
+    def is_bound_after(index: int, asked_at: int, own: Control) -> bool:
+        """True if the rows before a reply are those that its own compaction had left.
+
+        Messages that came while the model was answering are sent after it.
+        """
+        row = messages[index]
+        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
+        left = [part for stretch in ranges_then for part in subtract([stretch], own.hides)]
+        before = {message.seq for message in messages[:index] if message.seq <= asked_at}
+        if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
+            return False
+        return _joined(left) == _joined(_until(ranges_now, row.seq, asked_at))
+
+    hidden_by = {control.seq: control for control in controls if control.source is not None}
     latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
     replies = (index for index, message in enumerate(messages) if _thinks(message))
     return frozenset(messages[index].seq for index in replies if not is_bound(index))
