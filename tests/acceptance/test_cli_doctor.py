@@ -63,7 +63,7 @@ def statuses(health: Health) -> dict[str, str]:
     return {finding.check: finding.status for finding in judged(health) if finding.status != "ok"}
 
 
-def test_a_healthy_database_has_nothing_to_tell() -> None:
+def test_healthy_database_has_no_findings() -> None:
     assert statuses(SQLITE) == statuses(POSTGRES) == {}
 
 
@@ -103,7 +103,7 @@ def test_a_healthy_database_has_nothing_to_tell() -> None:
         (replace(POSTGRES, rights={"UPDATE": True, "DELETE": True}), {"role": "note"}),
     ],
 )
-def test_a_danger_is_named(ill: Health, found: dict[str, str]) -> None:
+def test_danger_is_named(ill: Health, found: dict[str, str]) -> None:
     assert statuses(ill) == found
 
 
@@ -119,7 +119,9 @@ def diagnosed() -> str:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_screen_matches_the_golden_one(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     assert diagnosed() == (GOLDEN / f"doctor-{columns}.txt").read_text()
 
@@ -130,12 +132,12 @@ def documented() -> str:
     return json.dumps(as_json([judged(health) for health in healths]), indent=2) + "\n"
 
 
-def test_the_doctors_document_is_as_it_was() -> None:
+def test_doctor_document_matches_the_golden_one() -> None:
     assert documented() == (GOLDEN / "doctor-json.txt").read_text()
 
 
 @pytest.mark.every_leg
-def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
+def test_doctor_examines_a_real_database(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
     done = run("doctor", "--json")
@@ -160,7 +162,7 @@ def test_the_doctor_looks_at_a_real_database(database: str, command_line: Comman
     )
 
 
-def test_the_doctor_sees_what_waits_in_the_log(tmp_path: Path, command_line: CommandLines) -> None:
+def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: CommandLines) -> None:
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
         store.create("open")

@@ -80,7 +80,7 @@ class Person:
         return found[0]
 
 
-def test_an_evening(
+def test_evening_of_an_agents_user_works_on_a_small_terminal(
     database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     build(database)

@@ -188,7 +188,7 @@ def written(done: list[tuple[str, Done]]) -> str:
     ],
     indirect=["database"],
 )
-def test_every_screen_is_as_it_was(
+def test_every_screen_matches_the_golden_one(
     mode: str, database: str, command_line: Callable[..., CommandLine]
 ) -> None:
     showcase.build(database)
@@ -201,7 +201,7 @@ def test_every_screen_is_as_it_was(
         fits_its_model(done)
 
 
-def test_what_a_server_reads_is_the_same_in_json(
+def test_reads_on_postgres_print_the_same_json(
     postgres_url: str, command_line: Callable[..., CommandLine]
 ) -> None:
     """What is done to it is shown as text, by the test before this one."""
@@ -250,7 +250,7 @@ def fits_its_model(done: list[tuple[str, Done]]) -> None:
     assert seen == shapes.keys() - SHOWN_ELSEWHERE
 
 
-def test_the_schema_of_the_documents_is_as_it_was() -> None:
+def test_schema_of_the_documents_matches_the_golden_one() -> None:
     assert schema() == json.loads(SCHEMA.read_text())
 
 
@@ -289,7 +289,7 @@ def test_no_screen_is_wider_than_the_terminal() -> None:
             assert [line for line in wide if not line.startswith("roocontext: ")] == [], command
 
 
-def test_nothing_that_acts_on_a_terminal_reaches_the_screen() -> None:
+def test_no_control_character_reaches_the_screen() -> None:
     import unicodedata  # noqa: PLC0415
 
     for mode in MODES:

@@ -85,7 +85,7 @@ def _without_the_package(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_it_works_without_a_checkout(
+def test_wheel_works_without_a_checkout(
     engine: str, python: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -120,7 +120,7 @@ def test_every_migration_is_in_the_wheel(wheel: Path) -> None:
     assert packed == migrations | package
 
 
-def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
+def test_wheel_holds_only_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
     assert {"roocontext"} == {top for top in tops if not top.endswith(".dist-info")}

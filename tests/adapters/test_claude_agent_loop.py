@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "claude_program.py"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude_agent.py"
 
 
-def test_the_bundled_program_resumes_from_the_store(tmp_path):
+def test_bundled_program_resumes_from_the_store(tmp_path):
     url = tmp_path / "agents.db"
     run = subprocess.run(
         [sys.executable, EXAMPLE, url], capture_output=True, text=True, timeout=120, check=False
@@ -57,7 +57,7 @@ def killed_program(url, folder, turns):
     return name
 
 
-def test_fifty_turns(opened, leg, tmp_path):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg, tmp_path):
     (tmp_path / "notes.txt").write_text("The parser drops the last token.\n")
     folder = str(tmp_path)
     with opened(leg[0], "sync") as lab:

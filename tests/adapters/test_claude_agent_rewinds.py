@@ -38,7 +38,7 @@ def place(chat: Any, text: str) -> int:
     return next(one.seq for one in chat.audit() if one.role and one.content == text)
 
 
-def test_the_transcript_is_what_it_was_right_after_that_entry(desk, file):
+def test_rewind_gives_the_transcript_as_of_the_entry(desk, file):
     talk(file, "a", "b")
     before = lines(file)
     desk.append(*before)
@@ -59,7 +59,7 @@ def test_the_transcript_is_what_it_was_right_after_that_entry(desk, file):
     assert desk.load() is None
 
 
-def test_the_program_goes_on_from_there(desk, file):
+def test_program_continues_from_a_rewind(desk, file):
     talk(file, "a")
     kept = lines(file)
     end = file.at
@@ -85,7 +85,7 @@ def kinds_of_rewinds(chat: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("reads_anew", [False, True])
-def test_a_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
+def test_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
     talk(file, "a", "b")
     desk.append(*lines(file))
     chat = desk.chat()
@@ -98,7 +98,7 @@ def test_a_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_a
     assert desk.load() == lines(file)
 
 
-def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
+def test_rewind_leaves_one_branch(desk, file):
     talk(file, "a")
     begun, end = len(lines(file)), file.at
     talk(file, "b")
@@ -119,7 +119,7 @@ def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
     assert texts(chat) == "aAcCdD"
 
 
-def test_a_message_behind_a_rewind_is_redacted(desk, file):
+def test_message_after_a_rewind_is_redacted(desk, file):
     talk(file, "a")
     end = file.at
     talk(file, "b")
@@ -135,7 +135,7 @@ def test_a_message_behind_a_rewind_is_redacted(desk, file):
     assert redacted["message"]["content"] == "[redacted]"
 
 
-def test_a_rewind_to_before_a_compaction(desk, file):
+def test_rewind_to_before_a_compaction_shows_the_messages_again(desk, file):
     talk(file, "a")
     before = lines(file)
     desk.append(*before)
@@ -193,7 +193,7 @@ class Program:
         self.chat = self._desk.chat(f"claude-agent-sdk:{project}/{session}")
 
 
-def test_the_program_sends_what_the_view_shows(quick):
+def test_program_sends_what_the_view_shows(quick):
     asked = iter(range(1_000_000))
     kinds = st.sampled_from(["turn", "turn", "branch", "rewind", "undo", "restart"])
     step = st.tuples(kinds, st.floats(0, 1))

@@ -78,7 +78,7 @@ def event_of(step, value, number, events):
 
 @settings(max_examples=examples(25))
 @given(STEPS)
-def test_any_conversation(services, steps):
+def test_any_conversation_comes_back_equal(services, steps):
     ours, theirs, run, store = services
     Numbers.last += 1
     user = {"app_name": f"p{Numbers.last}", "user_id": "u"}

@@ -70,7 +70,7 @@ def said(number):
     return kind("some words " * 10, id=f"{number:09}")
 
 
-def test_a_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
+def test_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
     cost = {}
     for count in (10, 10_000):
         steps = Steps(tmp_path / f"{count}.db", count)

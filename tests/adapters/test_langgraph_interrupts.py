@@ -41,7 +41,7 @@ def shown(graph: Any, thread: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("answers", [("yes", "no"), ("yes", "yes"), ("yes", "no", "yes", "no")])
-def test_a_paused_checkpoint_is_answered_again(
+def test_paused_checkpoint_is_answered_again(
     saver: RooContextSaver, thread: Thread, answers: tuple[str, ...]
 ) -> None:
     histories = []

@@ -32,7 +32,7 @@ def killed_loop(url, turns):
     return stored, done
 
 
-def test_fifty_turns(opened, leg):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
     with opened(leg[0], "sync") as lab:
         stored, done = killed_loop(str(lab.url), 10)
 

@@ -97,7 +97,7 @@ def test_another_process_appends_while_a_model_is_asked(
         as_planned(chat, outcomes[0], said, acknowledged)
 
 
-def test_it_appends_while_a_task_waits_for_the_model(
+def test_session_is_appended_to_while_a_task_waits_for_the_model(
     nursery: Nursery, url: str, model: tuple[ModelServer, Late]
 ) -> None:
     with Store.open(url) as store:
@@ -131,7 +131,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_killed_while_it_asks_a_manager_leaves_nothing_behind(url: str) -> None:
+def test_manager_killed_while_it_asks_leaves_no_trace(url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
         said = long(chat, LONG)

@@ -207,5 +207,5 @@ def test_every_recording_is_reproduced(name: str, store: Store, capsys: Any) -> 
         )
 
 
-def test_a_model_that_is_not_in_the_table_has_the_default() -> None:
+def test_model_that_is_not_in_the_table_has_the_default() -> None:
     assert alias_for("gemini-9-ultra") == DEFAULT_ALIAS == alias_for("")

@@ -194,7 +194,9 @@ def test_every_pruning_is_reproduced_through_the_store(store: Store, capsys: Any
     told("sliding_window/prune", len(recorded), reasons, capsys, "through the store")
 
 
-def test_without_the_programs_defects_ours_keeps_the_same(store: Store, capsys: Any) -> None:
+def test_seed_profile_keeps_the_same_without_the_programs_defects(
+    store: Store, capsys: Any
+) -> None:
     recorded = load("sliding_window/prune")
     reasons: Counter[str] = Counter()
     for case in recorded:

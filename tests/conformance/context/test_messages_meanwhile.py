@@ -28,7 +28,7 @@ def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
         yield lab
 
 
-def test_a_session_that_is_written_while_its_messages_are_read(
+def test_messages_read_during_a_write_are_of_one_moment(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, write in WRITES.items():

@@ -95,7 +95,7 @@ class TestManage:
         assert outcome.to_dict()["uncovered"] == list(outcome.uncovered)
         assert chat.request("anthropic", model=CLAUDE)["messages"]
 
-    def test_a_dry_run_shows_the_full_view_and_writes_nothing(self, chat: Any) -> None:
+    def test_dry_run_shows_the_full_view_and_writes_nothing(self, chat: Any) -> None:
         grown(chat)
         head = chat.head()
         outcome = manager(chat, CLAUDE, **summarising()).preview(chat)
@@ -106,7 +106,7 @@ class TestManage:
         assert all(one.compacted is None for one in outcome.view)
         assert chat.head() == head
 
-    def test_a_run_that_ended_in_between_is_continued(self, chat: Any) -> None:
+    def test_run_that_ended_in_between_is_continued(self, chat: Any) -> None:
         first, second = grown(chat)
         chat.uncover(second.covering)
         outcome = manager(chat, CLAUDE, **summarising()).manage(chat)
@@ -118,7 +118,7 @@ class TestManage:
         assert len(shown(chat)) < len(full)
 
     @pytest.mark.parametrize("model", [GPT, f"{GPT}-2026-03-05", ""])
-    def test_a_model_that_can_read_it_keeps_it(self, chat: Any, model: str) -> None:
+    def test_model_that_can_read_it_keeps_it(self, chat: Any, model: str) -> None:
         grown(chat)
         before = chat.head()
         outcome = manager(chat, model, **summarising()).manage(chat)
@@ -132,7 +132,7 @@ class TestManage:
         assert chat.request("openai-responses", model="gpt-5.6-sol")["input"]
         assert manager(chat, "gpt-5.5", **summarising()).manage(chat).uncovered
 
-    def test_a_readable_one_stays(self, chat: Any) -> None:
+    def test_readable_one_stays(self, chat: Any) -> None:
         fill(chat, 7)
         content = [{"type": "compaction", "content": "All so far."}]
         reply = {"type": "message", "id": "m", "content": content, "stop_reason": "compaction"}
@@ -166,7 +166,7 @@ class TestPolicies:
     """What stands for hidden messages is not hidden itself without taking its place."""
 
     @pytest.mark.parametrize("policy", ["default", "hybrid", "sliding_window"])
-    def test_a_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
+    def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
         fill(chat, 7)
         done = sealed(chat, 1)
         fill(chat, 30)
@@ -177,7 +177,7 @@ class TestPolicies:
         assert outcome.hidden > 5
         assert done.seq in shown(chat)
 
-    def test_a_readable_one_is_part_of_the_next_summary(self, chat: Any) -> None:
+    def test_readable_one_is_part_of_the_next_summary(self, chat: Any) -> None:
         fill(chat, 7)
         content = [{"type": "compaction", "content": "All so far."}, {"type": "text", "text": "x"}]
         reply = {"type": "message", "id": "m", "content": content, "stop_reason": "end_turn"}

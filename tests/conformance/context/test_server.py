@@ -82,7 +82,7 @@ class TestOptions:
         assert manager(chat, CLAUDE).manage(chat).options == {}
         assert context(chat).truncate(chat).options == {}
 
-    def test_a_preview_has_them_too(self, chat: Any) -> None:
+    def test_preview_has_them_too(self, chat: Any) -> None:
         fill(chat, 3)
         one = context(chat)
         assert one.preview(chat).options == one.manage(chat).options
@@ -97,7 +97,7 @@ class TestOptions:
             ("anthropic", {"betas": "compact-2026-01-12"}),
         ],
     )
-    def test_a_request_refuses_those_of_another_provider(
+    def test_request_refuses_those_of_another_provider(
         self, chat: Any, form: str, options: Any
     ) -> None:
         fill(chat, 3)
@@ -134,7 +134,7 @@ class TestOverTheThreshold:
         fill_up(chat)
         assert one.manage(chat).detail == "delegated"
 
-    def test_a_failed_compaction_is_none(self, chat: Any) -> None:
+    def test_failed_compaction_is_none(self, chat: Any) -> None:
         fill_up(chat)
         one = context(chat)
         reply = compacted()

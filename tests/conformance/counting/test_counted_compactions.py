@@ -118,7 +118,7 @@ class TestTokens:
 
 
 class TestDrift:
-    def test_the_last_request_of_the_call_is_compared(self, chat: Any) -> None:
+    def test_last_request_of_the_call_is_compared(self, chat: Any) -> None:
         fill(chat, 40)
         chat.append("user", "Go on.")
         block, spoken = {"type": "compaction", "content": WORDS}, text("Done.")
@@ -137,7 +137,7 @@ class TestDrift:
         assert (found.reported, found.estimated) == (60, cost(text(WORDS)))
         assert usage_tokens(usage)[:2] == (2_060, 55)
 
-    def test_a_report_of_both_views_is_not_compared(self, chat: Any) -> None:
+    def test_report_of_both_views_is_not_compared(self, chat: Any) -> None:
         fill(chat, 40)
         usage = {"input_tokens": 2_000, "output_tokens": 5, "input_tokens_details": {}}
         chat.record(gpt(SEALED, SAID, usage=usage))
@@ -145,7 +145,7 @@ class TestDrift:
         context.manage(chat)
         assert context.drift(chat) == {}
 
-    def test_a_call_that_only_compacted_had_read_the_whole_view(self, chat: Any) -> None:
+    def test_call_that_only_compacted_had_read_the_whole_view(self, chat: Any) -> None:
         fill(chat, 40)
         before = chat.tokens(COUNTER)
         usage = {"input_tokens": before, "output_tokens": 5}

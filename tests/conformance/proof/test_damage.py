@@ -66,20 +66,20 @@ def test_damage_is_a_typed_error(bare):
 
 
 @pytest.mark.parametrize("damage", SUMMED, ids=str)
-def test_what_cannot_be_summed_is_a_typed_error(opened, damage):
+def test_unsummable_sizes_are_a_typed_error(opened, damage):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, damage)
 
 
-def test_a_purge_without_a_receipt_is_a_typed_error(opened):
+def test_purge_without_a_receipt_is_a_typed_error(opened):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, Damage("sessions", "purged_at", "7", "true"))
 
 
 @pytest.mark.parametrize("row", ["seq = 3", "seq = 4"])
-def test_an_answer_to_no_entry_is_a_typed_error(opened, row):
+def test_answer_to_no_entry_is_a_typed_error(opened, row):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, Damage("entries", "answers_seq", "0", row))

@@ -129,7 +129,7 @@ COPIES = {
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 @pytest.mark.parametrize("name", COPIES)
-def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
+def test_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
     """It looked for the session of such a row, without an end if that was purged."""
     with opened(engine, "sync") as lab:
         lab.drop_guards()
@@ -149,7 +149,7 @@ def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_a_family_that_descends_from_itself_is_damage(opened, engine):
+def test_family_that_descends_from_itself_is_damage(opened, engine):
     """The sums of such a family were looked for without an end."""
     with opened(engine, "sync") as lab:
         lab.drop_guards()

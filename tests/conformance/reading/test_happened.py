@@ -34,7 +34,7 @@ def listed(lab: Any, **asked: Any) -> list[str]:
     return [info.session_id for info in lab.store.sessions(**asked)]
 
 
-def test_lists_are_in_the_order_in_which_things_happened(three: Any) -> None:
+def test_sessions_are_listed_in_the_order_in_which_they_happened(three: Any) -> None:
     # The time that is to come counts as that of its recording, which was the last.
     assert listed(three) == ["ahead", "now", "old"]
     assert listed(three, recorded=True) == ["ahead", "old", "now"]
@@ -63,7 +63,7 @@ def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
     assert {one.session_id for one in whole} == {f"s{number}" for number in range(8)}
 
 
-def test_a_list_is_filtered_by_what_it_shows(three: Any) -> None:
+def test_list_is_filtered_by_the_time_that_it_shows(three: Any) -> None:
     since = at(JANUARY + DAY)
     assert listed(three, since=since) == ["ahead", "now"]
     assert listed(three, until=since) == ["old"]
@@ -71,7 +71,7 @@ def test_a_list_is_filtered_by_what_it_shows(three: Any) -> None:
     assert listed(three, until=since, recorded=True) == []
 
 
-def test_a_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
+def test_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
     chat = lab.store.create(title="t")
     info = chat.info()
     assert info.happened_at == info.created_at
@@ -79,7 +79,7 @@ def test_a_session_without_messages_happened_when_it_was_created(lab: Any) -> No
     assert chat.info().happened_at == -5
 
 
-def test_a_summary_does_not_move_a_session(lab: Any) -> None:
+def test_summary_does_not_move_a_session(lab: Any) -> None:
     lab.clock.now = JANUARY + 100 * DAY
     chat = lab.store.create()
     for number in range(4):
@@ -104,7 +104,9 @@ def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])
-def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -> None:
+def test_search_is_ordered_by_the_time_at_which_messages_happened(
+    three: Any, is_indexed: bool
+) -> None:
     if is_indexed:
         three.store.index()
 
@@ -122,7 +124,7 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
     assert [hit.session_id for hit in (*first, *following)] == ["ahead", "now"]
 
 
-def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:
+def test_reads_of_the_past_go_by_either_clock(lab: Any) -> None:
     lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 0
     chat = lab.store.create()
     fill(chat, 1)

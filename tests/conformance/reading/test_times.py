@@ -138,7 +138,7 @@ def scanned_point(entries: list[Any], when: int) -> int:
 
 
 @pytest.mark.parametrize("start", [20, -1_000])
-def test_any_moment_is_found_as_a_scan_finds_it(lab: Any, start: int) -> None:
+def test_moment_is_found_as_by_a_scan(lab: Any, start: int) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(steps=STEPS)
     def examine(steps: Any) -> None:
@@ -206,7 +206,7 @@ def test_times_before_1970_are_ordinary_times(lab: Any) -> None:
     assert chat.view(as_of=at(-91)).seq == 0
 
 
-def test_what_is_kept_of_the_times(lab: Any) -> None:
+def test_session_keeps_its_first_and_last_times(lab: Any) -> None:
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 100, 0
     chat.append("user", "x")
@@ -218,7 +218,7 @@ def test_what_is_kept_of_the_times(lab: Any) -> None:
     assert kept(lab, chat.fork(1).id) == (100, 1, 100, 50)
 
 
-def test_a_forks_own_time_begins_with_it(lab: Any) -> None:
+def test_forks_own_time_begins_with_it(lab: Any) -> None:
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 1_000, 0
     chat.append("user", "x", ts=5_000)
