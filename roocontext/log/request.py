@@ -9,7 +9,7 @@ other messages, another system prompt or other tools. `unbound` finds such block
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.compactions import newest_compaction
 from roocontext.log.encoding import plain
 from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
-from roocontext.log.forms import Outgoing, Repair, Rule, forms
+from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
 from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting, managing
 from roocontext.log.readings import read_message
@@ -90,7 +90,8 @@ class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
     `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
-    `model` was kept. `repairs` lists the changes that this provider's rules required.
+    `model` was kept. `repairs` lists the changes that this provider's rules required. `names` are
+    those of tools that it refuses, by the names that are sent instead; `record` restores them.
     """
 
     body: Mapping[str, Any]
@@ -98,6 +99,7 @@ class Request(Value, Mapping[str, Any]):
     form: str
     model: str | None
     repairs: tuple[Repair, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def thinking_off(self) -> bool:
@@ -128,9 +130,9 @@ class Sendable(NamedTuple):
     model: str | None
     unbound: frozenset[int] = frozenset()
 
-    def compose(self, form: str, *, complete: bool = False) -> Outgoing:
+    def compose(self, form: Form, *, complete: bool = False) -> Outgoing:
         """Make the messages that the provider accepts."""
-        return forms[form].compose(
+        return form.compose(
             self.messages, model=self.model, drop_thinking=self.unbound, complete=complete
         )
 
@@ -153,6 +155,7 @@ def compose_request(
     asked: Asked,
     form: str,
     *,
+    dialect: str | None = None,
     cache: bool,
     compact: bool = False,
     management: Mapping[str, Any] = NOTHING,
@@ -161,14 +164,24 @@ def compose_request(
 
     `management` are the fields that say how the provider manages the context.
     """
-    outgoing = asked.sendable.compose(form, complete=asked.is_complete)
+    composer = form_named(form, dialect)
+    outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
-    body = forms[form].body(outgoing.messages, system=system, tools=tools, cache=cache)
+    body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
     body = managing(form, body, management, compact=compact)
-    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs)
+    replaced = replaced_tools(composer, tools)
+    repairs = (*(Repair(0, Rule.NAME, index) for index, *_ in replaced), *outgoing.repairs)
+    names = {new: name for _, name, new in replaced}
+    return Request(body, asked.seq, form, asked.sendable.model, repairs, names)
+
+
+def replaced_tools(form: Form, tools: Sequence[Any]) -> list[tuple[int, str, str]]:
+    """The tools whose names a form replaces: the index of each, its name and the new one."""
+    replaced = getattr(form, "replaced_names", None)  # a form of another package may have none
+    return replaced(tools) if replaced else []
 
 
 def _without_blanks(system: Any) -> Any:

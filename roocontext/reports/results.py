@@ -77,10 +77,25 @@ class Titled(Document):
 
 
 class Upgraded(Document):
-    """The version of the schema before and after an upgrade."""
+    """The version of the schema before and after an upgrade.
+
+    `distributed` is None if the store was not to be distributed.
+    """
 
     before: str | None
     after: str
+    distributed: bool | None = None
+
+
+class Distributed(Document):
+    """The steps that distribute a store over a cluster, none if it is distributed already.
+
+    `rows` are those of each table that was distributed. A dry run counts and changes nothing.
+    """
+
+    steps: list[str]
+    rows: dict[str, int]
+    dry_run: bool
 
 
 class RevisionRow(Document):

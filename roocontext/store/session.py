@@ -11,11 +11,11 @@ from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
-from roocontext.log.forms import Outgoing, Repair
+from roocontext.log.forms import Outgoing, Repair, form_named
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
-from roocontext.log.request import Asked, Frame, GivenFrame, Request, compose_request
+from roocontext.log.request import Frame, GivenFrame, Request, compose_request
 from roocontext.log.turns import PendingCall, WaitsFor
 from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
@@ -169,6 +169,7 @@ class Session:
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         system: Any = None,
         tools: Sequence[Any] | None = None,
         cache: bool = False,
@@ -183,9 +184,10 @@ class Session:
         """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
         `system` and `tools` are recorded when they change; omit one to send it as it is recorded.
-        `model` is the model that will be asked, by default that of the newest reply. `cache` sets
-        Anthropic's cache breakpoints. With `as_of`, the request is what the model got then, and
-        nothing is recorded.
+        `model` is the model that will be asked, by default that of the newest reply. `dialect` is
+        the server that gets a request in the form `openai`, such as `deepseek`; by default it
+        follows from the model's replies. `cache` sets Anthropic's cache breakpoints. With `as_of`,
+        the request is what the model got then, and nothing is recorded.
 
         When it is not the model's turn, NotTheModelsTurn is raised. `unanswered` answers waiting
         calls with a fixed text instead, and `prefill` lets the assistant continue its last words.
@@ -201,14 +203,11 @@ class Session:
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
         asked["compact"] = compact
-        management = {"context_management": context_management, "betas": betas}
-
-        def compose(read: Asked) -> Request:
-            return compose_request(read, form, cache=cache, compact=compact, management=management)
-
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
-        composed = compose(read)
+        made: dict[str, Any] = {"dialect": dialect, "cache": cache, "compact": compact}
+        made["management"] = {"context_management": context_management, "betas": betas}
+        composed = compose_request(read, form, **made)
         if not (read.is_new and self._opened.record_frames):
             return composed
         now, salts = self._clock(), self._ids.salt
@@ -218,7 +217,7 @@ class Session:
             read = self._database.snapshot(
                 request.read_request, self.id, given, as_of=None, **asked
             )
-        return compose(read)
+        return compose_request(read, form, **made)
 
     def record(
         self, reply: Any, request: Request | None = None, *, extra: Any = None
@@ -227,8 +226,8 @@ class Session:
 
         Content, model, usage and message id are taken from it. Its id, its stop reason and the id
         of the HTTP request are stored in the message's `extra`; the `request` that it answers says
-        which entries the model had read. For a stream, pass the final object, or the list of
-        Gemini's chunks.
+        which entries the model had read, and which tools had other names in it. For a stream, pass
+        the final object, or the list of its chunks.
 
         A reply that was recorded before returns the first receipt. The same id with other content,
         for the same request, raises DuplicateMessage.
@@ -240,6 +239,10 @@ class Session:
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
+        if request is not None:
+            read = read.with_names(request.names)
+        elif read.has_made_names:
+            read = read.with_names(self._database.snapshot(frame.sent_names, self.id, read.format))
         message = NewMessage(
             read.role,
             read.content,
@@ -329,6 +332,7 @@ class Session:
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> list[dict[str, Any]]:
@@ -336,20 +340,23 @@ class Session:
 
         Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
-        by default that of the newest reply.
+        by default that of the newest reply. `dialect` is that of `request`.
         """
-        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).messages
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._composed(form, model, dialect, point).messages
 
     def repairs(
         self,
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> tuple[Repair, ...]:
         """List what `messages` repairs for the provider. The log itself is never changed."""
-        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).repairs
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._composed(form, model, dialect, point).repairs
 
     def frame(self, *, as_of: int | datetime | None = None, recorded: bool = False) -> Frame | None:
         """Read the system prompt and tools that were recorded last; None if none were.
@@ -714,10 +721,14 @@ class Session:
         """Compute the caches anew from the log, and return how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
 
-    def _composed(self, form: str, model: str | None, as_of: Point) -> Outgoing:
+    def _composed(
+        self, form: str, model: str | None, dialect: str | None, as_of: Point
+    ) -> Outgoing:
         if model is not None:
             check_model(model)
-        return request.sendable(self._database, self.id, model=model, as_of=as_of).compose(form)
+        composer = form_named(form, dialect)
+        sent = request.sendable(self._database, self.id, model=model, as_of=as_of)
+        return sent.compose(composer)
 
     def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
         """Read something at the seq that a point names."""

@@ -85,7 +85,7 @@ WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
 
 @pytest.fixture(scope="module")
 def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What one run prints for people, and what it writes for programs."""
+    """One run: its lines for people, and its document for programs."""
     env = {**os.environ, GIVEN: postgres.empty(), "PATH": ""}  # without `llm`
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]
@@ -166,3 +166,17 @@ def test_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
     for shown in runs.values():
         assert platform.node() not in shown
         assert str(Path.home()) not in shown
+
+
+CODE = "import json; from bench.recall import measured; print(json.dumps(measured('default', 150)))"
+
+
+def test_recall_answers_what_the_summary_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    row = json.loads(done.stdout)
+    assert row["hidden facts"] > 10
+    for kind in ("file names", "numbers", "error texts"):
+        assert row[kind] < 1
+        assert row[f"{kind} with recall"] == 1

@@ -21,7 +21,7 @@ RAW = "\x1b\x07\x7f\r\x9b\u202e\u2066"
 
 
 def is_harmless(text: str) -> bool:
-    """Whether nothing in the text acts on a terminal."""
+    """True if nothing in the text acts on a terminal."""
     kinds = {unicodedata.category(one) for one in text} if not text.isascii() else set()
     return not kinds & {"Cf", "Cs", "Zl", "Zp"} and not any(
         unicodedata.category(one) == "Cc" and one != "\n" for one in text

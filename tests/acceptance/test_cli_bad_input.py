@@ -1,4 +1,4 @@
-"""What is wrong is told in one clear line and an exit code, or what there is stays readable."""
+"""Mistakes end in one clear line and an exit code, or everything that exists stays readable."""
 
 import json
 import os

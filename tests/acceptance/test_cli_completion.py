@@ -163,7 +163,7 @@ def test_only_ids_that_are_words_are_offered(shell: str, encoding: str, many: Co
 
 def test_titles_are_shown_by_shells_that_can(many: CommandLine) -> None:
     title = "The title reboot reboot red of /red it 31m"
-    # The list closes behind its last id, and sessions of the same moment come in any order.
+    # The list closes after its last id, and sessions of the same moment come in any order.
     zsh = [line.removesuffix("))'") for line in completed(many, "roocontext show ", "zsh")]
     assert f'"plain-1.x":"{title}"' in zsh
     fish = completed(many, "roocontext show ", "fish")

@@ -1,4 +1,4 @@
-"""What goes is shown before it goes; sessions are purged by their age; a database is copied."""
+"""Purges and redactions show what they delete before they do it; a database is copied."""
 
 import stat
 from collections.abc import Callable, Iterator
@@ -53,7 +53,7 @@ def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> Non
 
 
 def test_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: CommandLine) -> None:
-    """What was imported lately stays, though it happened long ago; so does what is to come."""
+    """Messages imported lately stay although they are old; so do those dated in the future."""
     store.create("imported").append("user", "x", ts=OLD - 9_000)
     store.session("december").append("user", "x", ts=OLD + 900 * 86_400_000)
 

@@ -55,7 +55,7 @@ class Person:
 
     @property
     def screen(self) -> str:
-        """What 24 lines show, the last of them with the prompt."""
+        """The 24 lines of the screen, the last of them with the prompt."""
         return "\n".join(self._lines[1 - LINES :])
 
     def types(self, command: str, *, code: int = 0) -> str:

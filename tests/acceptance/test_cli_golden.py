@@ -157,7 +157,7 @@ ACTING: list[tuple[str, str]] = [
     ("search nothing-of-this", ""),
 ]  # fmt: skip
 LOOKS = [(line, "") for line in LOOKING]
-SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "import", "export"}
+SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "distribute", "import", "export"}
 """They have screens that differ between engines, or goldens of their own."""
 SCENARIO = [*LOOKS, *ACTING]
 
@@ -204,7 +204,7 @@ def test_every_screen_matches_the_golden_one(
 def test_reads_on_postgres_print_the_same_json(
     postgres_url: str, command_line: Callable[..., CommandLine]
 ) -> None:
-    """What is done to it is shown as text, by the test before this one."""
+    """Escaping is shown as text, by the test before this one."""
     showcase.build(postgres_url)
     done = played(command_line(postgres_url), "json", LOOKS)
     shown = written(done).splitlines()
@@ -214,7 +214,7 @@ def test_reads_on_postgres_print_the_same_json(
 
 
 def on_postgres(golden: str, mode: str) -> str:
-    """What differs there: it does not promise that bytes are gone."""
+    """The same screen on PostgreSQL, which does not promise that bytes are gone."""
     remain = "Bytes may remain in the database's log, free space or backups."
     if mode == "json":
         return golden.replace('"erased": true', '"erased": false')
@@ -222,7 +222,7 @@ def on_postgres(golden: str, mode: str) -> str:
 
 
 def is_narrowed(words: list[str], by: str) -> bool:
-    """Whether the command prints its other document: an argument or an option makes it do so."""
+    """True if an argument or an option makes the command print its other document."""
     match words:
         case ["show", _, seq, *_]:
             return seq.isdigit()

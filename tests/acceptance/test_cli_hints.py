@@ -46,7 +46,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def unknown(text: str) -> Iterator[str]:
-    """What is wrong with a command line: its command does not exist, or an option of it."""
+    """The error in a command line: its command or an option of it does not exist."""
     words = text.split()
     command, rest = command_of(words)
     if command is None:

@@ -20,11 +20,6 @@ from support.transcripts import Transcript, use
 
 
 @pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A transcript with a sub-agent, a task of Roo Code's, and files that hold no session."""
     file = Transcript(tmp_path / "home" / "-work" / "s-1.jsonl")
@@ -256,7 +251,7 @@ def test_unresumable_session_is_refused(run: CommandLine, database: str, tmp_pat
 
 @contextmanager
 def followed(file: Path, *words: str) -> Iterator[IO[str]]:
-    """What `import --watch` of a transcript prints, until it is interrupted."""
+    """The lines that `import --watch` of a transcript prints until it is interrupted."""
     script = str(Path(sys.executable).with_name("roocontext"))
     database = str(file.parent.parent / "followed.db")
     command = [script, "import", str(file), "--watch", "--db", database, *words]
@@ -269,7 +264,7 @@ def followed(file: Path, *words: str) -> Iterator[IO[str]]:
 
 
 def goes_on(file: Path) -> None:
-    """The session of the fixtures goes on."""
+    """The session of the fixtures continues."""
     transcript = Transcript(file)
     transcript.at, transcript.count = "u-3", 3
     transcript.user("more")

@@ -1,4 +1,4 @@
-"""What people type for points of a session and for arguments, and what they are told about it."""
+"""Points of a session and arguments as people type them, and the answers that they get."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def refused(done: Done, code: Code, *words: str) -> None:
 
 @pytest.fixture
 def run(database: str, command_line: CommandLines) -> CommandLine:
-    """Commands on a session whose agent's own times are an hour behind the recording."""
+    """Commands on a session whose agent's own times are an hour before the recording."""
     with Store.open(database, clock=SetClock(NOON, step=MINUTE)) as store:
         chat = store.create("parser", title="mend it")
         for number in range(1, 6):

@@ -59,7 +59,7 @@ class Sitting:
         self.shown = ""
 
     def until(self, text: str) -> str:
-        """What is shown up to a text."""
+        """The text shown up to and including this one."""
         while text not in self.shown:
             self.shown += os.read(self._terminal, 65_536).decode()
         return self.shown

@@ -1,4 +1,4 @@
-"""What is drawn: nothing that matters is cut, and nothing leaves the screen."""
+"""Screens: nothing that matters is cut, and nothing is wider than the terminal."""
 
 import io
 import json
@@ -72,7 +72,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) -> str:
-    """What is drawn on a screen of so many columns, which it does not leave."""
+    """The lines drawn on a screen of so many columns, none of them wider."""
     from rich.cells import cell_len  # noqa: PLC0415
 
     file = io.StringIO()

@@ -26,7 +26,7 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
 
 
 def hits(run: CommandLine, *words: str) -> list[tuple[str, int]]:
-    """What a search prints as JSON."""
+    """The hits that a search prints as JSON."""
     done = run("search", *words, "--json")
     assert (done.code, done.err) == (0, "")
     return [(hit["session_id"], hit["seq"]) for hit in json.loads(done.out)["hits"]]

@@ -1,6 +1,6 @@
-"""The example's coding agent: killed at any moment it goes on, and its commands do what they say.
+"""The example's coding agent: killed at any moment it continues, and its commands do what they say.
 
-It runs as a process of its own. The models are behind sockets, and refuse what providers refuse.
+It runs as a process of its own. The models are servers, and refuse what providers refuse.
 """
 
 import ast
@@ -32,7 +32,7 @@ EXAMPLE = ROOT / "examples" / "coding_agent"
 
 @dataclass(frozen=True)
 class Scripted:
-    """What the example's scripted model replies."""
+    """The replies of the example's scripted model."""
 
     def send(self, exchange: Exchange) -> None:
         exchange.stream(events(exchange))
@@ -351,7 +351,7 @@ def begun(model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_program_runs_only_after_confirmation(
     begun: Any, tmp_path: Path, answer: bool, is_begun: bool
 ) -> None:
-    """Whether a program may run, and whether one that was interrupted may run again."""
+    """A program runs only if the person agrees; so does one that was interrupted, again."""
     with recorded(str(tmp_path / "store.db")) as chat:
         if is_begun:
             (call,) = chat.pending()
@@ -431,7 +431,7 @@ def test_tools_describe_their_errors_to_the_model(place: Any) -> None:
     assert (place.folder / "a.txt").read_bytes() == b"one\r\n2\r\n"
     assert place.call("read", {"path": "a.txt", "first_line": 2}) == ("2\r\n", False)
     assert place.call("search", {"text": "n"}) == ("a.txt:1:one\r\n\n[exit code 0]", False)
-    assert place.call("search", {"text": "secret"}) == ("\n[exit code 1]", False)  # behind links
+    assert place.call("search", {"text": "secret"}) == ("\n[exit code 1]", False)  # through links
     (place.folder / "long.txt").write_text("x" * (LIMIT + 1))
     output, _ = place.call("read", {"path": "long.txt"})
     assert output == "x" * LIMIT + "\n[1 more characters]"
@@ -463,7 +463,7 @@ def test_program_is_bounded_in_time_and_output(place: Any, monkeypatch: pytest.M
 
 
 def is_closed(reader: int) -> bool:
-    """Whether no process can write to a pipe any more."""
+    """True if no process can write to a pipe any more."""
     try:
         return os.read(reader, 1) == b""
     except BlockingIOError:
@@ -471,7 +471,7 @@ def is_closed(reader: int) -> bool:
 
 
 def test_folder_with_another_repository_is_kept(place: Any) -> None:
-    """What git cannot add does not stop a checkpoint, and the person's repository is untouched."""
+    """A file that git cannot add stops no checkpoint; the person's repository is untouched."""
     own = ["git", "-C", str(place.folder)]
     subprocess.run([*own, "init", "--quiet"], check=True)
     subprocess.run([*own, "init", "--quiet", "folder"], check=True)

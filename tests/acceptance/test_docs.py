@@ -105,7 +105,7 @@ def run(page: Path) -> None:
 
 @pytest.fixture
 def registries() -> Iterator[None]:
-    """What a page registers is gone after it: other tests ask what is built in."""
+    """Undo the registrations of a page: other tests list the built-in names."""
     kept = [(registry, dict(registry)) for registry in (counters, policies, summarisers)]
     yield
     for registry, before in kept:
@@ -115,7 +115,7 @@ def registries() -> Iterator[None]:
 
 WITH_PYTHON = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
 FRAMEWORKS = [page for page in WITH_PYTHON if page.parent == DOCS / "adapters"]
-"""The pages that tests/adapters executes, beside the frameworks."""
+"""The pages that tests/adapters executes, with the frameworks installed."""
 EXECUTED = [page for page in WITH_PYTHON if page not in FRAMEWORKS]
 
 

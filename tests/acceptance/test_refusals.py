@@ -1,4 +1,4 @@
-"""What reference/input.md says of arguments: a bad one is a typed error, on every engine alike.
+"""Bad arguments, as reference/input.md says: a typed error, on every engine alike.
 
 A look-up takes anything that a caller may hold in its hand. It answers that there is no such thing,
 or says what is wrong with the name; it never blames the database, and nothing is broken afterwards.

@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel in it, and the dependencies beside it."""
+    """The interpreter of an environment with the wheel and its dependencies."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, with_pip=False, symlinks=True)
     site = next(home.glob("lib/python*/site-packages"))
@@ -74,7 +74,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _without_the_package(folder: Path) -> Path:
-    """What is installed here, but for this package and for what would lead to its checkout."""
+    """The packages installed here, except this one and links to its checkout."""
     for key in ("purelib", "platlib"):
         for entry in Path(sysconfig.get_paths()[key]).iterdir():
             link = folder / entry.name

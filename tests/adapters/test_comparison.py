@@ -95,7 +95,7 @@ def test_page_shows_the_measured_results():
 
 
 def outcome(store: Compared, place: str) -> dict[str, list[str]]:
-    """What each check came to, without those that are simply kept."""
+    """The outcome of each check, without those that are simply kept."""
     with patch.object(writers, "ROUNDS", store.rounds):
         report = examine(store.driver, place)
     return {it.check.name: [it.verdict, it.detail] for it in report.results if it.verdict != "kept"}

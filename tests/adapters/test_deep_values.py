@@ -1,4 +1,4 @@
-"""What is nested deep comes back equal, or is refused by one error that names the place."""
+"""Deeply nested values come back equal, or are refused by one error that names the place."""
 
 import asyncio
 
@@ -164,7 +164,7 @@ def levels_of(value):
 
 
 async def stored(store):
-    """How many entries hold a value, in all sessions."""
+    """The number of entries that hold a value, in all sessions."""
     count = 0
     for info in await store.sessions(limit=10_000):
         async for one in (await store.session(info.session_id)).audit():
@@ -203,7 +203,7 @@ def test_values_that_contain_themselves_are_refused(run_over, place):
 
 def test_refusal_for_another_reason_is_unchanged():
     class Linked:
-        """What no framework looks into."""
+        """A class that no framework looks into."""
 
     one, shared = Linked(), ["innermost"]
     one.next = one

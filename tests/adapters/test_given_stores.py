@@ -1,4 +1,4 @@
-"""What an adapter is given: an open store of either kind, or the URL of one that it opens."""
+"""Adapters take an open store of either kind, or the URL of one that they open."""
 
 import asyncio
 import sqlite3

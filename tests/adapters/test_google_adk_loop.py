@@ -13,15 +13,15 @@ from google.adk.events import Event
 
 from roocontext import AsyncStore
 from roocontext.errors import FrameworkMissing
-from support.adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
+from support.google_adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
 
 ROOT = Path(__file__).parents[2]
-LOOP = ROOT / "tests" / "support" / "adk_loop.py"
+LOOP = ROOT / "tests" / "support" / "google_adk_loop.py"
 TURNS = 50
 
 
 def killed_loop(url, turns):
-    """What a process had stored when it was killed in some turn."""
+    """The events stored by a process when it was killed in some turn."""
     running = subprocess.Popen(
         [sys.executable, LOOP, url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -96,7 +96,7 @@ async def same_view(store, model):
 
 
 async def last_reply(chat):
-    """The entry of the last answer, in front of a summary that came behind it."""
+    """The entry of the last answer, before a summary that was written after it."""
     replies = [
         one.seq async for one in chat.audit() if one.kind == "message" and one.role == "model"
     ]

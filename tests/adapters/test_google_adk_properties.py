@@ -111,6 +111,6 @@ async def view(store, user):
 
 
 def sent(events):
-    """What ADK sends of these events."""
+    """The contents that ADK sends of these events."""
     live = _process_compaction_events(_apply_rewinds(events))
     return [event.content.parts[0].text for event in live if event.content]

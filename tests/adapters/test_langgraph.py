@@ -1,4 +1,4 @@
-"""What LangGraph's checkpoints become in a session, and what comes back."""
+"""LangGraph's checkpoints as messages of a session, and back."""
 
 from typing import Any
 

@@ -64,7 +64,7 @@ def test_agent_of_fifty_turns_survives_a_compaction_a_kill_and_a_fork(opened, en
         chat = lab.store.session("langgraph:t")
         assert chat.verify().ok
 
-        # It goes on where it was: the graph first finishes what was begun.
+        # It continues where it was: the graph first finishes what was begun.
         graph = agent(lab.store)
         if graph.get_state(CONFIG).next:
             graph.invoke(None, CONFIG)
@@ -82,7 +82,7 @@ def test_agent_of_fifty_turns_survives_a_compaction_a_kill_and_a_fork(opened, en
         expected = ["what was said"] + [text for number in range(19, 50) for text in turn(number)]
         assert [text for text in shown(chat) if text in set(expected)] == expected
 
-        # Time travel: a branch from right behind turn 29, which is a rewind.
+        # Time travel: a branch from right after turn 29, which is a rewind.
         past = next(
             one
             for one in graph.get_state_history(CONFIG)

@@ -1,4 +1,4 @@
-"""Which values JSON gives back exactly: decided without writing them where that is certain."""
+"""Values that JSON gives back exactly: decided without writing them where that is certain."""
 
 import json
 import marshal

@@ -29,7 +29,7 @@ def ask_twice(state: State) -> Any:
 
 
 def shown(graph: Any, thread: Any) -> list[Any]:
-    """What a graph says of each of its checkpoints."""
+    """The state that a graph reports of each of its checkpoints."""
     return [
         (
             one.values,

@@ -1,4 +1,4 @@
-"""What a graph sends to its tasks: it comes back equal, and no conversation is written twice."""
+"""A graph's messages to its tasks come back equal, and no conversation is written twice."""
 
 from copy import deepcopy
 from typing import Any

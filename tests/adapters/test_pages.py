@@ -1,4 +1,4 @@
-"""The adapters' pages, executed beside the frameworks."""
+"""The adapters' pages, executed with the frameworks installed."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ TURNS = 50
 
 
 def killed_loop(url, turns):
-    """How many turns a process had saved when it was killed."""
+    """The number of turns that a process had saved when it was killed."""
     running = subprocess.Popen([sys.executable, LOOP, url, "t"], stdout=subprocess.PIPE, text=True)
     done = 0
     while done < turns:

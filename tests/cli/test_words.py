@@ -1,4 +1,4 @@
-"""What people read and write, as the command line reads and writes it: texts, names, times."""
+"""Texts, names and times, as the command line reads and writes them."""
 
 import io
 import sys

@@ -790,7 +790,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 def _paid(rows: Sequence[ReportedUsage]) -> list[tuple[Any, ...]]:
-    """What a session reports, as the model tells it."""
+    """The usage of a session according to the model."""
     return [(row.session_id, row.seq, (row.model, row.usage), row.is_summary) for row in rows]
 
 

@@ -31,7 +31,7 @@ def chat_of(store: Any, name: str = "claude-code:s-1") -> Any:
 
 
 def seen(chat: Any) -> list[Any]:
-    """What the model sees: roles, and texts or tools in short."""
+    """The view: roles, and texts or tools in short."""
     return [
         (message.role[0], short(block))
         for message in chat.view().messages
@@ -452,7 +452,7 @@ def test_kept_row_is_written_again_after_the_summary(store, file):
     file.user("kept", uuid=kept, parent=summary, timestamp="2026-03-01T09:00:00.000Z")
     file.user("more", parent=kept)
     (done,) = take(store, file.path)
-    # The row comes behind the summary, so it is hidden where it is, and written again.
+    # The row comes after the summary, so it is hidden where it is, and written again.
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more"]
     assert done.again == 1
     assert take(store, file.path)[0].new == 0

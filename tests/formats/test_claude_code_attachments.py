@@ -1,4 +1,4 @@
-"""What Claude Code sends of attachments after a resume, as recorded with 2.1.261 to 2.1.330."""
+"""Attachments as Claude Code sends them after a resume, recorded with 2.1.261 to 2.1.330."""
 
 from pathlib import Path
 from typing import Any

@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Transcript:
 
 
 def sent(store: Any, file: Transcript) -> list[str]:
-    """What is seen after an import, and after a second one that must change nothing."""
+    """The view after an import, and after a second one that must change nothing."""
     for source in claude_code.sources(file.path):
         play(store, source)
         again = play(store, source)

@@ -193,7 +193,7 @@ def test_strange_folder_is_reported(tmp_path):
 
 
 # A good line is one whose text is as the tool wrote it, wherever in the file it is. Its record has
-# to be in the log, as a message, beside a message, or as a note.
+# to be in the log, as a message, in its extra data, or as a note.
 
 
 def marked(record: Any, mark: str) -> Any:
@@ -302,7 +302,7 @@ def test_growing_file_equals_the_whole(tmp_path, source):
 
 
 def views(store: Store) -> dict[str, list[Any]]:
-    """What the model sees of each session."""
+    """The view of each session."""
     return {
         one.session_id: [m.content for m in store.session(one.session_id).view().messages]
         for one in store.sessions()

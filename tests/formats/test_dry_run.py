@@ -17,7 +17,7 @@ MADE = [claude_code, codex, gemini, opencode, roo]
 
 
 def imported(store: Any, path: Path, **options: Any) -> Any:
-    """What a dry run says, and then the import, which must be the same."""
+    """Import after a dry run, which must report the same."""
     before = [(one.session_id, one.last_seq) for one in store.sessions()]
     would = list(import_paths(store, [path], dry_run=True, **options))
     assert [(one.session_id, one.last_seq) for one in store.sessions()] == before

@@ -1,4 +1,4 @@
-"""What every export does: it knows its formats, and reports its progress."""
+"""All exports: the known formats, the files, and the progress that they report."""
 
 from pathlib import Path
 

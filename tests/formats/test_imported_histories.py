@@ -1,4 +1,4 @@
-"""What every importer owes, point by point: twice, cut off, unknown, complete, times, odd texts."""
+"""Laws of every importer, numbered: twice, cut off, unknown, complete, times, odd texts."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What bringing sessions in and out holds in memory: no more for many entries than for few."""
+"""Imports and exports hold no more memory for many entries than for few."""
 
 import gc
 import json

@@ -237,7 +237,7 @@ def test_edits_recorded_by_cline_are_kept(store, folder):
 
 
 def edit(message: int, block: int, *texts: str) -> list[Any]:
-    """What Cline keeps of the texts that replace a block's."""
+    """The texts that replace a block's, as Cline keeps them."""
     return [message, [0, [[block, [[9, "text", [text], []] for text in texts]]]]]
 
 

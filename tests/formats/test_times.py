@@ -1,4 +1,4 @@
-"""What an import hides, clears or goes back to has the time of its record, or of the one before."""
+"""Imported control rows have the time of their record, or of the record before."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

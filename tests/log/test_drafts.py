@@ -1,4 +1,4 @@
-"""What a recorded reply keeps in its extra data, beside the agent's own."""
+"""The reserved part of a recorded reply's extra data."""
 
 import pytest
 

@@ -8,21 +8,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-    wrong_contents,
-)
+from support import provider_rules, wrong_contents
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
 
 
@@ -172,7 +161,7 @@ def unanswered(out):
 
 
 def sent(form, *rows, model=None, complete=False):
-    """What goes out of rows, each a format, a role, a content and what else a message has."""
+    """Messages as sent, of rows that are a format, a role, a content and other fields."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)
@@ -250,7 +239,7 @@ def say(role, said, **more):
 
 
 def asked_behind(form, *rows):
-    """What a request ended with, and what goes out when its reply is recorded; a prefix of it."""
+    """A request's messages, and those sent after its reply is recorded; the first are a prefix."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)

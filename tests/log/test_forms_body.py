@@ -202,7 +202,7 @@ FIVE = {"type": "ephemeral"}
 
 
 def _lengths(body: dict[str, Any]) -> list[str]:
-    """How long the marks of a request last, in its order."""
+    """The lifetimes of a request's marks, in its order."""
     found: list[str] = []
 
     def walk(value: Any) -> None:

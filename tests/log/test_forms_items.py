@@ -14,21 +14,10 @@ from roocontext.log.encoding import encode_plain
 from roocontext.log.entries import Compacted
 from roocontext.log.forms import Rule, forms
 from roocontext.log.readings import Holds, pieces, reader, walk
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, message
 from support.sdk_objects import fields_of, members
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 ASKED = {
     "anthropic": "go",
     "openai": {"role": "user", "content": "go"},
@@ -46,7 +35,7 @@ def stored(format_, role, given):
 
 
 def is_sent(piece, sent):
-    """Whether a text or call is there, or an image, or a text in place of a search result."""
+    """True if a text or call is there, or an image, or a text in place of a search result."""
     if piece.kind in (Holds.TEXT, Holds.CALL):
         return not piece.text or piece.text in sent
     if piece.kind in (Holds.THINKING, Holds.OUTPUT):
@@ -127,10 +116,10 @@ def snake(part):
 def test_every_part_of_gemini_in_both_spellings(name, role):
     whole = fields_of(genai.Part, whole=True)
     key = genai.Part.model_fields[name].alias
-    beside = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
+    others = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
     if "metadata" in name or name.startswith("media_"):
-        beside = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
-    part = genai.Part.model_validate({**beside, key: whole[key]})
+        others = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
+    part = genai.Part.model_validate({**others, key: whole[key]})
     assert_nothing_is_lost("gemini", role, genai.Content(role=role, parts=[part]))
     assert_nothing_is_lost("gemini", role, {"role": role, "parts": [snake(part)]})
 

@@ -1,4 +1,4 @@
-"""Which result answers which call, and what must stay together."""
+"""Pairs of calls and results, and rows that must stay together."""
 
 from itertools import groupby
 

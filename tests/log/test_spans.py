@@ -32,7 +32,7 @@ picks = st.integers(0, 1_000)
 
 
 def held_against_the_fold(log, seq):
-    """What the spans say of a log is what the fold says."""
+    """Assert that the spans of a log agree with the fold."""
     controls = [row.control for row in log if row.control]
     spans = spans_of(controls, seq)
     assert (spans[0].lo, spans[-1].hi) == (1, OPEN_END)

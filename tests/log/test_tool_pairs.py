@@ -51,7 +51,7 @@ HISTORIES = st.lists(st.one_of(exchanges(), ANY), max_size=8).map(
 
 
 def across(messages, indices=None, answers=()):
-    """How often which message answers which."""
+    """The number of times that each message answers each other one."""
     kept = range(len(messages)) if indices is None else indices
     named = dict(answers)
     links = links_of((index, named.get(index)) for index in kept)

@@ -1,4 +1,4 @@
-"""How PostgreSQL checks what each append writes."""
+"""PostgreSQL's checks of each append."""
 
 import pytest
 

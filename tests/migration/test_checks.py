@@ -1,4 +1,4 @@
-"""What the schema itself refuses to hold, on every connection."""
+"""Rows that the schema itself refuses, on every connection."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ REFUSED = {
     "an answer to a block below 0": ("entries", {"answers_seq": "1", "answers_block": "-1"}),
     "a size below 0": ("entries", {"size": "-1"}),
     "a total below 0": ("entries", {"bytes_total": "-1"}),
-    "a head behind the last": ("sessions", {"head_seq": "99"}),
+    "a head after the last": ("sessions", {"head_seq": "99"}),
     "a last below 0": ("sessions", {"last_seq": "-1", "head_seq": "-1"}),
     "a receipt without a purge": ("sessions", {"receipt": "'{}'"}),
     "a session that is its own parent": ("sessions", {"parent": "'other'"}),

@@ -112,7 +112,7 @@ def test_foreign_file_is_refused(folder: Path, table: str, options: dict[str, bo
 
 
 def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
-    """Tables beside ours are fine on a server, except those that take our names."""
+    """Other tables are fine on a server, except those that take our names."""
     raw.run("CREATE TABLE sessions (id INTEGER)")
     with pytest.raises(ForeignDatabase):
         Store.open(raw.url)

@@ -71,7 +71,7 @@ def test_revision_is_the_newest_migration() -> None:
 
 
 def test_each_key_begins_with_the_session(connection: Connection) -> None:
-    """What makes it possible to spread sessions over many servers."""
+    """Keys that begin with the session let sessions be spread over many servers."""
     inspector = inspect(connection)
     for table in ALIKE:
         assert inspector.get_pk_constraint(table)["constrained_columns"][0] == "session_id"

@@ -1,4 +1,4 @@
-"""What is asked often costs the same however much a store holds.
+"""Frequent reads cost the same however much a store holds.
 
 Nothing here is a time. SQLite counts the statements that it is given and the instructions of its
 virtual machine that they take, which are the same on every machine.
@@ -20,7 +20,7 @@ USED = {"input_tokens": 40, "output_tokens": 2}
 
 
 class Work:
-    """What SQLite was asked to do."""
+    """The statements that SQLite was asked to run."""
 
     def __init__(self) -> None:
         self.statements = self.instructions = 0
@@ -63,7 +63,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 @pytest.fixture
 def store(work: Work, tmp_path: Path) -> Iterator[Store]:
-    """A store whose work is counted, and whose time goes on by a minute a call."""
+    """A store whose work is counted, and whose time advances by a minute a call."""
     with Store.open(
         tmp_path / "store.db", durability="normal", clock=SetClock(step=60_000)
     ) as store:
@@ -195,7 +195,7 @@ def test_unindexed_session_is_noted_once(
 
 
 def test_only_new_messages_are_counted(work: Work, store: Store) -> None:
-    """What was counted is summed, and neither joined nor read."""
+    """Earlier counts are summed, and their rows neither joined nor read."""
     counter = Letters()
     costs = []
     for name, count in (("short", 20), ("long", 400)):

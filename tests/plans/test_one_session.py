@@ -72,7 +72,7 @@ def _unnamed_in_text(written: str) -> Iterator[str]:
 
 
 def _conditions(clause: Any) -> Iterator[ClauseElement]:
-    """What must all be true."""
+    """The conditions that must all be true."""
     if isinstance(clause, BooleanClauseList) and clause.operator is operators.and_:
         for part in clause.clauses:
             yield from _conditions(part)
@@ -137,7 +137,7 @@ def test_statement_names_its_session_for_each_table(name: str) -> None:
 
 
 def test_crossing_statement_is_marked_for_a_reason() -> None:
-    """What names one session everywhere is not marked, so that the marks are worth reading."""
+    """A statement that names one session everywhere is not marked, so that marks mean something."""
     needless = [
         name
         for name, statement in CONSTANTS.items()

@@ -290,7 +290,7 @@ INDEXES = {
 
 
 def _expected_index(text: str) -> set[str]:
-    """What finds the few rows that are wanted, however many there are: one of these."""
+    """The indexes that find the few wanted rows, however many there are: one of these."""
     if "FROM search_rows" in text:  # its words find the few rows
         return set()
     if "sessions.parent =" in text and "fact_0.value =" in text:
@@ -300,7 +300,7 @@ def _expected_index(text: str) -> set[str]:
 
 
 def _shows_content(text: str) -> bool:
-    """Whether messages are read, which nobody may sort; the few notes may be."""
+    """True if messages are read, which nothing may sort; the few notes may be."""
     selected = text.split("FROM", maxsplit=1)[0]
     is_of_notes = "entries.note =" in text or "entries.note >=" in text
     return bool(re.search(r"(entries|shown)\.content", selected)) and not is_of_notes
@@ -569,7 +569,7 @@ def test_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
 
 @pytest.fixture(params=["sqlite_work", "postgres_work"])
 def catcher(request: pytest.FixtureRequest) -> Catcher:
-    """What a store ran on an engine."""
+    """The statements that a store ran on an engine."""
     return request.getfixturevalue(request.param)[1]
 
 
@@ -618,7 +618,7 @@ def test_hidden_contents_are_not_read(catcher: Catcher) -> None:
 
 
 def test_every_table_of_a_view_is_explained(catcher: Catcher) -> None:
-    """What was explained is all that a view reads."""
+    """The explained statements are all that a view runs."""
     tables = {
         table
         for name in ("view", "view of the past")

@@ -1,4 +1,4 @@
-"""How often an operation waits for the PostgreSQL server, which may be far away."""
+"""The number of times that an operation waits for the PostgreSQL server, which may be far away."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ class Waits:
             patch.setattr(kind, name, self._counted(getattr(kind, name), inside=inside))
 
     def of(self, operation: Callable[[], object]) -> int:
-        """How often an operation waits."""
+        """The number of waits of an operation."""
         self.count = 0
         operation()
         return self.count
@@ -47,7 +47,7 @@ class Waits:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """What counts from here on."""
+    """The waits counted from here on."""
     return Waits(monkeypatch)
 
 

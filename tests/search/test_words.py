@@ -22,7 +22,7 @@ TEXTS = st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=12
 
 
 def is_indexed(query, terms):
-    """What an index answers that holds these terms."""
+    """True if an index that holds these terms answers the query."""
 
     def has(term):
         if term.is_beginning:

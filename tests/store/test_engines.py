@@ -1,4 +1,4 @@
-"""What drivers report becomes ours; their texts, which may quote content, are not passed on."""
+"""Drivers' errors become ours; their texts, which may quote content, are not passed on."""
 
 import gc
 import sqlite3
@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 
 from roocontext import Store
 from roocontext.errors import (
+    DistributionRefused,
     ForeignDatabase,
     HistoryCorrupt,
     InvalidOption,
@@ -23,6 +24,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine import forks
+from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.database import ATTEMPTS, Database
 from roocontext.store.engine.driver_errors import UniqueViolation, raise_ours, translated
 from roocontext.store.engine.engines import engine_of
@@ -217,3 +219,26 @@ def test_no_connection_is_left_open(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_failure_within_a_cluster_leaves_the_outcome_unknown() -> None:
+    """A coordinator reports most failures of its nodes so, those during a COMMIT too."""
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET))
+    assert raised.value.outcome_unknown
+    assert raised.value.code == "XX000"
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET), sent=False)
+    assert not raised.value.outcome_unknown
+
+
+def test_store_that_is_on_no_cluster_is_not_distributed(tmp_path: Path, postgres_url: str) -> None:
+    file = tmp_path / "store.db"
+    Store.open(file).close()
+    with pytest.raises(DistributionRefused, match="SQLite"):
+        distribute(file)
+    for dry_run in (True, False):
+        with pytest.raises(DistributionRefused, match="no extension"):
+            distribute(postgres_url, dry_run=dry_run)
+    with pytest.raises(InvalidOption, match="shards"):
+        distribute(postgres_url, shards=0)

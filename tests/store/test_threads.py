@@ -1,4 +1,4 @@
-"""The threads behind an AsyncStore: how many there are, and how they end."""
+"""The threads of an AsyncStore: how many there are, and how they end."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What is extracted from messages, and that it stays within bounds whatever they are."""
+"""The extractive summary of messages, and its bounds whatever they are."""
 
 import pytest
 from hypothesis import example, given, settings

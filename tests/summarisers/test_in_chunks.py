@@ -1,4 +1,4 @@
-"""Which questions are asked when not all fits into one."""
+"""The questions that are asked when the conversation does not fit into one."""
 
 from contextlib import suppress
 

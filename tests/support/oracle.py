@@ -1,4 +1,4 @@
-"""What a session should be after some operations, worked out naively from the fold alone.
+"""The expected state of a session after some operations, computed naively from the fold alone.
 
 A `Model` is built from what was asked of a session and what the receipts said, never from what the
 store keeps. It is slow, and holds no decision of its own that the fold or the design does not make.
@@ -191,7 +191,7 @@ class Model:
 
     @property
     def pinned(self) -> set[int]:
-        """What is pinned: of the notes about a message the newest counts."""
+        """The pinned messages: of the notes about a message the newest counts."""
         told = {target: pinned for _, target, pinned in self.pins}
         return {target for target, pinned in told.items() if pinned}
 
@@ -233,7 +233,7 @@ class Model:
         return self.ts.get(seq, recorded[seq - 1])
 
     def usage(self) -> list[tuple[int, Any, bool]]:
-        """What was reported for replies since the fork, and the summaries since: nothing."""
+        """The usage reported for replies since the fork, and the summaries since: nothing."""
         summaries = {row.seq: (None, None) for row in self.rows if row.kind is Kind.SUMMARY}
         paid = {**self.used, **summaries}
         return [
@@ -241,15 +241,15 @@ class Model:
         ]
 
     def live(self, seq: int | None = None) -> frozenset[int]:
-        """What is live right after an entry; notes and rewinds never are."""
+        """The live entries right after an entry; notes and rewinds are never live."""
         return fold.live_sets(self.rows)[self.last_seq if seq is None else seq]
 
     def standing(self) -> frozenset[int]:
-        """What is live and not taken back by an uncovering."""
+        """The live entries that no uncovering took back."""
         return fold.standing(self.rows)
 
     def uncovered(self) -> dict[int, int]:
-        """What an uncovering took back, and which one did."""
+        """The entries that an uncovering took back, and its seq."""
         return fold.cancelled(self.rows)
 
     def never_written(self, seq: int | None = None) -> list[FoldRow]:
@@ -265,7 +265,7 @@ class Model:
         return [seq for seq in plan if seq != target and seq in self.standing()]
 
     def may_uncover(self, target: int) -> bool:
-        """Whether uncovering an entry, which was not done before, is not refused."""
+        """True if uncovering an entry, which was not done before, is not refused."""
         tags = self.tags().get(target, Tags())
         row = self.rows[target - 1]
         takes = row.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
@@ -322,16 +322,16 @@ class Model:
         stands = {row.seq: row.position for row in self.rows if row.seq in standing}
         hidden = self.hidden_by(plan)
         last = max(stands[s] for s in stands if s in hidden or (plan.at_end and s <= plan.head_seq))
-        behind = [position for position in stands.values() if position > last]
-        if not behind:
+        after = [position for position in stands.values() if position > last]
+        if not after:
             return [natural_position(first + index) for index in range(count)]
-        gap = min(behind) - last
+        gap = min(after) - last
         return (
             None if gap <= count else [last + gap * n // (count + 1) for n in range(1, count + 1)]
         )
 
     def path(self) -> frozenset[int]:
-        """What is live, and the notes that were written on the way there."""
+        """The live entries, and the notes that were written on the way there."""
         paths: list[frozenset[int]] = [frozenset()]
         for row in self.rows:
             back = row.control.to if row.control else None
@@ -349,7 +349,7 @@ class Model:
         return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
 
     def links(self, seqs: Sequence[int]) -> Any:
-        """Which of these rows name the call that they answer."""
+        """The rows that name the call that they answer."""
         return links_of((seq, self.answers.get(seq)) for seq in seqs)
 
     def spoken(self) -> tuple[list[int], list[Any]]:
@@ -476,7 +476,7 @@ class Model:
         return shown
 
     def _stays(self, block: BlockRef) -> int:
-        """How many characters of a cleared block the view shows; -1 if it is cleared whole."""
+        """The number of characters of a cleared block that the view shows; -1 if all is cleared."""
         control = self.rows[self.cleared()[block] - 1].control
         return _kept(control, block)
 

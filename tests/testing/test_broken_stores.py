@@ -53,7 +53,7 @@ def test_each_broken_store_is_found(store, lost, tmp_path):
 
 
 def _is_near(check, lost):
-    """Whether a check is of the same promise, and cheap."""
+    """True if a check is of the same promise, and cheap."""
     promises = {it.promise for it in CHECKS if it.name in lost}
     return check.promise in promises and "processes" not in check.name
 

@@ -1,4 +1,4 @@
-"""PostgreSQL hangs up on the store: a typed error, no loss, and the same store goes on.
+"""PostgreSQL hangs up on the store: a typed error, no loss, and the same store continues.
 
 `outcome_unknown` says that a repetition with the same client id is the way to find out.
 """

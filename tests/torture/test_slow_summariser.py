@@ -1,7 +1,7 @@
 """A summariser takes its time: others write meanwhile, and nobody waits for it.
 
 What is shown is an order, not a duration: the model answers only after another process was
-acknowledged all that it appended. In the long form that goes on for a minute.
+acknowledged all that it appended. The long form takes a minute.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def others_append(nursery: Nursery, url: str, model: tuple[ModelServer, Late]) -
 
 
 def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]) -> None:
-    """The summary hides what was planned; what came meanwhile is seen behind it."""
+    """The summary hides what was planned; later messages are shown after it."""
     assert (outcome.status, outcome.calls) == ("condensed", 1)
     (change,) = changes_since(chat, said[-1])
     assert len(change.hides) == outcome.hidden

@@ -79,7 +79,7 @@ def latch_through(store: Store, given: Any, wanted: Any) -> str | None:
 
 
 def curated_through(store: Store, given: Any, wanted: Any) -> str | None:
-    """What the summariser is asked about is what would be sent."""
+    """The messages that the summariser is asked about are those that would be sent."""
     if reason := gemini_store.unheld(given["history"]):
         return reason
     chat = gemini_store.told(store, given["history"])

@@ -15,7 +15,7 @@ class Rule(StrEnum):
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
     CLOSING = "closing"  # the assistant came last in a request: a user message was put after it
-    APART = "apart"  # the row does not continue the one before: a user message was put between
+    APART = "apart"  # the row may not follow the one before: a fixed message was put between
     MERGED = "merged"  # the row has the role of the one before: both are one message
     EMPTY = "empty"  # no block of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out
@@ -25,6 +25,7 @@ class Rule(StrEnum):
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # refused fields were left out, or a cache mark before one of an hour grew
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
+    UNREASONED = "unreasoned"  # a reply lacks reasoning that its server requires: a line says so
     UNTHINKING = "unthinking"  # the running tool loop lost its thinking: send with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
     STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out
@@ -32,7 +33,8 @@ class Rule(StrEnum):
     INPUT = "input"  # a call's input was not an object and was sent as an empty one
     OUTPUT = "output"  # blank or invalid parts of a result's content were left out
     MEDIA = "media"  # an image or file that this provider refuses became a line that names it
-    MOVED = "moved"  # an image in a result was moved after the results
+    CITATIONS = "citations"  # the sources of a text, which only their provider knows, were left out
+    MOVED = "moved"  # an image or file in a result was moved after the results
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
     RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
     NAME = "name"  # a tool's name is not valid for this provider and was replaced
@@ -52,7 +54,8 @@ CONVERSIONS = frozenset({Rule.MERGED, Rule.RENAMED, Rule.THINKING, Rule.FIELD, R
 class Repair(Value):
     """One repair: the row, the rule and, if there is one, the block of the row's reading.
 
-    If the row is stored in the form's own format, the block is the index of the stored part.
+    If the row is stored in the form's own format, the block is the index of the stored part. A seq
+    of 0 stands for the tools of the request, and the block for one of them.
     """
 
     seq: int

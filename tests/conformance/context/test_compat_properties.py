@@ -123,7 +123,7 @@ def judged_true(chat: Any, policy: Any, refused: TurnTooLarge, frame: Any) -> No
 
 
 def reported(chat: Any) -> ReportedTokens | None:
-    """What the provider said of the last call, if nothing but appends came after it."""
+    """The usage that the provider reported, if nothing but appends came after it."""
     call = chat.calls()[-1] if chat.calls() else None
     used = usage_tokens(call.usage) if call else None
     if call is None or used is None or not call.current:
@@ -138,7 +138,7 @@ def chat(store: Any) -> Any:
 
 
 def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:
-    """The program keeps nothing beside the summary, so no turn is too large for it."""
+    """The program keeps nothing but the summary, so no turn is too large for it."""
     chat.append("user", "Why?")
     chat.append("assistant", "Look.")
     chat.append("user", "word " * 400)
@@ -148,7 +148,7 @@ def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
 def test_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
-    """What is pinned may keep the request over the window; the newest turn is small."""
+    """Pinned messages may keep the request over the window; the newest turn is small."""
     pinned = chat.append("user", "word " * 400).seq
     chat.pin(pinned)
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""How many transactions a run of the manager takes, and how many of them write durably."""
+"""The number of transactions in a run of the manager, and of those that write durably."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ USAGE = {"input_tokens": 700, "output_tokens": 30}
 
 @dataclass
 class Taken:
-    """What was taken since the last reset."""
+    """The transactions since the last reset."""
 
     transactions: int = 0
     writes: int = 0
@@ -113,7 +113,7 @@ def test_state_changed_by_a_compaction_is_in_its_commit(chat, taken):
 
 
 def test_plan_that_is_refused_takes_its_notes_with_it(chat):
-    """What the plan would have done is not in the log, so neither is what followed from it."""
+    """A refused plan is not in the log, and neither are notes that follow from it."""
     fill(chat, 100)
     failing = manager(chat, summariser=Scripted(RuntimeError()), limit=100_000)
     assert failing.condense(chat).status == "failed"

@@ -1,4 +1,4 @@
-"""What is asked of a session before it is condensed: live rows, counts of each, calls of models."""
+"""Reads before a condensation: live rows, their counts, calls of models."""
 
 import subprocess
 import sys

@@ -54,7 +54,7 @@ def role(postgres_url: str) -> Iterator[Role]:
 
 
 def everything(store: Store) -> Session:
-    """What an agent does, from a new session to a search."""
+    """All that an agent does, from a new session to a search."""
     chat = store.create("one", title="Fix it", metadata={"branch": "main"})
     first = chat.append("user", "Why does the parser fail?", client_id="r1", message_id="m1").seq
     chat.append("assistant", [CALL], model="gpt-4o", usage={"prompt_tokens": 9})

@@ -1,4 +1,4 @@
-"""What one operation does while another goes on, or after one went wrong half-way."""
+"""Operations during another one, or after one that failed half-way."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.every_leg
 
 @pytest.fixture
 def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store that may be used while one of its own calls goes on."""
+    """A store that may be used during one of its own calls."""
     with opened(engine, "sync") as lab:
         yield lab
 

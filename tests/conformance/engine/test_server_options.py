@@ -1,4 +1,4 @@
-"""What a store on PostgreSQL sets, for how long, and what it lets its caller set."""
+"""Settings of a store on PostgreSQL: how long they last, and which ones a caller may give."""
 
 import threading
 import time

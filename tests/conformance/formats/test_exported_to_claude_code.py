@@ -49,7 +49,7 @@ def records(file: Path) -> list[Any]:
 
 
 def resumed(file: Path) -> Rows:
-    """What the tool resumes with: from the newest row back to one that has no parent."""
+    """The rows that the tool resumes with: the newest and its ancestors."""
     rows = {one["uuid"]: one for one in records(file) if "uuid" in one}
     newest = max(rows.values(), key=lambda one: one["timestamp"])
     assert newest is list(rows.values())[-1]
@@ -69,7 +69,7 @@ def blocks_of(content: Any) -> list[Any]:
 
 
 def expected(chat: Any) -> Rows:
-    """The view: behind each run of replies their results, also those that nobody recorded.
+    """The view: after each run of replies their results, also those that nobody recorded.
 
     Other results are quoted. This is what our own form for the provider does, row by row.
     """

@@ -45,7 +45,7 @@ FORMATS = {
 
 
 def functions(work: Callable[[], object]) -> int:
-    """How many functions of Python are called."""
+    """The number of Python functions that are called."""
     called = 0
 
     def count(_frame: object, event: str, _arg: object) -> None:

@@ -81,7 +81,7 @@ def test_session_with_one_of_everything_comes_back_equal(store, other):
     assert (done.entries, done.new, done.created) == (chat.head().seq, chat.head().seq, True)
     assert everything(other.session(chat.id)) == everything(chat)
     assert copied(chat, other).new == 0
-    # It goes on like any other session.
+    # It continues like any other session.
     other.session(chat.id).append("user", "more")
     assert other.session(chat.id).verify(chat.head()).ok
 

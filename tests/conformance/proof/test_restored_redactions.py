@@ -39,7 +39,7 @@ def copied(chat: Any, store: Any, **options: Any) -> Any:
 
 
 def told(*chats: Any) -> list[int]:
-    """How many entries of each session hold the secret."""
+    """The number of entries of each session that hold the secret."""
     return [sum(SECRET in repr(entry) for entry in chat.stored()) for chat in chats]
 
 
@@ -202,7 +202,7 @@ def test_cut_file_of_a_redacted_log_says_that_nothing_was_restored(source, chat,
                 assert "no redaction records that" in str(done.problem)
                 assert "can be restored" not in str(done.problem)
                 assert other.sessions() == []
-    # Cut before the redacted entry, or behind its redaction, what is there is restored.
+    # Cut before the redacted entry, or after its redaction, what is there is restored.
     chat.append("user", "later")
     lines = b"".join(jsonl.export_session(chat)).splitlines(keepends=True)
     for count in (3, len(lines) - 1):

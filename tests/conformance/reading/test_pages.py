@@ -126,7 +126,7 @@ def test_cursor_with_other_parts_is_refused(lab: Any, place: str) -> None:
 
 
 def test_page_continues_where_the_last_one_ended_during_writes(lab: Any) -> None:
-    """What is written in between moves nothing that is still to come."""
+    """Writes between two pages do not move the entries of the next one."""
     first = lab.store.sessions(limit=3)
     lab.clock.now += 1_000
     lab.store.create("newer").append("user", "hello")

@@ -1,4 +1,4 @@
-"""What was reported in a session, in its forks, and in a whole family."""
+"""The usage reported in a session, in its forks, and in a whole family."""
 
 import pytest
 

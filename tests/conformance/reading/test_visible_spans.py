@@ -1,4 +1,4 @@
-"""What is hidden leaves no span of the view: each would make every later read slower."""
+"""Hidden rows leave no span of the view: each would make every later read slower."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ CHANGES: list[Callable[[Any], None]] = [rewind_and_undo, rewind, note, clear, un
 
 
 def visible_spans(lab: Any, chat: Any) -> int:
-    """How many spans the view has, with messages or without."""
+    """The number of spans of the view, with messages or without."""
     ((count,),) = lab.sql(
         f"SELECT count(*) FROM spans WHERE session_id = '{chat.id}' AND {VISIBLE}"
     )

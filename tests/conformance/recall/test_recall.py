@@ -1,4 +1,4 @@
-"""Recall: what the model finds again, what it never reaches, and what its answers leave behind."""
+"""Recall: what the model finds again, what it never reaches, and what its answers leave."""
 
 from datetime import UTC, datetime
 

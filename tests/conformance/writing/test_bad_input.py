@@ -1,6 +1,6 @@
-"""What agents and programs give by mistake: stored without loss, or refused and nothing changed.
+"""Mistakes of agents and programs: stored without loss, or refused and nothing changed.
 
-A word is planted in whatever is refused: no text of an error, nor of one behind it, may hold it.
+A word is planted in whatever is refused: no text of an error, nor of its cause, may hold it.
 """
 
 import traceback
@@ -36,7 +36,7 @@ class Colour(IntEnum):
 
 
 def same(one, other):
-    """Whether two values are equal, types and the order of keys included."""
+    """True if two values are equal, including types and the order of keys."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -48,7 +48,7 @@ def same(one, other):
 
 
 def refused(chat, error, ask):
-    """Whether it is refused with this error, and neither told nor changed anything."""
+    """Assert that the call raises this error, which quotes nothing, and that nothing changed."""
     before = state(chat)
     with pytest.raises(error) as caught:
         ask()

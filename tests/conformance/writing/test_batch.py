@@ -253,7 +253,7 @@ def test_client_ids_within_a_batch_differ(chat):
 
 
 def test_batch_writes_items_without_effect_too(chat):
-    """What changes nothing is written too, so that seqs can be foreseen and repeats answered."""
+    """Items without effect are written too, so that seqs can be computed and retries answered."""
     items = [
         *said(1),
         Pin(1, client_id="a"),

@@ -1,4 +1,4 @@
-"""Redaction and purge: the only ways that content goes, and what they leave behind."""
+"""Redaction and purge: the only ways to delete content, and what they leave."""
 
 from dataclasses import replace
 from pathlib import Path

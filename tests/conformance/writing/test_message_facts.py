@@ -1,4 +1,4 @@
-"""What is known of a message beside its content: extra data, asked_at, and what it answers."""
+"""Facts about a message: extra data, `asked_at`, and the call that it answers."""
 
 import pytest
 
