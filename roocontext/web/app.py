@@ -14,6 +14,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from roocontext.errors import RooContextError
+from roocontext.web.api.openapi import openapi
+from roocontext.web.api.operations import PREFIX, to_routes
+from roocontext.web.api.table import OPERATIONS
 from roocontext.web.errors import (
     AsciiJson,
     MalformedRequest,
@@ -64,12 +67,17 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
 
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
-    return [Route(HEALTH, _health)]
+    described = Route(f"{PREFIX}/openapi.json", _openapi)
+    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS)]
 
 
 async def _health(_request: Request) -> Response:
     """The server answers. This path needs no token, and so it says nothing else."""
     return AsciiJson({"ok": True})
+
+
+def _openapi(_request: Request) -> Response:
+    return AsciiJson(openapi(OPERATIONS))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
