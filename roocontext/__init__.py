@@ -93,6 +93,7 @@ if TYPE_CHECKING:
 
 BUILT_IN["roocontext.counters"] = "roocontext.tokens.builtin"
 BUILT_IN["roocontext.models"] = "roocontext.tokens.limits"
+BUILT_IN["roocontext.model_groups"] = "roocontext.tokens.limits"
 
 # A store loads SQLAlchemy, so a module is loaded only when one of its names is first used.
 _LAZY = {

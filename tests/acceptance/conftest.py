@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def preloaded_process() -> Iterator["subprocess.Popen[str]"]:
-    """What the commands are forked from."""
+    """The process that the commands are forked from."""
     with preloaded() as process:
         yield process
 

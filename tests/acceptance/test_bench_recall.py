@@ -1,4 +1,4 @@
-"""The measure behind the table of the recall guide: the same figures each time, in any process."""
+"""The measure for the table of the recall guide: the same figures each time, in any process."""
 
 import json
 import subprocess

@@ -38,7 +38,7 @@ def place(chat: Any, text: str) -> int:
     return next(one.seq for one in chat.audit() if one.role and one.content == text)
 
 
-def test_the_transcript_is_what_it_was_right_after_that_entry(desk, file):
+def test_rewind_gives_the_transcript_as_of_the_entry(desk, file):
     talk(file, "a", "b")
     before = lines(file)
     desk.append(*before)
@@ -59,7 +59,7 @@ def test_the_transcript_is_what_it_was_right_after_that_entry(desk, file):
     assert desk.load() is None
 
 
-def test_the_program_goes_on_from_there(desk, file):
+def test_program_continues_from_a_rewind(desk, file):
     talk(file, "a")
     kept = lines(file)
     end = file.at
@@ -85,7 +85,7 @@ def kinds_of_rewinds(chat: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("reads_anew", [False, True])
-def test_a_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
+def test_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
     talk(file, "a", "b")
     desk.append(*lines(file))
     chat = desk.chat()
@@ -98,7 +98,7 @@ def test_a_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_a
     assert desk.load() == lines(file)
 
 
-def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
+def test_rewind_leaves_one_branch(desk, file):
     talk(file, "a")
     begun, end = len(lines(file)), file.at
     talk(file, "b")
@@ -119,7 +119,7 @@ def test_of_branches_only_the_one_that_was_gone_back_to_is_left(desk, file):
     assert texts(chat) == "aAcCdD"
 
 
-def test_a_message_behind_a_rewind_is_redacted(desk, file):
+def test_message_after_a_rewind_is_redacted(desk, file):
     talk(file, "a")
     end = file.at
     talk(file, "b")
@@ -135,7 +135,7 @@ def test_a_message_behind_a_rewind_is_redacted(desk, file):
     assert redacted["message"]["content"] == "[redacted]"
 
 
-def test_a_rewind_to_before_a_compaction(desk, file):
+def test_rewind_to_before_a_compaction_shows_the_messages_again(desk, file):
     talk(file, "a")
     before = lines(file)
     desk.append(*before)
@@ -150,7 +150,7 @@ def test_a_rewind_to_before_a_compaction(desk, file):
 
 
 class Program:
-    """Resumes from what `load` returns, as the program does: behind the newest message."""
+    """Resumes from what `load` returns, as the program does: after the newest message."""
 
     def __init__(self, desk: Desk, key: Any) -> None:
         self._desk, self._key = desk, key
@@ -161,7 +161,7 @@ class Program:
         return [one for one in self._desk.load(self._key) or [] if "uuid" in one]
 
     def sends(self) -> list[str]:
-        """What it would send: the newest message and what that hangs on."""
+        """The messages that it would send: the newest and its ancestors."""
         rows = {one["uuid"]: one for one in self.rows()}
         at = next((one["uuid"] for one in reversed(rows.values()) if "message" in one), None)
         sent: list[str] = []
@@ -171,7 +171,7 @@ class Program:
             at = rows[at]["parentUuid"]
         return sent
 
-    def turn(self, behind: str | None) -> None:
+    def turn(self, parent: str | None) -> None:
         """A question, an attachment, an answer of two rows, and rows of no message."""
         self._count += 1
         rows = []
@@ -182,18 +182,18 @@ class Program:
             ("assistant", "b"),
             ("system", "y"),
         ):
-            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": behind}
+            row = {"type": kind, "uuid": f"{name}{self._count}", "parentUuid": parent}
             if kind in ("user", "assistant"):
                 row["message"] = {"role": kind, "content": row["uuid"], "id": f"m{self._count}"}
             rows.append(row)
-            behind = row["uuid"]
+            parent = row["uuid"]
         rows.insert(1, {"type": "last-prompt", "lastPrompt": f"q{self._count}"})
         self._desk.append(*rows, key=self._key)
         project, session = self._key["project_key"], self._key["session_id"]
         self.chat = self._desk.chat(f"claude-agent-sdk:{project}/{session}")
 
 
-def test_the_program_sends_what_the_view_shows(quick):
+def test_program_sends_what_the_view_shows(quick):
     asked = iter(range(1_000_000))
     kinds = st.sampled_from(["turn", "turn", "branch", "rewind", "undo", "restart"])
     step = st.tuples(kinds, st.floats(0, 1))
@@ -216,7 +216,7 @@ def test_the_program_sends_what_the_view_shows(quick):
                 program.turn(None)
             elif what == "turn":
                 program.turn(rows[-1]["uuid"])
-            else:  # behind any row but one in the middle of an answer, which is one unit
+            else:  # after any row except one in the middle of an answer, which is one unit
                 ends = [row["uuid"] for row in rows if row["uuid"][0] != "a"]
                 program.turn(ends[int(where * (len(ends) - 1))])
             assert program.sends() == [one.content for one in program.chat.view().messages]

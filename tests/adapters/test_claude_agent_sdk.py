@@ -31,7 +31,7 @@ def file(tmp_path: Any) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
-def test_the_conformance_run_of_the_sdk(leg, opened):
+def test_conformance_run_of_the_sdk(leg, opened):
     async def run() -> int:
         made = 0
         async with AsyncExitStack() as closing:
@@ -50,7 +50,7 @@ def test_the_conformance_run_of_the_sdk(leg, opened):
     assert asyncio.run(run()) > 10
 
 
-def test_a_session_is_messages_and_notes_and_comes_back_equal(desk, file):
+def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(desk, file):
     file.user("hello")
     file.reply("m1", {"type": "thinking", "thinking": "hm", "signature": "x"})
     file.reply("m1", "let me see", use("t1"), stop="tool_use")
@@ -73,7 +73,7 @@ def test_a_session_is_messages_and_notes_and_comes_back_equal(desk, file):
     assert chat.verify().ok
 
 
-def test_a_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
+def test_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
     file.user("hello")
     file.line({"type": "tag", "tag": "x", "sessionId": "s-1"})
     entries = lines(file)
@@ -83,7 +83,7 @@ def test_a_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
     assert desk.load() == [entries[0], entries[1], entries[1]]
 
 
-def test_a_session_with_metadata_of_yours_is_deleted_too(quick, file):
+def test_deletion_includes_a_session_with_other_metadata(quick, file):
     file.user("hello")
     keys = (KEY, {**KEY, "subpath": "subagents/a"})
     for key in keys:
@@ -99,7 +99,7 @@ def test_a_session_with_metadata_of_yours_is_deleted_too(quick, file):
     assert [one.entry.note for one in quick.chat().audit()].count("adapter.epoch") == 1
 
 
-def test_a_fork_of_ours_is_no_session_of_the_sdk(quick, file):
+def test_fork_is_no_session_of_the_sdk(quick, file):
     file.user("hello")
     quick.append(*lines(file))
     quick.chat().fork()
@@ -107,7 +107,7 @@ def test_a_fork_of_ours_is_no_session_of_the_sdk(quick, file):
     assert len(quick.run(quick.sdk.list_session_summaries("-work"))) == 1
 
 
-def test_a_new_process_goes_on(desk, file):
+def test_new_process_continues_the_session(desk, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
     desk.append(*lines(file))
@@ -156,7 +156,7 @@ def test_two_processes_that_write_at_once_lose_nothing(desk):
         other.close()
 
 
-def test_sub_agents_are_children(desk, file):
+def test_sub_agents_are_child_sessions(desk, file):
     file.user("go")
     desk.append(*lines(file), key={**KEY, "subpath": "subagents/agent-1"})
     assert desk.load() is None
@@ -166,7 +166,7 @@ def test_sub_agents_are_children(desk, file):
     assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
 
 
-def test_what_was_deleted_is_hidden_and_the_id_can_be_used_again(desk, file):
+def test_deleted_session_is_hidden_and_its_id_can_be_used_again(desk, file):
     sub = {**KEY, "subpath": "subagents/agent-1"}
     file.user("secret")
     desk.append(*lines(file))
@@ -226,7 +226,7 @@ def test_unknown_kinds_and_strange_values_come_back_equal(desk):
     assert desk.load() == [*STRANGE, STRANGE[-2]]  # the one without an id that can be compared
 
 
-def test_what_is_no_json_is_refused_and_nothing_is_written(quick, file):
+def test_non_json_is_refused_and_writes_nothing(quick, file):
     file.user("hello")
     for bad in (float("nan"), b"bytes", {1: 2}):
         with pytest.raises(InvalidMessage):
@@ -249,7 +249,7 @@ def test_keys_of_any_text_are_kept_apart(quick):
         assert quick.load(key) == [{"type": "x", "key": key["session_id"]}]
 
 
-def test_the_helpers_of_the_sdk_work_on_it(quick, tmp_path):
+def test_helpers_of_the_sdk_work(quick, tmp_path):
     folder = str(tmp_path)
     project = import_module("claude_agent_sdk").project_key_for_directory(folder)
     name = "11111111-1111-4111-8111-111111111111"
@@ -280,7 +280,7 @@ def test_the_helpers_of_the_sdk_work_on_it(quick, tmp_path):
     assert left.session_id == forked.session_id
 
 
-def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
+def test_version_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", ModuleType("claude_agent_sdk"))
     monkeypatch.delitem(sys.modules, "roocontext.adapters.claude_agent_sdk")
     with pytest.raises(FrameworkMissing, match=r"works with claude-agent-sdk >=0\.2"):

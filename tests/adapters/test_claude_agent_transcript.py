@@ -1,4 +1,4 @@
-"""What a growing transcript of Claude Code is in our log: as the importer decides of the whole."""
+"""A growing transcript of Claude Code becomes the same session as an import of the whole file."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def file(tmp_path: Any) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
-def test_an_edited_prompt_is_a_rewind(quick, file):
+def test_edited_prompt_is_a_rewind(quick, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
     file.user("three")
@@ -33,7 +33,7 @@ def test_an_edited_prompt_is_a_rewind(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_a_compaction_is_a_summary(desk, file):
+def test_compaction_is_a_summary(desk, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     file.compact("S")
@@ -46,7 +46,7 @@ def test_a_compaction_is_a_summary(desk, file):
     assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
 
 
-def test_a_compaction_that_keeps_messages(quick, file):
+def test_compaction_keeps_its_kept_messages_visible(quick, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     head = file.user("kept")
@@ -59,7 +59,7 @@ def test_a_compaction_that_keeps_messages(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
+def test_message_kept_before_the_summary_is_written_again(quick, file):
     head = file.user("kept")
     file.reply("m1", "two", stop="end_turn")
     quick.append(*lines(file))
@@ -76,7 +76,7 @@ def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
     assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
 
 
-def test_a_micro_compaction_clears(quick, file):
+def test_micro_compaction_clears(quick, file):
     file.user("go")
     file.reply("m1", use("t1"), stop="tool_use")
     file.result("t1", "long")
@@ -94,7 +94,7 @@ def test_a_micro_compaction_clears(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tmp_path):
+def test_view_of_a_growing_transcript_equals_an_import(quick, tmp_path):
     asked = iter(range(1_000_000))
 
     @settings(max_examples=examples(15))
@@ -140,7 +140,7 @@ def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tm
     check()
 
 
-def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
+def test_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
     file.user("go")
     file.user("for the agent", isSidechain=True, agentId="x", move=False)
     quick.append(*lines(file))
@@ -148,7 +148,7 @@ def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file
     assert quick.load() == lines(file)
 
 
-def test_a_redacted_message_leaves_its_place(desk, file):
+def test_redacted_message_leaves_its_place(desk, file):
     file.user("one")
     file.reply("m1", "the secret", stop="end_turn")
     file.user("three")
@@ -165,7 +165,7 @@ def test_a_redacted_message_leaves_its_place(desk, file):
     assert kinds(desk.chat()) == []
 
 
-def test_others_entries_in_the_session_stay(desk, file):
+def test_entries_of_others_stay(desk, file):
     file.user("one")
     desk.append(*lines(file))
     desk.chat().append("user", "of somebody else")

@@ -31,7 +31,7 @@ def test_events_come_back_as_they_were(desk):
     assert found.last_update_time == EVENTS[-1].timestamp
 
 
-def test_contents_are_messages_of_ours(desk):
+def test_contents_are_stored_as_messages(desk):
     session = desk.create()
     for event in EVENTS:
         desk.append(session, event)
@@ -47,7 +47,7 @@ def test_contents_are_messages_of_ours(desk):
     assert chat.verify().ok
 
 
-def test_the_last_events_and_those_since_a_time(desk):
+def test_events_are_read_by_number_and_time(desk):
     session = desk.create()
     for number in range(40):
         desk.append(session, text_event(str(number), timestamp=1000.0 + number))
@@ -63,7 +63,7 @@ def test_the_last_events_and_those_since_a_time(desk):
     assert texts(num_recent_events=2, after_timestamp=1035.0) == [38, 39]
 
 
-def test_state_has_scopes(desk):
+def test_state_is_kept_by_scope(desk):
     user = desk.user()
     session = desk.create(user, state={"app:a": 1, "user:b": [2], "c": {"d": None}, "temp:e": 5})
     assert session.state == {"app:a": 1, "user:b": [2], "c": {"d": None}}
@@ -82,7 +82,7 @@ def test_state_has_scopes(desk):
 
 
 @pytest.mark.parametrize("key", ["", "a b", "ä\0", "x" * 3_000, "app", "/", "a.b#c"])
-def test_any_key_and_any_name(desk, key):
+def test_keys_and_names_are_any_string(desk, key):
     name = key.replace("\0", "0")[:200]
     user = {"app_name": desk.user()["app_name"] + name, "user_id": name}
     session = desk.create(user, session_id=f"s{name}", state={key: 1, f"user:{key}": 2})
@@ -90,7 +90,7 @@ def test_any_key_and_any_name(desk, key):
     assert desk.get(session).state == {key: 3, f"user:{key}": 2, f"app:{key}": 4}
 
 
-def test_many_keys_with_many_values(desk):
+def test_state_of_many_keys_comes_back(desk):
     session = desk.create(state={f"k{n}": n for n in range(50)})
     for number in range(40):
         desk.append(session, changed(k7=number, k31=-number))
@@ -104,7 +104,7 @@ def test_partial_events_are_not_stored(desk):
     assert desk.get(session).events == []
 
 
-def test_creating_twice_and_names(desk):
+def test_created_session_is_not_created_twice(desk):
     user = desk.user()
     session = desk.create(user, session_id=" s1 ")
     assert session.id == "s1"
@@ -118,7 +118,7 @@ def test_creating_twice_and_names(desk):
     assert desk.get(session) is None
 
 
-def test_deleting_hides_and_the_id_can_be_used_again(desk):
+def test_deleted_session_is_hidden_and_its_id_can_be_used_again(desk):
     user = desk.user()
     session = desk.create(user, session_id="s", state={"a": 1, "user:b": 2})
     desk.append(session, text_event("gone"))
@@ -142,7 +142,7 @@ def test_deleting_hides_and_the_id_can_be_used_again(desk):
     assert desk.chat(again).verify().ok
 
 
-def test_redacted_contents(desk):
+def test_redacted_content_leaves_its_event(desk):
     session = desk.create()
     for event in EVENTS[:3]:
         desk.append(session, event)
@@ -156,7 +156,7 @@ def test_redacted_contents(desk):
     assert chat.verify().ok
 
 
-def test_a_session_of_your_own_may_be_named_like_an_app(desk):
+def test_session_of_another_agent_may_be_named_like_an_app(desk):
     user = desk.user()
     own = desk.sync.create(user["app_name"])
     own.append("user", "mine")
@@ -164,14 +164,14 @@ def test_a_session_of_your_own_may_be_named_like_an_app(desk):
     assert own.head().seq == 1
 
 
-def test_a_fork_of_ours_is_no_conversation_of_adk(desk):
+def test_fork_is_no_conversation_of_adk(desk):
     user = desk.user()
     desk.chat(desk.create(user, session_id="s")).fork()
     assert [one.id for one in desk.run(desk.service.list_sessions(**user)).sessions] == ["s"]
 
 
 @pytest.mark.parametrize("name", ["x" * 2_000, "a\0b", ""])
-def test_an_event_id_and_a_model_name_are_any_string(desk, name):
+def test_event_id_and_a_model_name_are_any_string(desk, name):
     session = desk.create()
     event = text_event("x", author="m", id=name or "i", model_version=name)
     desk.append(session, event)
@@ -179,7 +179,7 @@ def test_an_event_id_and_a_model_name_are_any_string(desk, name):
     assert desk.texts(session) == ["x"]
 
 
-def test_flushing_does_nothing(desk):
+def test_flush_does_nothing(desk):
     assert desk.run(desk.service.flush()) is None
 
 
@@ -215,7 +215,7 @@ def test_lists_are_sorted_by_update(desk, monkeypatch):
         ),
     ],
 )
-def test_what_adks_json_would_change_is_refused(desk, event):
+def test_values_that_adks_json_would_change_are_refused(desk, event):
     session = desk.create()
     with pytest.raises(
         InvalidMessage, match=r"is (nan|inf), which JSON cannot hold|a lone surrogate"
@@ -225,7 +225,7 @@ def test_what_adks_json_would_change_is_refused(desk, event):
 
 
 @pytest.mark.parametrize("of", ["events", "state"])
-def test_it_does_what_the_service_in_memory_does(desk, of):
+def test_service_does_what_the_service_in_memory_does(desk, of):
     theirs = InMemorySessionService()
     user = desk.user()
     sessions = [

@@ -19,7 +19,7 @@ def desk(leg, opened):
         yield Desk(lab)
 
 
-def test_compactions_are_summaries_of_ours(desk):
+def test_compactions_are_stored_as_summaries(desk):
     session = desk.create()
     events = [text_event(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 9)]
     for event in events[:4]:
@@ -42,7 +42,7 @@ def test_compactions_are_summaries_of_ours(desk):
     assert desk.chat(session).verify().ok
 
 
-def test_a_pin_is_not_compacted(desk):
+def test_pin_is_not_compacted(desk):
     session = desk.create()
     for number in (1, 2, 3):
         desk.append(session, text_event(str(number), timestamp=float(number)))
@@ -52,7 +52,7 @@ def test_a_pin_is_not_compacted(desk):
     assert sorted(desk.texts(session)) == ["2", "[1-3]"]
 
 
-def test_what_is_bound_to_a_pin_is_not_compacted(desk):
+def test_tool_partner_of_a_pin_is_not_compacted(desk):
     session = desk.create()
     for number, event in enumerate(EVENTS[:3]):
         desk.append(session, event.model_copy(update={"timestamp": float(number)}))
@@ -65,7 +65,7 @@ def test_what_is_bound_to_a_pin_is_not_compacted(desk):
     assert len(view) == 3
 
 
-def test_rewinds_are_rewinds_of_ours(desk):
+def test_rewinds_are_stored_as_rewinds(desk):
     session = desk.create()
     events = [text_event(str(n), invocation_id=f"i{n}", timestamp=float(n)) for n in range(1, 5)]
     for event in events:
@@ -91,7 +91,7 @@ def test_rewinds_are_rewinds_of_ours(desk):
     assert len([one for one in desk.chat(session).audit() if one.kind == "message"]) == 5
 
 
-def test_shared_state_from_two_sessions_at_once(desk):
+def test_shared_state_of_two_sessions_is_written_at_once(desk):
     user = desk.user()
 
     def write(name):
@@ -176,7 +176,7 @@ def test_stale_writers_are_refused(desk):
 
 
 @pytest.mark.parametrize("event", [text_event("the same words"), changed(a=1)])
-def test_of_two_writers_at_the_same_time_one_wins(desk, event):
+def test_one_of_two_writers_wins(desk, event):
     session = desk.create()
     outcomes = []
 
@@ -211,7 +211,7 @@ def test_of_two_writers_at_the_same_time_one_wins(desk, event):
     assert desk.chat(session).verify().ok
 
 
-def test_a_session_without_a_revision(desk):
+def test_session_without_a_revision_is_accepted_and_a_foreign_one_refused(desk):
     session = desk.create()
     desk.append(session, text_event("first"))
     bare = desk.get(session).model_copy()
@@ -224,7 +224,7 @@ def test_a_session_without_a_revision(desk):
             desk.append(bare, text_event("third"))
 
 
-def test_a_repeated_event_is_appended_once(desk):
+def test_repeated_event_is_appended_once(desk):
     session = desk.create()
     before = desk.get(session)
     event = text_event("once")

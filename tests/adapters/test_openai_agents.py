@@ -41,7 +41,7 @@ def test_items_come_back_as_they_were(desk):
     assert list(map(repr, desk.items(session))) == list(map(repr, [*TURN, *UNUSUAL]))
 
 
-def test_a_turn_is_messages_of_ours(desk):
+def test_turn_is_stored_as_messages(desk):
     session = desk.session()
     desk.add(session, TURN)
     chat = desk.sync.session(session.session_id)
@@ -59,13 +59,13 @@ def test_a_turn_is_messages_of_ours(desk):
     ("limit", "expected"),
     [(0, []), (1, TURN[-1:]), (3, TURN[-3:]), (7, TURN), (99, TURN), (-1, TURN), (None, TURN)],
 )
-def test_the_latest_items(desk, limit, expected):
+def test_limit_returns_the_latest_items(desk, limit, expected):
     session = desk.session()
     desk.add(session, TURN)
     assert desk.items(session, limit) == expected
 
 
-def test_the_limit_of_the_settings(desk):
+def test_limit_of_the_settings_is_used(desk):
     for settings in (SessionSettings(limit=2), {"limit": 2}):
         session = desk.session(session_settings=settings)
         desk.add(session, TURN)
@@ -76,7 +76,7 @@ def test_the_limit_of_the_settings(desk):
 @pytest.mark.parametrize(
     "items", [[{**USER, "n": math.nan}], [USER, {**USER, 1: 2}], [{**USER, "x": b"y"}], [USER, {1}]]
 )
-def test_what_json_cannot_hold_is_refused(desk, items):
+def test_non_json_is_refused(desk, items):
     session = desk.session()
     with pytest.raises(InvalidMessage):
         desk.add(session, items)
@@ -98,7 +98,7 @@ def test_other_formats_are_converted(desk):
     ]
 
 
-def test_redacted_items_that_the_format_cannot_hold(desk):
+def test_redacted_items_that_the_format_cannot_hold_become_text(desk):
     session = desk.session()
     desk.add(session, [USER, {"role": "tool", "content": "secret"}, "secret"])
     chat = desk.sync.session(session.session_id)
@@ -111,7 +111,7 @@ def test_redacted_items_that_the_format_cannot_hold(desk):
 
 
 @pytest.mark.parametrize("kind", [ContextManager, AsyncContextManager])
-def test_compaction_is_the_managers(desk, kind):
+def test_manager_compacts_the_session(desk, kind):
     manager = kind(limit=1_500)
     session = CompactingSession(f"managed-{kind.__name__}", desk.store, manager)
     assert is_openai_responses_compaction_aware_session(session)
@@ -150,7 +150,7 @@ def compacting(session, **options):
     return OpenAIResponsesCompactionSession(session.session_id, session, **mode), Client
 
 
-def test_the_sdks_own_compaction_over_our_session(desk):
+def test_compaction_of_the_sdk_hides_the_items(desk):
     session = desk.session()
     desk.add(session, TURN)
     compaction, _ = compacting(session)
@@ -168,7 +168,7 @@ def test_the_sdks_own_compaction_over_our_session(desk):
 
 
 def automatic(items):
-    """What the SDK's runner says of a run: it asked the model with these items."""
+    """A run as the SDK's runner describes it: it asked the model with these items."""
     return SimpleNamespace(
         usage=None,
         _session_compaction_is_automatic=True,
@@ -177,7 +177,7 @@ def automatic(items):
 
 
 @pytest.mark.parametrize("budget", [None, 3])
-def test_the_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(desk, budget):
+def test_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(desk, budget):
     session = desk.session(session_settings={"limit": 5})
     desk.add(session, [*TURN, USER, ANSWER])
     compaction, client = compacting(
@@ -191,7 +191,7 @@ def test_the_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(desk,
     assert everything == [*TURN, QUESTION, COMPACTED]
 
 
-def test_the_sdk_replaces_what_it_has_read_and_nothing_else(desk):
+def test_sdk_replaces_what_it_has_read_and_nothing_else(desk):
     session = desk.session()
     assert desk.run(session._get_compaction_snapshot(3)).complete
     desk.add(session, TURN)
@@ -210,7 +210,7 @@ def test_the_sdk_replaces_what_it_has_read_and_nothing_else(desk):
     assert chat.verify().ok
 
 
-def test_what_the_sdk_lets_expire_is_left_out_with_a_compaction(desk):
+def test_expired_compaction_of_the_sdk_is_left_out(desk):
     session = desk.session()
     old = [{**USER, "content": f"old {number}"} for number in range(3)]
     desk.add(session, [*old[:2], ANSWER, old[2], USER, ANSWER])
@@ -229,7 +229,7 @@ def test_what_the_sdk_lets_expire_is_left_out_with_a_compaction(desk):
     assert chat.verify().ok
 
 
-def test_what_a_manager_has_hidden_stays_hidden_when_the_sdk_compacts(desk):
+def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(desk):
     session = desk.session()
     desk.add(session, [*TURN, *TURN, USER, ANSWER])
     chat = desk.sync.session(session.session_id)
@@ -248,7 +248,7 @@ def test_what_a_manager_has_hidden_stays_hidden_when_the_sdk_compacts(desk):
     assert chat.verify().ok
 
 
-def test_two_writers_at_once(desk):
+def test_two_writers_lose_nothing(desk):
     async def write(store, name):
         session = RooContextSession("shared", store)
         for number in range(20):
@@ -266,7 +266,7 @@ def test_two_writers_at_once(desk):
         assert asked == [f"{name}{number}" for number in range(20)]
 
 
-def test_redacted_items(desk):
+def test_redacted_items_leave_a_skeleton(desk):
     session = desk.session()
     desk.add(session, TURN)
     chat = desk.sync.session(session.session_id)
@@ -274,14 +274,14 @@ def test_redacted_items(desk):
     assert desk.items(session) == [{"role": "user", "content": "[redacted]"}, *TURN[1:]]
 
 
-def test_a_version_without_the_protocol(monkeypatch):
+def test_sdk_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "roocontext.adapters.openai_agents")
     monkeypatch.setitem(sys.modules, "agents.memory", ModuleType("agents.memory"))
     with pytest.raises(FrameworkMissing, match=r"openai-agents >=0.24,<0.25. Version 0.24"):
         importlib.import_module("roocontext.adapters.openai_agents")
 
 
-def test_the_example_runs(tmp_path, capsys):
+def test_example_runs(tmp_path, capsys):
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "openai_agents.py"))
     for expected in ("13 messages in the log, 3 of them visible", "26 messages in the log, "):
         asyncio.run(example["main"](str(tmp_path / "agents.db")))

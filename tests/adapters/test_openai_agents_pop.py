@@ -31,7 +31,7 @@ def desk(leg, opened):
 ITEM = st.sampled_from([*TURN, *UNUSUAL[:12]])
 
 
-def test_popping_and_clearing_are_rewinds(desk):
+def test_pop_and_clear_are_rewinds(desk):
     session = desk.session()
     assert desk.pop(session) is None
     desk.run(session.clear_session())
@@ -49,7 +49,7 @@ def test_popping_and_clearing_are_rewinds(desk):
     assert chat.verify().ok
 
 
-def test_popping_keeps_what_was_condensed(desk):
+def test_pop_keeps_summaries(desk):
     session = desk.session()
     desk.add(session, [*LONG, *TURN])
     chat = condensed(desk, session, 2)
@@ -66,7 +66,7 @@ def test_popping_keeps_what_was_condensed(desk):
     assert desk.items(session) == [SUMMARY]
 
 
-def test_popping_keeps_plans_upon_plans(desk):
+def test_pop_keeps_plans_upon_plans(desk):
     session = desk.session()
     outputs = [{**OUTPUTS[0], "output": "long " * 50}, OUTPUTS[1]]
     desk.add(session, [*LONG, USER, *CALLS, *outputs, ANSWER])
@@ -89,7 +89,7 @@ def test_popping_keeps_plans_upon_plans(desk):
     assert chat.verify().ok
 
 
-def test_popping_keeps_what_was_uncovered(desk):
+def test_pop_keeps_uncoverings(desk):
     session = desk.session()
     desk.add(session, [*LONG, USER])
     chat = condensed(desk, session, 2)
@@ -99,7 +99,7 @@ def test_popping_keeps_what_was_uncovered(desk):
     assert desk.items(session) == [*LONG, USER]
 
 
-def test_popping_where_a_plan_cannot_be_written_again(desk):
+def test_pop_of_a_plan_that_cannot_be_repeated_shows_its_rows(desk):
     session = desk.session()
     desk.add(session, [*LONG, *TURN])
     chat = condensed(desk, session, 2)
@@ -108,7 +108,7 @@ def test_popping_where_a_plan_cannot_be_written_again(desk):
     assert desk.items(session) == [*LONG, *TURN[:-1]]
 
 
-def test_popping_while_another_writes(desk):
+def test_pop_during_writes_loses_no_item(desk):
     session = desk.session()
     desk.add(session, [USER])
     other = Store.open(desk.url)
@@ -125,7 +125,7 @@ def test_popping_while_another_writes(desk):
     assert len(desk.items(session)) == 31 - sum(item is not None for item in popped)
 
 
-def test_what_is_popped_stays_in_the_log(desk):
+def test_popped_items_stay_in_the_log(desk):
     session = desk.session()
     desk.add(session, TURN)
     desk.pop(session)
@@ -136,7 +136,7 @@ def test_what_is_popped_stays_in_the_log(desk):
 @given(
     st.lists(st.one_of(st.lists(ITEM, max_size=5), st.sampled_from(["pop", "clear"])), max_size=12)
 )
-def test_it_does_what_the_sdks_session_does(desk, steps):
+def test_session_does_what_the_sdks_session_does(desk, steps):
     ours, theirs = desk.session(), SQLiteSession("s")
     for step in steps:
         for session in (ours, theirs):

@@ -42,7 +42,7 @@ from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
 DESK = Desk
 
 
-def test_messages_come_back_equal_and_are_messages_of_ours(desk):
+def test_messages_are_stored_as_messages_and_come_back_equal(desk):
     call = ToolCallPart("look", {"x": 1.0, "big": 2**70, "yes": True}, "c-1")
     answered = ToolReturnPart("look", {"seen": ["é", None, 1, 1.0]}, "c-1", timestamp=WHEN)
     picture = BinaryImage(data=b"\x89PNG\xff\xfe", media_type="image/png")
@@ -85,7 +85,7 @@ def test_messages_come_back_equal_and_are_messages_of_ours(desk):
     assert chat.verify().ok
 
 
-def test_a_save_appends_what_is_new(desk):
+def test_save_appends_only_new_messages(desk):
     desk.save("t", "u1", "a1")
     desk.save("t", "u2", "a2")
     assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
@@ -102,7 +102,7 @@ def test_a_save_appends_what_is_new(desk):
     assert desk.run(desk.ai.read_entry(newest.id)) == newest
 
 
-def test_a_branch_is_a_rewind(desk):
+def test_branch_is_a_rewind(desk):
     desk.save("t", "u1", "a1", "u2", "a2")
     talk = desk.run(desk.ai.load("t"))
     left = desk.run(desk.ai.load_entries("t"))[-1].id
@@ -120,7 +120,7 @@ def test_a_branch_is_a_rewind(desk):
     assert len(desk.chat("t").view().messages) == 4
 
 
-def test_a_fork_is_a_fork(desk):
+def test_fork_is_a_fork(desk):
     desk.save("t", "u1", "a1", "u2", "a2", scope="team")
     desk.run(desk.ai.fork("t", at=2, new_conversation_id="f"))
     desk.save("f", "u3")
@@ -155,7 +155,7 @@ def test_a_fork_is_a_fork(desk):
         desk.run(desk.ai.read_entry(shared[0][0].id))
 
 
-def test_a_purge_does_not_hurt_a_fork(desk):
+def test_purge_does_not_hurt_a_fork(desk):
     desk.save("t", "u1", "a1")
     for name in "fe":
         desk.run(desk.ai.fork("t", new_conversation_id=name))
@@ -169,7 +169,7 @@ def test_a_purge_does_not_hurt_a_fork(desk):
     assert desk.chat("e").verify().ok
 
 
-def test_a_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
+def test_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
     quick.save("t", "u1")
     quick.store.purge(session_id("t"))
     assert quick.texts("t") is None
@@ -177,7 +177,7 @@ def test_a_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
         quick.save("t", "u1")
 
 
-def test_a_fork_of_nothing_and_one_whose_record_was_never_written(desk):
+def test_fork_without_messages_or_record_is_continued(desk):
     desk.save("t", "u1", "a1", "u2")
     desk.run(desk.ai.fork("t", at=0, new_conversation_id="f"))
     assert desk.texts("f") == []
@@ -218,7 +218,7 @@ def test_one_of_two_writers_wins(desk):
         other.close()
 
 
-def test_deleting_hides_and_a_stale_copy_cannot_be_saved_over_it(desk):
+def test_deleted_conversation_is_hidden_and_a_stale_copy_is_refused(desk):
     talk = desk.save("t", "u1", "a1", scope="team")
     desk.run(desk.ai.delete("t", scope="other"))
     assert desk.texts("t") == ["u1", "a1"]
@@ -241,7 +241,7 @@ def test_deleting_hides_and_a_stale_copy_cannot_be_saved_over_it(desk):
     assert desk.texts("t") is None
 
 
-def test_lists_by_scope_newest_first(desk):
+def test_list_of_a_scope_is_newest_first(desk):
     for name, scope in (("a", "x"), ("b", None), ("c", "x"), ("d", "y")):
         desk.save(name, "u1", scope=scope)
     desk.save("a", "u2")
@@ -332,7 +332,7 @@ def test_random_operations_do_what_they_do_in_memory(quick):
     check()
 
 
-def test_a_redacted_message_keeps_its_place(desk):
+def test_redacted_message_keeps_its_place(desk):
     desk.save("t", "u1", "a secret", "u2")
     entries = desk.run(desk.ai.load_entries("t"))
     desk.chat("t").redact(desk.chat("t").find_message(entries[1].id))
@@ -341,7 +341,7 @@ def test_a_redacted_message_keeps_its_place(desk):
     assert desk.texts("t") == ["u1", "[redacted]", "u2", "a3"]
 
 
-def test_a_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_load_it(quick):
+def test_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_load_it(quick):
     quick.save("t", "u1")
     record = quick.run(quick.ai.read_record("t"))
     raw = {"kind": "response", "parts": [{"part_kind": "of-the-future", "content": {"x": [1.0]}}]}
@@ -359,7 +359,7 @@ def test_a_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_lo
     assert quick.texts("t") == ["u1"]
 
 
-def test_an_old_retry_part_comes_back_as_the_framework_reads_it(quick):
+def test_old_retry_part_comes_back_as_the_framework_reads_it(quick):
     with pytest.warns(PydanticAIDeprecationWarning, match="RetryPromptPart"):
         retry = RetryPromptPart("again", tool_name="look", tool_call_id="c-1", timestamp=WHEN)
     message = ModelRequest(parts=[retry], timestamp=WHEN)
@@ -369,7 +369,7 @@ def test_an_old_retry_part_comes_back_as_the_framework_reads_it(quick):
     assert [loaded] == ModelMessagesTypeAdapter.validate_python(dumped)
 
 
-def test_what_cannot_be_stored_is_refused_and_nothing_is_written(quick):
+def test_unstorable_message_is_refused_and_writes_nothing(quick):
     quick.save("t", "u1")
     for bad in (float("nan"), float("inf")):
         talk = quick.run(quick.ai.load("t"))
@@ -383,7 +383,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_written(quick):
     assert quick.texts("t") == ["u1", "a \0 b"]
 
 
-def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
+def test_pydantic_ai_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai.conversation_store", ModuleType("old"))
     monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai")
     monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai_messages")
@@ -391,7 +391,7 @@ def test_a_version_without_the_protocol_is_one_clear_error(monkeypatch):
         import_module("roocontext.adapters.pydantic_ai")
 
 
-def test_a_paused_conversation_keeps_what_it_waits_for(desk):
+def test_paused_conversation_keeps_its_pending_calls(desk):
     call = ToolCallPart("deploy", {"to": "production"}, "c-1")
     waiting = DeferredToolRequests(approvals=[call], metadata={"c-1": {"risk": [1, None]}})
     asked = ModelResponse(parts=[call], timestamp=WHEN)

@@ -13,7 +13,7 @@ DESK = Desk
 
 
 def condense(chat: Any, first: int, last: int) -> None:
-    """Hide these messages behind a summary, as a manager would."""
+    """Hide these messages with a summary, as a manager would."""
     view = chat.view()
     seqs = [message.seq for message in view.messages]
     chat.commit(
@@ -34,7 +34,7 @@ class Context:
         self.conversation_id = conversation_id
 
 
-def test_the_effective_history_is_the_view_and_what_is_new(desk):
+def test_processor_gives_the_view_and_the_new_messages(desk):
     desk.save("t", "u1", "a1", "u2", "a2", "u3", "a3")
     messages = [*desk.run(desk.ai.load("t")).messages, said("u4")]
 
@@ -59,7 +59,7 @@ def test_the_effective_history_is_the_view_and_what_is_new(desk):
     assert effective([said("u9")]) == [said("u9")]  # it was given a history of its own
 
 
-def test_the_system_prompt_survives_a_summary(quick):
+def test_system_prompt_survives_a_summary(quick):
     first = ModelRequest(
         parts=[SystemPromptPart("be kind", timestamp=WHEN), UserPromptPart("u1", timestamp=WHEN)],
         timestamp=WHEN,

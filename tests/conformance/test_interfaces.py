@@ -23,7 +23,7 @@ def public(cls):
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_both_have_the_same_names(plain, coroutine):
+def test_store_and_async_store_have_the_same_names(plain, coroutine):
     assert set(public(coroutine)) - set(public(plain)) <= {"run"}
     assert set(public(plain)) <= set(public(coroutine))
 
@@ -37,7 +37,7 @@ def renamed(annotation):
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_both_take_and_give_the_same(plain, coroutine):
+def test_store_and_async_store_have_the_same_signatures(plain, coroutine):
     """A wrapped method is the other's own; only those written by hand can differ."""
     for name, method in public(plain).items():
         twin_method = public(coroutine)[name]
@@ -53,7 +53,7 @@ def test_both_take_and_give_the_same(plain, coroutine):
         assert renamed(one.return_annotation) == renamed(other.return_annotation), name
 
 
-def test_a_wrapped_method_shows_the_signature_of_the_other():
+def test_wrapped_method_shows_the_signature_of_the_other():
     assert inspect.signature(AsyncSession.append) == inspect.signature(Session.append)
     assert (
         str(inspect.signature(AsyncSession.stats))
@@ -62,7 +62,7 @@ def test_a_wrapped_method_shows_the_signature_of_the_other():
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_all_of_one_is_awaited(plain, coroutine):
+def test_methods_of_the_async_store_are_awaited(plain, coroutine):
     for name, method in public(coroutine).items() - {("run", AsyncStore.run)}:
         asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         assert asynchronous, name
@@ -122,7 +122,9 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_nothing_moves_after_a_cancellation(engine, operation, request, tmp_path):
+def test_cancelled_call_has_ended_when_the_cancellation_is_raised(
+    engine, operation, request, tmp_path
+):
     """The call is joined before CancelledError is delivered, whatever it did by then."""
     clock = HeldClock()
 
@@ -152,7 +154,7 @@ def test_nothing_moves_after_a_cancellation(engine, operation, request, tmp_path
     asyncio.run(cancel_in_the_middle())
 
 
-def test_an_error_behind_a_cancellation_is_still_a_cancellation(engine, request, tmp_path):
+def test_cancelled_call_that_fails_is_still_cancelled(engine, request, tmp_path):
     clock = HeldClock()
 
     async def cancel_what_fails():
@@ -172,7 +174,7 @@ def test_an_error_behind_a_cancellation_is_still_a_cancellation(engine, request,
     asyncio.run(cancel_what_fails())
 
 
-def test_a_timeout_is_a_cancellation(engine, request, tmp_path):
+def test_timeout_is_a_cancellation(engine, request, tmp_path):
     clock = HeldClock()
 
     async def append_too_late(chat):
@@ -208,7 +210,7 @@ def test_many_tasks_share_a_store(engine, request, tmp_path):
     asyncio.run(crowd())
 
 
-def test_one_of_many_wins_a_version(engine, request, tmp_path):
+def test_one_of_many_tasks_wins_a_version(engine, request, tmp_path):
     async def race():
         async with await held_store(engine, request, tmp_path, SetClock()) as store:
             chat = await store.create()

@@ -5,7 +5,7 @@ from roocontext.context.prompt_too_long import PromptTooLong, too_long
 REFUSAL = "prompt is too long: 210000 tokens > 200000 maximum"
 
 
-def test_an_error_that_is_its_own_cause_is_read_once():
+def test_error_that_is_its_own_cause_is_read_once():
     first, second = ValueError("x"), ValueError("y")
     first.__cause__, second.__cause__ = second, first
     assert too_long(first) is None
@@ -13,7 +13,7 @@ def test_an_error_that_is_its_own_cause_is_read_once():
     assert too_long(first) == PromptTooLong(210_000, 200_000)
 
 
-def test_only_a_group_has_errors_inside():
+def test_only_exception_groups_have_errors_inside():
     class WithNone(Exception):
         exceptions = None
 

@@ -1,4 +1,4 @@
-"""What a compaction without a list leaves in Codex CLI, as recorded with 0.59 to 0.104."""
+"""Compactions without a list in Codex CLI, as recorded with 0.59 to 0.104."""
 
 from pathlib import Path
 from typing import Any
@@ -30,14 +30,14 @@ def words(size: int, word: str) -> str:
 
 
 def marked(text: str) -> tuple[int, str, int]:
-    """The length before the mark, the mark, and the length behind it."""
-    before, tokens, behind = text.split("\N{HORIZONTAL ELLIPSIS}")
-    return len(before), tokens, len(behind)
+    """The length before the mark, the mark, and the length after it."""
+    before, tokens, after = text.split("\N{HORIZONTAL ELLIPSIS}")
+    return len(before), tokens, len(after)
 
 
 SEVERAL = [
     # The messages before a compaction, and the lengths of what is sent. A cut one: before the
-    # mark, tokens, behind it.
+    # mark, tokens, after it.
     ([40_000, 40_000], [40_000, 40_000]),
     ([5, 40_004, 40_000], [(20_000, 1, 20_000), 40_000]),
     ([5, 39_999, 40_002], [(19_998, 1, 19_998), 40_002]),
@@ -49,7 +49,7 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize(("sizes", "sent"), SEVERAL)
-def test_what_is_kept_of_the_users_messages(store, tmp_path, sizes, sent):
+def test_newest_user_messages_are_kept_up_to_their_limit(store, tmp_path, sizes, sent):
     path = rollout(tmp_path, "0.77.0")
     write(path, item("user", "<environment_context>"))
     for size in sizes:
@@ -76,7 +76,7 @@ def test_characters_are_not_cut(store, tmp_path):
     assert marked(texts(store)[0]) == (3_333, "15250 tokens truncated", 3_333)
 
 
-def test_what_was_cut_is_cut_again_and_rolled_back(store, tmp_path):
+def test_shortened_message_is_shortened_again_and_rolled_back(store, tmp_path):
     path = rollout(tmp_path, "0.95.0")
     write(path, item("user", words(50_000, "abc ")), item("user", words(50_000, "def ")))
     write(path, line("compacted", message=f"{SUMMARY}\nS"))
@@ -90,7 +90,7 @@ def test_what_was_cut_is_cut_again_and_rolled_back(store, tmp_path):
     assert take(store, path).new == 0
 
 
-def test_the_text_of_a_message_with_an_image(store, tmp_path):
+def test_message_with_an_image_keeps_its_text(store, tmp_path):
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     tags = [
         {"type": "input_text", "text": text} for text in ("<image name=[Image #1]>", "</image>")

@@ -35,14 +35,14 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Importer:
     return importer
 
 
-def test_the_tools_that_are_known():
+def test_known_tools_are_listed():
     assert tools() == ("claude-code", "cline", "codex", "gemini-cli", "opencode", "roo-code")
     with pytest.raises(InvalidOption, match="The tools are claude-code, cline, codex"):
         places("nonsense")
 
 
 @pytest.mark.usefixtures("notebook")
-def test_a_new_importer_needs_no_other_change(store, tmp_path, monkeypatch):
+def test_new_importer_needs_no_other_change(store, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "a.notes").write_text("one\ntwo\n")

@@ -47,10 +47,10 @@ class TestHost:
         assert (answer.status, answer.json["type"]) == (421, "urn:roocontext:host-refused")
 
     @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "LOCALHOST", "[::1]"])
-    def test_the_names_of_this_machine_are_answered(self, client: WebClient, name: str) -> None:
+    def test_names_of_this_machine_are_answered(self, client: WebClient, name: str) -> None:
         assert client.raw("GET", "/healthz", {"host": f"{name}:{client.port}"}).status == 200
 
-    def test_a_public_server_is_reached_by_any_address_and_by_its_name_only(self) -> None:
+    def test_public_server_is_reached_by_any_address_and_by_its_name_only(self) -> None:
         settings = ServerSettings(host="desk.example", port=80, public=True)
         own = ["10.0.0.7", "10.0.0.7:80", "desk.example", "DESK.example:80", "[fe80::1]:80"]
         assert [settings.is_own(name) for name in own] == [True] * len(own)
@@ -72,14 +72,14 @@ class TestOrigin:
         assert not [name for name in answer.headers if name.startswith("access-control")]
 
     @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-    def test_a_request_that_a_page_of_another_site_makes_is_refused(
+    def test_request_that_a_page_of_another_site_makes_is_refused(
         self, client: WebClient, site: str
     ) -> None:
         headers = BEARER | {"sec-fetch-site": site, "sec-fetch-mode": "no-cors"}
         assert client.raw("GET", "/healthz", headers).status == 403
         assert client.raw("POST", "/healthz", headers).status == 403
 
-    def test_a_link_from_another_site_is_a_visit(self, client: WebClient) -> None:
+    def test_link_from_another_site_is_a_visit(self, client: WebClient) -> None:
         headers = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}
         assert client.raw("GET", "/healthz", headers).status == 200
 
@@ -98,12 +98,12 @@ class TestToken:
             'Bearer realm="roocontext"',
         )
 
-    def test_a_browser_is_told_what_to_do_on_a_page(self, client: WebClient) -> None:
+    def test_browser_is_told_what_to_do_on_a_page(self, client: WebClient) -> None:
         answer = client.raw("GET", "/", {"accept": "text/html"})
         assert (answer.status, answer.headers["content-type"]) == (401, "text/html; charset=utf-8")
         assert b"roocontext serve" in answer.body
 
-    def test_the_link_is_exchanged_for_a_cookie_and_dropped(self, client: WebClient) -> None:
+    def test_link_is_exchanged_for_a_cookie_and_dropped(self, client: WebClient) -> None:
         answer = client.raw("GET", f"/s/a%2Fb?token={TOKEN}&tab=live")
         assert (answer.status, answer.headers["location"]) == (303, "/s/a%2Fb?tab=live")
         cookie, *flags = answer.headers["set-cookie"].split("; ")
@@ -112,20 +112,20 @@ class TestToken:
         assert {"HttpOnly", "SameSite=strict", "Path=/"} <= {*flags}
         assert client.raw("GET", "/nothing", {"cookie": f"other=1; {cookie}"}).status == 404
 
-    def test_the_redirect_stays_on_this_server(self, client: WebClient) -> None:
+    def test_redirect_stays_on_this_server(self, client: WebClient) -> None:
         answer = client.raw("GET", f"//evil.test/x?token={TOKEN}")
         assert answer.headers["location"] == "/evil.test/x"
 
-    def test_a_link_of_an_earlier_start_is_refused(self, client: WebClient) -> None:
+    def test_link_of_an_earlier_start_is_refused(self, client: WebClient) -> None:
         assert client.raw("GET", "/?token=old").status == 401
 
-    def test_a_change_by_cookie_needs_an_origin(self, client: WebClient) -> None:
+    def test_change_by_cookie_needs_an_origin(self, client: WebClient) -> None:
         cookie = client.raw("GET", f"/?token={TOKEN}").headers["set-cookie"].split(";")[0]
         assert client.raw("POST", "/nothing", {"cookie": cookie}).status == 403
         headers = {"cookie": cookie, "origin": f"http://{client.host}"}
         assert client.raw("POST", "/nothing", headers).status == 404
 
-    def test_the_token_is_no_cookie(self, client: WebClient) -> None:
+    def test_token_is_no_cookie(self, client: WebClient) -> None:
         cookie = f"roocontext-{client.port}={TOKEN}"
         assert client.raw("GET", "/nothing", {"cookie": cookie}).status == 401
 
@@ -144,7 +144,7 @@ class TestHeaders:
 
 
 class TestRouting:
-    def test_a_path_without_a_route_is_a_problem_document(self, client: WebClient) -> None:
+    def test_path_without_a_route_is_a_problem_document(self, client: WebClient) -> None:
         answer = client.get("/api/v1/nothing", accept="text/html")
         assert answer.headers["content-type"] == "application/problem+json"
         assert answer.json["status"] == answer.status == 404
@@ -153,7 +153,7 @@ class TestRouting:
         answer = client.ask("DELETE", "/healthz")
         assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD")
 
-    def test_a_token_is_no_part_of_an_error(self, client: WebClient) -> None:
+    def test_token_is_no_part_of_an_error(self, client: WebClient) -> None:
         assert TOKEN not in json.dumps(client.raw("GET", f"/nothing?x={TOKEN}", BEARER).json)
 
 

@@ -80,7 +80,7 @@ class TestTokenFile:
                 tokens.add(lines[0].partition("token=")[2])
         assert len(tokens) == 2
 
-    def test_a_given_token_is_used(self, tmp_path: Path) -> None:
+    def test_given_token_is_used(self, tmp_path: Path) -> None:
         with started(
             tmp_path, "--port", "0", env={"ROOCONTEXT_TOKEN": "given-" + "x" * 40}
         ) as lines:
@@ -89,23 +89,23 @@ class TestTokenFile:
 
 class TestAddress:
     @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-    def test_a_public_one_without_a_token_is_refused(self, tmp_path: Path, host: str) -> None:
+    def test_public_one_without_a_token_is_refused(self, tmp_path: Path, host: str) -> None:
         code, line = refusal(tmp_path, "--host", host, "--port", "0")
         assert code == Code.USAGE
         assert "needs a token: set ROOCONTEXT_TOKEN" in line
 
-    def test_a_short_token_is_refused(self, tmp_path: Path) -> None:
+    def test_short_token_is_refused(self, tmp_path: Path) -> None:
         code, line = refusal(tmp_path, "--port", "0", env={"ROOCONTEXT_TOKEN": "short"})
         assert (code, "at least 32 characters" in line) == (Code.USAGE, True)
 
-    def test_a_port_in_use_is_refused(self, tmp_path: Path) -> None:
+    def test_port_in_use_is_refused(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             code, line = refusal(tmp_path, "--port", str(port))
         assert code == Code.USAGE
         assert f"port {port}: Address already in use" in line
 
-    def test_a_name_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
+    def test_name_that_does_not_exist_is_refused(self, tmp_path: Path) -> None:
         assert refusal(tmp_path, "--host", "no.such.invalid")[0] == Code.USAGE
 
 

@@ -211,9 +211,13 @@ class RequestState:
     has_lost_reasoning: bool = False
     """Whether the reasoning that the assistant's next items refer to was left out."""
 
+    def is_of_model(self, message: Message) -> bool:
+        """Return True if the model wrote this row."""
+        return message.model == self.model
+
     def keeps_thinking(self, message: Message) -> bool:
         """Return True if the model wrote this row and accepts its thinking."""
-        return message.model == self.model and message.seq not in self.drop_thinking
+        return self.is_of_model(message) and message.seq not in self.drop_thinking
 
 
 class OutgoingRows:

@@ -1,4 +1,4 @@
-"""What is sent to a provider is of one moment, although for most models the view is enough."""
+"""The messages sent to a provider are of one moment, although most models need the view alone."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -23,12 +23,12 @@ WRITES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.fixture
 def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store that may be used while one of its own calls goes on."""
+    """A store that may be used during one of its own calls."""
     with opened(engine, "sync") as lab:
         yield lab
 
 
-def test_a_session_that_is_written_while_its_messages_are_read(
+def test_messages_read_during_a_write_are_of_one_moment(
     room: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, write in WRITES.items():
@@ -37,7 +37,7 @@ def test_a_session_that_is_written_while_its_messages_are_read(
         writes = iter([write])
 
         def meanwhile(model: str | None, chat: Any = chat, writes: Any = writes) -> bool:
-            for write in writes:  # once, behind the view that was read first
+            for write in writes:  # once, after the view that was read first
                 write(chat)
             return is_bound_to_prefix(model)
 

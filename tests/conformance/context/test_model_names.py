@@ -13,7 +13,7 @@ LONGEST = "-" * MAX_MODEL
 LONG = "-" * (MAX_MODEL + 1)
 
 
-def test_a_long_name_is_refused_by_every_call_of_a_session(chat):
+def test_long_name_is_refused_by_every_call_of_a_session(chat):
     fill(chat, 3)
     chat.append("assistant", "x", model=LONGEST)
     chat.append("user", "y")
@@ -34,7 +34,7 @@ def test_a_long_name_is_refused_by_every_call_of_a_session(chat):
     assert chat.messages(model=LONGEST)
 
 
-def test_a_stored_name_that_is_too_long_is_not_restored(store):
+def test_stored_name_that_is_too_long_is_not_restored(store):
     chat = store.create()
     chat.append("assistant", "x", model="m")
     (entry,) = chat.stored()
@@ -43,7 +43,7 @@ def test_a_stored_name_that_is_too_long_is_not_restored(store):
         store.restore("elsewhere", [damaged])
 
 
-def test_a_reply_with_such_a_name_is_recorded_without_it(chat):
+def test_reply_with_such_a_name_is_recorded_without_it(chat):
     chat.append("user", "go")
     usage = {"input_tokens": 1, "output_tokens": 1}
     said = [{"type": "text", "text": "x"}]

@@ -40,7 +40,7 @@ OUTPUTS = (
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("stored", ASKED)
-def test_a_list_of_typed_objects_reaches_the_model(chat, stored):
+def test_output_that_is_a_list_of_typed_objects_reaches_the_model(chat, stored):
     for output in OUTPUTS:
         role, content = ASKED[stored]
         chat.append(role, content, format=stored)

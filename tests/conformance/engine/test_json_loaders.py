@@ -31,7 +31,7 @@ def loads(request: pytest.FixtureRequest) -> Iterator[None]:
         psycopg.adapters.register_loader(name, loader)
 
 
-def test_a_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
+def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
     with Store.open(postgres_url) as store:
         chat = store.create()
         fill(chat, 2)

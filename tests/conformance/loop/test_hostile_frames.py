@@ -1,4 +1,4 @@
-"""What a provider refuses in a system prompt or a tool is not sent, and absurd usage is no sum."""
+"""System prompts and tools that a provider refuses are not sent; absurd usage is not summed."""
 
 import json
 
@@ -12,7 +12,7 @@ LONE = "a file \ud800 here"
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("form", forms.known())
-def test_a_prompt_and_tools_that_are_not_unicode_are_sent_as_unicode(chat, form):
+def test_prompt_and_tools_that_are_not_unicode_are_sent_as_unicode(chat, form):
     chat.append("user", "hi")
     tool = {"name": "ls", "description": LONE, "input_schema": {"type": "object"}}
     request = chat.request(form, system=LONE, tools=[tool])
@@ -23,7 +23,7 @@ def test_a_prompt_and_tools_that_are_not_unicode_are_sent_as_unicode(chat, form)
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("form", forms.known())
-def test_a_blank_prompt_is_not_sent(chat, form):
+def test_blank_prompt_is_not_sent(chat, form):
     chat.append("user", "hi")
     bare = dict(chat.request(form))
     for blank in (" \n", [{"type": "text", "text": ""}], [{"type": "text", "text": "\t"}]):

@@ -10,7 +10,7 @@ def reply(*parts):
     return {"candidates": [{"content": content, "finishReason": "STOP"}], "modelVersion": "g"}
 
 
-def test_a_reply_without_an_id_is_recorded_once(chat):
+def test_reply_without_an_id_is_recorded_once(chat):
     chat.append("user", "hi")
     request = chat.request("gemini")
     first = chat.record(reply(ASKED), request)

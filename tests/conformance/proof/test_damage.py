@@ -66,20 +66,20 @@ def test_damage_is_a_typed_error(bare):
 
 
 @pytest.mark.parametrize("damage", SUMMED, ids=str)
-def test_what_cannot_be_summed_is_a_typed_error(opened, damage):
+def test_unsummable_sizes_are_a_typed_error(opened, damage):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, damage)
 
 
-def test_a_purge_without_a_receipt_is_a_typed_error(opened):
+def test_purge_without_a_receipt_is_a_typed_error(opened):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, Damage("sessions", "purged_at", "7", "true"))
 
 
 @pytest.mark.parametrize("row", ["seq = 3", "seq = 4"])
-def test_an_answer_to_no_entry_is_a_typed_error(opened, row):
+def test_answer_to_no_entry_is_a_typed_error(opened, row):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         assert not _faults(lab, Damage("entries", "answers_seq", "0", row))
@@ -116,7 +116,7 @@ def _try_all(lab: Any, sample: int | None) -> None:
 
 
 def _rows(lab: Any, session_id: str) -> dict[str, list[tuple[str, Any]]]:
-    """How to find one row of each kind in each table, and its seq."""
+    """A condition that finds one row of each kind in each table, and its seq."""
     seqs = lab.sql(
         "SELECT min(seq) FROM entries WHERE seq > 3"
         f" AND session_id = '{session_id}' GROUP BY kind, note, usage IS NULL, salt IS NULL"
@@ -186,7 +186,7 @@ def _asked(store: Any, chat: Any, damage: Damage) -> list[str]:
 
 
 def _unnamed(found: Any, damage: Damage) -> list[str]:
-    """What is wrong with what `verify` found."""
+    """The faults in the findings of `verify`."""
     harmless = damage.column in UNPROVED or damage.table == "counts"
     if found.ok:
         return [] if harmless else ["verify finds nothing"]

@@ -20,7 +20,7 @@ def test_half_of_a_reference_to_a_call_is_none(lab, half):
 
 
 @pytest.mark.parametrize("end", [-1, -(1 << 62)])
-def test_a_span_that_ends_before_the_log_is_a_typed_error(lab, end):
+def test_span_that_ends_before_the_log_is_a_typed_error(lab, end):
     chat = build(lab.store)
     lab.drop_guards()
     lab.sql(f"UPDATE spans SET hi = {end} WHERE lo = (SELECT max(lo) FROM spans)")

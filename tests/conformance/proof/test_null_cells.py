@@ -23,7 +23,7 @@ def room(opened: Any) -> Any:
         yield lab
 
 
-def test_null_where_none_may_be_is_an_error(room: Any) -> None:
+def test_null_in_a_required_column_is_an_error(room: Any) -> None:
     room.drop_guards()
     for table, columns in CELLS.items():
         for column in columns:

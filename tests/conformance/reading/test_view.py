@@ -15,7 +15,7 @@ def at(ms):
     return EPOCH + timedelta(milliseconds=ms)
 
 
-def test_a_summary_stands_where_the_hidden_rows_were(chat):
+def test_summary_stands_where_the_hidden_rows_were(chat):
     said = fill(chat, 6)
     summary = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
     assert shown(chat) == [1, summary, 4, 5, 6]
@@ -25,7 +25,7 @@ def test_a_summary_stands_where_the_hidden_rows_were(chat):
     assert shown(chat) == [1, summary, marker, 6, marker + 1]
 
 
-def test_a_note_before_an_insertion_leaves_the_order(chat):
+def test_note_before_an_insertion_leaves_the_order(chat):
     fill(chat, 2)
     chat.set_title("between")
     fill(chat, 3)
@@ -33,13 +33,13 @@ def test_a_note_before_an_insertion_leaves_the_order(chat):
     assert shown(chat) == [summary, 4, 5, 6]
 
 
-def test_at_the_end_it_stands_at_its_own_place(chat):
+def test_summary_at_the_end_has_its_natural_position(chat):
     fill(chat, 4)
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S", at_end=True)).seq
     assert shown(chat) == [3, 4, summary]
 
 
-def test_the_view_of_a_past_seq_does_not_change(chat):
+def test_view_of_a_past_seq_does_not_change(chat):
     fill(chat, 5)
     views = [chat.view(as_of=seq) for seq in range(6)]
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S"))
@@ -50,14 +50,14 @@ def test_the_view_of_a_past_seq_does_not_change(chat):
     assert [view.head_seq for view in views] == list(range(6))
 
 
-def test_the_head_of_a_past_seq_passes_over_notes(chat):
+def test_head_of_a_past_seq_passes_over_notes(chat):
     fill(chat, 2)
     chat.set_title("t")
     view = chat.view(as_of=3)
     assert (view.seq, view.head_seq) == (3, 2)
 
 
-def test_a_seq_that_is_not_there_yet(chat):
+def test_view_as_of_a_future_seq_is_refused(chat):
     fill(chat, 2)
     for seq in (3, 99):
         with pytest.raises(MessageNotFound) as caught:
@@ -65,7 +65,7 @@ def test_a_seq_that_is_not_there_yet(chat):
         assert caught.value.candidates == (0, 2)
 
 
-def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
+def test_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     clock.now, clock.step = 10_000, 0
     fill(chat, 2)
     clock.now = 20_000
@@ -81,14 +81,14 @@ def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     assert chat.view(as_of=datetime.min.replace(tzinfo=UTC)).seq == 0
 
 
-def test_the_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
+def test_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
     clock.now = 10_000
     chat.append("user", "x", ts=1)
     assert chat.view(as_of=at(9_000)).seq == 1
     assert chat.view(as_of=at(9_000), recorded=True).seq == 0
 
 
-def test_a_moment_needs_a_zone(chat):
+def test_moment_needs_a_zone(chat):
     fill(chat, 1)
     naive = datetime(2024, 1, 1)  # noqa: DTZ001
     for ask in (
@@ -113,7 +113,7 @@ def test_pages_hold_the_whole_view_in_order(chat):
     assert list(chat.pages(3, as_of=0)) == []
 
 
-def test_a_page_follows_any_message_of_the_view(chat):
+def test_page_follows_any_message_of_the_view(chat):
     said = fill(chat, 8)
     chat.commit(Plan.condense(chat.view(), said[2:5], "S"))
     order = shown(chat)
@@ -124,7 +124,7 @@ def test_a_page_follows_any_message_of_the_view(chat):
         chat.view(after=said[3])
 
 
-def test_pages_are_of_one_moment_whatever_happens_meanwhile(chat):
+def test_pages_are_of_one_moment_during_writes(chat):
     said = fill(chat, 9)
     whole = chat.view()
     pages = iter(chat.pages(2))
@@ -139,7 +139,7 @@ def test_pages_are_of_one_moment_whatever_happens_meanwhile(chat):
     assert found == list(whole.messages)
 
 
-def test_a_cleared_output_shows_its_placeholder(chat):
+def test_cleared_output_shows_its_placeholder(chat):
     fill(chat, 1)
     _, told = work(chat, ["t1", "t2"])
     before = chat.view()
@@ -180,7 +180,7 @@ def test_companions_follow_the_summary(chat):
     assert kinds == ["summary", "companion", "companion"]
 
 
-def test_the_message_of_a_seq(chat):
+def test_message_is_read_by_its_seq(chat):
     fill(chat, 2)
     chat.set_title("t")
     chat.rewind(to=1)
@@ -190,7 +190,7 @@ def test_the_message_of_a_seq(chat):
             chat.message(seq)
 
 
-def test_a_view_is_read_from_its_newest_end(chat):
+def test_view_is_read_from_its_newest_end(chat):
     """The same pages backwards, over notes, inserted rows and cleared blocks; past and now."""
     for number in range(40):
         call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
@@ -222,7 +222,7 @@ def is_result(chat, seq):
     return chat.message(seq).content[0]["type"] == "tool_result"
 
 
-def test_pages_from_the_newest_end_that_cannot_be(chat):
+def test_wrong_pages_from_the_newest_end_are_refused(chat):
     chat.append_many([NewMessage("user", str(number)) for number in range(6)])
     chat.commit(Plan.condense(chat.view(), [2, 3], "S"))
     assert chat.view(last=3, before=1).messages == ()

@@ -37,7 +37,7 @@ def check_outline(chat: Session) -> None:
 
 @given(HISTORIES)
 @settings(max_examples=examples(20))
-def test_an_outline_is_what_the_audit_says(scenes: Any) -> None:
+def test_outline_agrees_with_the_audit(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()
         play(chat, scenes)
@@ -87,7 +87,7 @@ def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Any:
         yield store
 
 
-def test_the_overview_is_the_statistics_of_each(shown: Store) -> None:
+def test_overview_is_the_statistics_of_each(shown: Store) -> None:
     chat = shown.session("foreign")
     for number in (1, 2):
         chat.append("assistant", "x", model="gpt-4o", usage={"input_tokens": number})
@@ -109,7 +109,7 @@ def test_the_overview_is_the_statistics_of_each(shown: Store) -> None:
 
 
 @pytest.mark.parametrize("kind", ["overview", "outline"])
-def test_no_number_of_sessions_or_entries_makes_it_more_statements(
+def test_overview_takes_the_same_statements_at_any_size(
     kind: str, shown: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from roocontext.store.engine.transaction import Transaction  # noqa: PLC0415 - its statements are counted

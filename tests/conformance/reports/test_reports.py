@@ -48,7 +48,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return run
 
 
-def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
+def test_list_is_one_statement(shown: Store, statements: list[str]) -> None:
     for text, limit, found in (("", 1, 1), ("", 20, 6), ("PARS", 20, 2), ("none", 20, 0)):
         statements.clear()
         answer = sessions.matching_sessions(shown, text, limit=limit)
@@ -58,14 +58,14 @@ def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
     assert sessions.matching_sessions(shown, limit=6).next is None
 
 
-def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
+def test_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
     answer = sessions.total_stats(shown)
     assert len(statements) == 1
     each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
     assert answer == sessions.summed(each, None)
 
 
-def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
+def test_title_is_found_whatever_its_case(tmp_path: Any) -> None:
     with Store.open(tmp_path / "store.db") as store:
         store.create("one", title="Die GRÖSSE der Straße")
         for text in ("größe", "STRASSE", "One"):
@@ -74,12 +74,12 @@ def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
             ]
 
 
-def test_a_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
+def test_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
     tree.tree_of(shown.session("parser"))
     assert not [text for text in statements if "entries.content" in text]
 
 
-def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
+def test_costs_of_summaries_are_summed(shown: Store) -> None:
     assert usage.usage_of(shown.session("empty")).summaries.count == 0
     summaries = usage.usage_of(shown.session("parser")).summaries
     assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
@@ -94,7 +94,7 @@ def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[
 
 @given(HISTORIES)
 @settings(max_examples=examples(20))
-def test_the_tree_is_what_the_audit_shows(scenes: Any) -> None:
+def test_tree_agrees_with_the_audit(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()
         play(chat, scenes)
@@ -140,7 +140,7 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
         assert [row.name for row in usage.usage_of(chat).tools] == ["run\ud800"]
 
 
-def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
+def test_session_is_named_by_the_part_after_the_colon(store: Any) -> None:
     for name in ("codex:019d021f", "codex:019e", "cline:019e", "177", "cline:177", "a:b:c"):
         store.create(f"{name}-of-colons")
     find = naming.session_named
@@ -158,7 +158,7 @@ def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
     assert find(store, "019e") == "codex:019e"
 
 
-def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
+def test_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
     """A thousand bytes or five million: an entry alone is always shown."""
     chat = store.create()
     for size in (400_000, 400_000, 400_000, 5_000_000, 1_000):
@@ -178,7 +178,7 @@ def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
     assert [row.seq for row in shown.messages] == [3, 2]
 
 
-def test_a_document_is_plain_json(shown: Store) -> None:
+def test_document_is_plain_json(shown: Store) -> None:
     chat = shown.session("parser")
     rows = [*history.audit_rows(chat)]
     documents = [history.effective_history(chat, None), *rows, why.why(chat, 5), tree.tree_of(chat)]
@@ -189,7 +189,7 @@ def test_a_document_is_plain_json(shown: Store) -> None:
     assert plain["sessions"][0]["context"]["counter"]
 
 
-def test_a_document_is_validated(shown: Store) -> None:
+def test_document_is_validated(shown: Store) -> None:
     row = history.one_entry(shown.session("parser"), 1)
     for name, value in (("seq", "one"), ("tools", ["run", 5]), ("recorded_at", "yesterday")):
         with pytest.raises(ValidationError):

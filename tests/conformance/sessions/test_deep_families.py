@@ -22,7 +22,7 @@ def line_of(store: Any, depth: int) -> list[Any]:
 
 
 @pytest.mark.one_leg
-def test_a_deep_family_is_exported_restored_and_counted(tmp_path):
+def test_deep_family_is_exported_restored_and_counted(tmp_path):
     path = tmp_path / "family.jsonl"
     with Store.open(":memory:") as here, Store.open(":memory:") as there:
         chats = line_of(here, DEPTH)
@@ -38,7 +38,7 @@ def test_a_deep_family_is_exported_restored_and_counted(tmp_path):
 
 
 @pytest.mark.one_leg
-def test_a_family_comes_parents_first_and_children_in_order():
+def test_family_comes_parents_first_and_children_in_order():
     with Store.open(":memory:") as store:
         store.create("a")
         for name, parent in (("b", "a"), ("c", "a"), ("d", "b"), ("e", "d"), ("f", "c")):
@@ -47,7 +47,7 @@ def test_a_family_comes_parents_first_and_children_in_order():
     assert order == ["a", "b", "d", "e", "c", "f"]
 
 
-def test_a_restore_that_would_make_a_session_its_own_ancestor_is_refused(store):
+def test_restore_that_would_make_a_session_its_own_ancestor_is_refused(store):
     log = store.create()
     fill(log, 2)
     entries = list(log.stored())

@@ -7,7 +7,7 @@ from support.dialogue import fill
 
 
 @pytest.mark.parametrize("rewinds", [0, 1, 2])
-def test_a_row_at_the_end_stays_before_what_was_appended_after_rewinds(chat, rewinds):
+def test_row_at_the_end_stays_before_what_was_appended_after_rewinds(chat, rewinds):
     fill(chat, 4)
     for _ in range(rewinds):
         chat.rewind(to=3)

@@ -47,7 +47,7 @@ def refusal(chat: Any, plan: Plan) -> tuple[int, int] | None:
     return None
 
 
-def test_a_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
+def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
     store = shared.store
 
     @settings(
