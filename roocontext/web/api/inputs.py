@@ -62,18 +62,18 @@ class Input(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, protected_namespaces=())
 
 
-class Query(Input):
+class Parameters(Input):
     """The parameters of a query string."""
 
 
-class AtPoint(Query):
+class AtPoint(Parameters):
     """A moment: an entry, or a time. `recorded` compares times of recording."""
 
     as_of: _Point | None = None
     recorded: _Flag = False
 
 
-class TimeRange(Query):
+class TimeRange(Parameters):
     """From a time on, and before another."""
 
     since: _When | None = None
@@ -92,13 +92,13 @@ class SessionsQuery(TimeRange):
     after: str | None = None
 
 
-class ModelQuery(Query):
+class ModelQuery(Parameters):
     """The model whose window is used; by default that of the newest message."""
 
     model: str | None = None
 
 
-class EntriesQuery(Query):
+class EntriesQuery(Parameters):
     """The entries to read: those after an entry, or the newest before an entry or the end.
 
     `kind`, `role` and `state` may be repeated. A role is compared with the speaker, so that `tool`
@@ -120,7 +120,7 @@ class EntriesQuery(Query):
         return self
 
 
-class ContentQuery(Query):
+class ContentQuery(Parameters):
     """Whether contents are sent as JSON, or as texts that hold JSON."""
 
     content: ContentAs = "json"
@@ -143,7 +143,7 @@ class MessagesQuery(AtPoint):
     model: str | None = None
 
 
-class DiffQuery(Query):
+class DiffQuery(Parameters):
     """Two moments; the second is by default now."""
 
     from_: Annotated[_Point, Field(alias="from")]
@@ -152,7 +152,7 @@ class DiffQuery(Query):
     content: ContentAs = "json"
 
 
-class VerificationQuery(Query):
+class VerificationQuery(Parameters):
     """A saved head, which the log has to continue."""
 
     saved_seq: _From | None = None
@@ -197,7 +197,7 @@ class SpendingQuery(TimeRange):
     by: Literal["day", "model", "session"] = "day"
 
 
-class ExportQuery(Query):
+class ExportQuery(Parameters):
     """The format of an export, and whether the sessions of sub-agents are exported too."""
 
     to: Literal[
@@ -206,7 +206,7 @@ class ExportQuery(Query):
     family: _Flag = False
 
 
-class EventsQuery(Query):
+class EventsQuery(Parameters):
     """The event after which the stream begins; the header Last-Event-ID has precedence."""
 
     after: str | None = None
@@ -426,7 +426,7 @@ class PurgeInput(Body):
     dry_run: bool = True
 
 
-def read_query(kind: type[Query], raw: bytes) -> Any:
+def read_query(kind: type[Parameters], raw: bytes) -> Any:
     """The parameters of a query string."""
     try:
         pairs = parse_qsl(
@@ -458,7 +458,7 @@ def read_query(kind: type[Query], raw: bytes) -> Any:
         raise MalformedRequest(f"Parameter {path or 'of the query'}: {reason}", name=path) from None
 
 
-def read_document(kind: type[Body], document: Any, path: str = "") -> Any:
+def read_body(kind: type[Body], document: Any, path: str = "") -> Any:
     """The document of a body."""
     try:
         return kind.model_validate(document)
@@ -468,7 +468,7 @@ def read_document(kind: type[Body], document: Any, path: str = "") -> Any:
         raise InvalidDocument(f"{where or 'The body'}: {reason}", path=where) from None
 
 
-def conditions(pairs: Iterable[str]) -> dict[str, str]:
+def where_of(pairs: Iterable[str]) -> dict[str, str]:
     """The conditions of `where`, by key."""
     values: dict[str, str] = {}
     for pair in pairs:

@@ -35,7 +35,7 @@ def read_json_text(text: str, path: str) -> Any:
         raise InvalidMessage(f"{path} is not JSON: {_reason(error)}.", path=path) from None
 
 
-def write_json(value: Any) -> str:
+def json_text(value: Any) -> str:
     """The text of a value, as the store writes it."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
@@ -44,7 +44,7 @@ def with_texts(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row whose fields of any JSON are texts: `content_json` takes the place of `content`."""
     return {
         f"{name}_json" if name in TEXTS else name: (
-            write_json(value) if name in TEXTS and value is not None else value
+            json_text(value) if name in TEXTS and value is not None else value
         )
         for name, value in row.items()
     }

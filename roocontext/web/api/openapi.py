@@ -12,7 +12,7 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
-from roocontext.web.api.inputs import Query
+from roocontext.web.api.inputs import Parameters
 from roocontext.web.api.json_text import TEXTS
 from roocontext.web.api.operations import JSON, PREFIX, Operation
 from roocontext.web.errors import PROBLEM
@@ -105,7 +105,7 @@ def statuses(operation: Operation) -> list[int]:
         found.add(304)
     if operation.body is not None:
         found |= {413, 415, 422}
-    if operation.takes_key or "{seq}" in operation.path or operation.query is not Query:
+    if operation.takes_key or "{seq}" in operation.path or operation.query is not Parameters:
         found.add(422)
     if operation.if_match:
         found.add(412)

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from roocontext.errors import InvalidIdentifier, SessionNotFound, VersionConflict
-from roocontext.web.api.inputs import Body, Query, read_document, read_query
+from roocontext.web.api.inputs import Body, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
     AsciiJson,
@@ -44,7 +44,7 @@ _KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21-\x7e]+')
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """A request, as a handler sees it.
 
     `expected_seq` is that of If-Match, and `key` the Idempotency-Key. `body` is the document, or a
@@ -101,9 +101,9 @@ class Operation:
 
     method: str
     path: str
-    handler: Callable[[Asked], Answer]
+    handler: Callable[[ApiRequest], Answer]
     answers: Mapping[int, Any]
-    query: type[Query] = Query
+    query: type[Parameters] = Parameters
     body: type[Body] | None = None
     many: bool = False
     needs: Need = "read"
@@ -144,12 +144,12 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
     return answer
 
 
-async def _asked(operation: Operation, request: Request) -> Asked:
+async def _asked(operation: Operation, request: Request) -> ApiRequest:
     """Check and read a request."""
     store, settings = request.app.state.store, request.app.state.settings
     _check_permission(operation, settings)
     _check_accepted(operation, request.headers.get("accept", ""))
-    return Asked(
+    return ApiRequest(
         store,
         settings,
         request.path_params.get("session", ""),
@@ -161,7 +161,7 @@ async def _asked(operation: Operation, request: Request) -> Asked:
     )
 
 
-def _answered(operation: Operation, asked: Asked, request: Request) -> Response:
+def _answered(operation: Operation, asked: ApiRequest, request: Request) -> Response:
     """Run an operation, in a thread."""
     headers: dict[str, str] = {}
     if operation.version == "log":
@@ -258,8 +258,8 @@ def _document(operation: Operation, raw: bytes) -> Any:
     if operation.many and isinstance(document, list):
         if not document:
             raise MalformedRequest("The list is empty.")
-        return [read_document(operation.body, one, str(at)) for at, one in enumerate(document)]
-    return read_document(operation.body, document)
+        return [read_body(operation.body, one, str(at)) for at, one in enumerate(document)]
+    return read_body(operation.body, document)
 
 
 def _is_known(etag: str, given: Sequence[str]) -> bool:

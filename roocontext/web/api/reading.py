@@ -14,9 +14,9 @@ from roocontext.log.values import as_json
 from roocontext.reports.document import Document
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
-from roocontext.web.api.inputs import conditions
+from roocontext.web.api.inputs import where_of
 from roocontext.web.api.json_text import with_texts
-from roocontext.web.api.operations import JSON, Answer, Asked
+from roocontext.web.api.operations import JSON, Answer, ApiRequest
 
 EXPORT_MEDIA = {
     "jsonl": "application/jsonl",
@@ -26,7 +26,7 @@ EXPORT_MEDIA = {
 _ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 
-def list_sessions(asked: Asked) -> Answer:
+def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
     query = asked.query
     return Answer(
@@ -34,7 +34,7 @@ def list_sessions(asked: Asked) -> Answer:
             asked.store,
             query.text,
             parent=query.parent,
-            where=conditions(query.where) or None,
+            where=where_of(query.where) or None,
             since=query.since,
             until=query.until,
             recorded=query.recorded,
@@ -45,34 +45,34 @@ def list_sessions(asked: Asked) -> Answer:
     )
 
 
-def read_session(asked: Asked) -> Answer:
+def get_session(asked: ApiRequest) -> Answer:
     """Read the title, metadata, times and sizes of a session."""
     return Answer(documents.session_report(asked.chat))
 
 
-def read_head(asked: Asked) -> Answer:
+def get_head(asked: ApiRequest) -> Answer:
     """Read the version of a session. If-Match takes the ETag of this answer."""
     return Answer(documents.head_report(asked.chat))
 
 
-def read_context(asked: Asked) -> Answer:
+def get_context(asked: ApiRequest) -> Answer:
     """Read the gauge: how much of the model's window the next request takes."""
     return Answer(reports.gauge.counted_gauge(asked.chat, asked.query.model))
 
 
-def list_entries(asked: Asked) -> Answer:
+def get_entries(asked: ApiRequest) -> Answer:
     """Read a page of the log, hidden and rewound entries too, by default the newest."""
     page = documents.entry_page(asked.chat, asked.query)
     return Answer(_in_texts(page, asked, "entries"))
 
 
-def read_entry(asked: Asked) -> Answer:
+def get_entry(asked: ApiRequest) -> Answer:
     """Read one entry as it was written, and what hides it now."""
     row = reports.history.one_entry(asked.chat, asked.seq)
     return Answer(with_texts(as_json(row)) if asked.query.content == "text" else row)
 
 
-def read_content(asked: Asked) -> Answer:
+def get_content(asked: ApiRequest) -> Answer:
     """Read the content of an entry, byte for byte as it is stored."""
     chat = asked.chat
     text = chat.internals.stored_content(asked.seq)
@@ -82,46 +82,46 @@ def read_content(asked: Asked) -> Answer:
     return Answer(Response(text.encode("ascii"), media_type=JSON))
 
 
-def explain_entry(asked: Asked) -> Answer:
+def get_why(asked: ApiRequest) -> Answer:
     """Explain why the model does or does not see an entry, and what would bring it back."""
     return Answer(reports.why.why(asked.chat, asked.seq))
 
 
-def read_view(asked: Asked) -> Answer:
+def get_view(asked: ApiRequest) -> Answer:
     """Read what the model sees, or saw at an entry or a time."""
     return Answer(_in_texts(documents.view_report(asked.chat, asked.query), asked, "messages"))
 
 
-def read_messages(asked: Asked) -> Answer:
+def get_messages(asked: ApiRequest) -> Answer:
     """Read what the model sees in the form that a provider accepts, and what was repaired."""
     return Answer(documents.messages_report(asked.chat, asked.query))
 
 
-def list_pending(asked: Asked) -> Answer:
+def get_pending(asked: ApiRequest) -> Answer:
     """Read whose turn it is, and the tool calls that wait for an answer."""
     report = documents.pending_report(asked.chat)
     return Answer(_in_texts(report, asked, "pending"))
 
 
-def list_pins(asked: Asked) -> Answer:
+def get_pins(asked: ApiRequest) -> Answer:
     """List the pinned messages."""
     pins = sorted(asked.chat.pins())
     return Answer(reports.results.Pins(session_id=asked.session_id, pins=pins, changed=None))
 
 
-def compare_views(asked: Asked) -> Answer:
+def get_diff(asked: ApiRequest) -> Answer:
     """Compare the views at two moments."""
     query = asked.query
     found = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
     return Answer(_in_texts(found, asked, "left", "came"))
 
 
-def read_tree(asked: Asked) -> Answer:
+def get_timeline(asked: ApiRequest) -> Answer:
     """Read which entries hide which, and the branches that rewinds made."""
     return Answer(reports.tree.tree_of(asked.chat))
 
 
-def verify_session(asked: Asked) -> Answer:
+def get_verification(asked: ApiRequest) -> Answer:
     """Check every hash, seq, total and cache, and that the log continues a saved head."""
     query = asked.query
     saved = None
@@ -130,7 +130,7 @@ def verify_session(asked: Asked) -> Answer:
     return Answer(reports.results.checked_session(asked.chat.verify(saved)))
 
 
-def read_usage(asked: Asked) -> Answer:
+def get_usage(asked: ApiRequest) -> Answer:
     """Read the tokens of a session by role and tool, and the costs of its model calls."""
     query = asked.query
     return Answer(
@@ -140,7 +140,7 @@ def read_usage(asked: Asked) -> Answer:
     )
 
 
-def read_spending(asked: Asked) -> Answer:
+def get_spending(asked: ApiRequest) -> Answer:
     """Read the costs of the model calls of all sessions."""
     query = asked.query
     return Answer(
@@ -154,18 +154,18 @@ def read_spending(asked: Asked) -> Answer:
     )
 
 
-def search_messages(asked: Asked) -> Answer:
+def get_search(asked: ApiRequest) -> Answer:
     """Find the messages that contain all words of a query, hidden and rewound ones too."""
     query = asked.query
     # Without the index, the search reads more and finds the same.
     with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
         asked.store.index()
     options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
-    page = asked.store.search(query.q, where=conditions(query.where) or None, **options)
+    page = asked.store.search(query.q, where=where_of(query.where) or None, **options)
     return Answer(reports.search.found(query.q, page))
 
 
-def export_session(asked: Asked) -> Answer:
+def get_export(asked: ApiRequest) -> Answer:
     """Export a session as a file. JSONL loses nothing; the others are to read or to send."""
     to, chat = asked.query.to, asked.chat
     exporter = reports.transfers.exporter_for(to)
@@ -178,7 +178,7 @@ def export_session(asked: Asked) -> Answer:
     return Answer(stream, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
-def _in_texts(document: Document, asked: Asked, *fields: str) -> Any:
+def _in_texts(document: Document, asked: ApiRequest, *fields: str) -> Any:
     """The document; if contents are asked for as texts, with rows that have texts."""
     if asked.query.content == "json":
         return document

@@ -19,13 +19,13 @@ from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.tokens.limits import DEFAULT
 from roocontext.web.api import documents
 from roocontext.web.api.inputs import EntryInput, PlanInput
-from roocontext.web.api.operations import PREFIX, Answer, Asked
+from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
 from roocontext.web.errors import MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
 
 
-def create_session(asked: Asked) -> Answer:
+def post_session(asked: ApiRequest) -> Answer:
     """Create a session. With an id it is safe to repeat: the second time it exists."""
     body = asked.body
     chat = asked.store.create(
@@ -34,7 +34,7 @@ def create_session(asked: Asked) -> Answer:
     return Answer(documents.session_report(chat), 201, _location(chat.id))
 
 
-def open_session(asked: Asked) -> Answer:
+def put_session(asked: ApiRequest) -> Answer:
     """Open the session with this id, or create it if there is none yet."""
     body, status = asked.body, 200
     try:
@@ -49,7 +49,7 @@ def open_session(asked: Asked) -> Answer:
     return Answer(documents.session_report(chat), status)
 
 
-def change_session(asked: Asked) -> Answer:
+def patch_session(asked: ApiRequest) -> Answer:
     """Replace the title, the metadata, or both."""
     body, chat = asked.body, asked.chat
     items: list[SetTitle | SetMetadata] = []
@@ -63,7 +63,7 @@ def change_session(asked: Asked) -> Answer:
     return Answer(documents.session_report(chat), headers=replayed)
 
 
-def append_entries(asked: Asked) -> Answer:
+def post_entries(asked: ApiRequest) -> Answer:
     """Append a message, or a list of messages in one transaction.
 
     The receipt is sent when they are durable. With an Idempotency-Key, or with a client id for each
@@ -84,7 +84,7 @@ def append_entries(asked: Asked) -> Answer:
     return Answer(receipts, headers=_REPLAYED)
 
 
-def make_request(asked: Asked) -> Answer:
+def post_request(asked: ApiRequest) -> Answer:
     """Make the arguments of the provider's call for the model's turn.
 
     The system prompt and the tools are recorded when they change, unless the server is read-only.
@@ -93,7 +93,7 @@ def make_request(asked: Asked) -> Answer:
     return Answer(documents.request_report(asked.chat.request(given.pop("form"), **given)))
 
 
-def record_reply(asked: Asked) -> Answer:
+def post_record(asked: ApiRequest) -> Answer:
     """Append a model's reply. If it was recorded before, this is its first receipt."""
     body, request = asked.body, None
     if body.request is not None:
@@ -104,12 +104,12 @@ def record_reply(asked: Asked) -> Answer:
     return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)
 
 
-def begin_call(asked: Asked) -> Answer:
+def post_begin(asked: ApiRequest) -> Answer:
     """Record that a tool is about to run, so that a crash leaves a trace of it."""
     return _received(asked.chat.begin((asked.body.seq, asked.body.block)))
 
 
-def answer_call(asked: Asked) -> Answer:
+def post_answer(asked: ApiRequest) -> Answer:
     """Append the result of a tool call. A call has one answer: a second one is not written."""
     body = asked.body
     receipt = asked.chat.answer(
@@ -121,17 +121,17 @@ def answer_call(asked: Asked) -> Answer:
     return _received(receipt)
 
 
-def pin_message(asked: Asked) -> Answer:
+def put_pin(asked: ApiRequest) -> Answer:
     """Keep later plans from hiding or clearing a message."""
     return _pinned(asked, asked.chat.pin(asked.seq, client_id=asked.key))
 
 
-def unpin_message(asked: Asked) -> Answer:
+def delete_pin(asked: ApiRequest) -> Answer:
     """Take back a pin."""
     return _pinned(asked, asked.chat.unpin(asked.seq, client_id=asked.key))
 
 
-def plan_change(asked: Asked) -> Answer:
+def post_plan(asked: ApiRequest) -> Answer:
     """Show what a compaction would do now, and the view that it would leave. Nothing is written."""
     body, chat = asked.body, asked.chat
     if (plan := _own_plan(asked)) is not None:
@@ -142,7 +142,7 @@ def plan_change(asked: Asked) -> Answer:
     return Answer(reports.results.outcome_report(chat.id, outcome))
 
 
-def compact(asked: Asked) -> Answer:
+def post_compaction(asked: ApiRequest) -> Answer:
     """Condense, truncate or clear, by a policy or as the agent says. Nothing is deleted."""
     body, chat = asked.body, asked.chat
     if (plan := _own_plan(asked)) is not None:
@@ -163,7 +163,7 @@ def compact(asked: Asked) -> Answer:
     return Answer(report, 201 if outcome.changed else 200)
 
 
-def rewind(asked: Asked) -> Answer:
+def post_rewind(asked: ApiRequest) -> Answer:
     """Return a session to an earlier state. Nothing is deleted, and an undo takes it back."""
     body, chat = asked.body, asked.chat
     targets = (body.to, body.message_id, body.time)
@@ -179,7 +179,7 @@ def rewind(asked: Asked) -> Answer:
     return _changed(reports.undo.rewound_report(chat, done))
 
 
-def undo(asked: Asked) -> Answer:
+def post_undo(asked: ApiRequest) -> Answer:
     """Undo the last change of the view. A second undo is a redo."""
     body = asked.body
     change = reports.undo.undo_last_change(
@@ -192,7 +192,7 @@ def undo(asked: Asked) -> Answer:
     return _changed(change)
 
 
-def uncover(asked: Asked) -> Answer:
+def post_uncover(asked: ApiRequest) -> Answer:
     """Take back one summary, marker, covering or clearing, and keep everything after it."""
     body, chat = asked.body, asked.chat
     done = chat.uncover(
@@ -201,7 +201,7 @@ def uncover(asked: Asked) -> Answer:
     return _changed(reports.undo.uncovered_report(chat, done))
 
 
-def fork(asked: Asked) -> Answer:
+def post_fork(asked: ApiRequest) -> Answer:
     """Create a session that begins as a copy of this one."""
     body, chat = asked.body, asked.chat
     asked.check_head()
@@ -209,14 +209,14 @@ def fork(asked: Asked) -> Answer:
     return Answer(reports.results.forked_report(branch, chat.id), 201, _location(branch.id))
 
 
-def redact(asked: Asked) -> Answer:
+def post_redaction(asked: ApiRequest) -> Answer:
     """Erase the content of an entry for good, in every fork too; by default only show it."""
     asked.check_head()
     done = reports.erasing.redaction(asked.chat, asked.body.seq, dry_run=asked.body.dry_run)
     return Answer(done, 201 if done.changed and not done.dry_run else 200)
 
 
-def purge(asked: Asked) -> Answer:
+def post_purge(asked: ApiRequest) -> Answer:
     """Delete everything in a session but a receipt; by default only show what would be deleted."""
     dry_run, is_new = asked.body.dry_run, True
     try:
@@ -243,13 +243,13 @@ def _changed(change: reports.undo.ViewChange) -> Answer:
     return Answer(change, 201 if change.changed and not change.dry_run else 200)
 
 
-def _pinned(asked: Asked, receipt: Receipt) -> Answer:
+def _pinned(asked: ApiRequest, receipt: Receipt) -> Answer:
     pins = sorted(asked.chat.pins())
     answer = reports.results.Pins(session_id=asked.session_id, pins=pins, changed=receipt.new)
     return Answer(answer, headers={} if receipt.new else _REPLAYED)
 
 
-def _message(asked: Asked, given: EntryInput) -> NewMessage:
+def _message(asked: ApiRequest, given: EntryInput) -> NewMessage:
     """A message of a request."""
     if asked.key is not None and given.client_id not in (None, asked.key):
         line = "The client_id and the Idempotency-Key are different."
@@ -269,7 +269,7 @@ def _message(asked: Asked, given: EntryInput) -> NewMessage:
     )
 
 
-def _own_plan(asked: Asked) -> Plan | None:
+def _own_plan(asked: ApiRequest) -> Plan | None:
     """The plan that the agent gives, made for the view that it knows."""
     body: PlanInput = asked.body
     if body.hide is None and body.blocks is None:
@@ -287,7 +287,7 @@ def _own_plan(asked: Asked) -> Plan | None:
     return Plan.truncate(view, body.hide or (), client_id=asked.key)
 
 
-def _manager(asked: Asked) -> ContextManager:
+def _manager(asked: ApiRequest) -> ContextManager:
     """The manager for the named model, or for the model that the newest message names."""
     body: PlanInput = asked.body
     manager = ContextManager(

@@ -88,7 +88,8 @@ def test_anything_comes_back(web):
 def test_a_tool_call_and_its_answer_keep_their_values(talk):
     value = {"big": 2**70, "one": 1.0, "half": "\ud800"}
     use = {"type": "tool_use", "id": "t", "name": "run", "input": value}
-    reply = {"role": "assistant", "type": "message", "content": [use], "model": "m"}
+    reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [use]}
+    reply |= {"stop_reason": "tool_use", "usage": {}}
     assert talk.post("/record", {"reply": reply}).status == 201
     (pending,) = talk.get("/pending").json["pending"]
     assert same(pending["input"], value)
