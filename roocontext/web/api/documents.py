@@ -262,7 +262,7 @@ def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
 def messages_report(chat: "Session", query: MessagesQuery) -> MessagesReport:
     """A view in a provider's form."""
     as_of = chat.view(as_of=query.as_of, recorded=query.recorded, limit=1).seq
-    asked: dict[str, Any] = {"model": query.model, "as_of": as_of}
+    asked: dict[str, Any] = {"model": query.model, "dialect": query.dialect, "as_of": as_of}
     return MessagesReport(
         session_id=chat.id,
         form=query.form,

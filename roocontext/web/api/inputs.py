@@ -141,6 +141,7 @@ class MessagesQuery(AtPoint):
 
     form: Form = "anthropic"
     model: str | None = None
+    dialect: str | None = None
 
 
 class DiffQuery(Parameters):
@@ -288,6 +289,7 @@ class RequestInput(Body):
 
     form: Form = "anthropic"
     model: str | None = None
+    dialect: str | None = None
     system: Any = None
     tools: list[Any] | None = None
     cache: bool = False
