@@ -6,12 +6,22 @@ import threading
 
 import pytest
 
-from roocontext import AsyncSession, AsyncStore, NewMessage, Plan, Session, Store
+from roocontext import (
+    AsyncChanges,
+    AsyncSession,
+    AsyncStore,
+    Changes,
+    NewMessage,
+    Plan,
+    Session,
+    Store,
+)
 from support.steady_sources import CountedIds, SetClock
 
 pytestmark = pytest.mark.every_leg
 
-BOTH = [(Store, AsyncStore), (Session, AsyncSession)]
+BOTH = [(Store, AsyncStore), (Session, AsyncSession), (Changes, AsyncChanges)]
+NOT_AWAITED = {("run", AsyncStore.run), ("changes", AsyncStore.changes)}
 
 
 def public(cls):
@@ -31,7 +41,11 @@ def test_store_and_async_store_have_the_same_names(plain, coroutine):
 def renamed(annotation):
     """An annotation of the one as the other should have it."""
     text = str(annotation)
-    for old, new in (("AsyncSession", "Session"), ("AsyncStore", "Store")):
+    for old, new in (
+        ("AsyncSession", "Session"),
+        ("AsyncStore", "Store"),
+        ("AsyncChanges", "Changes"),
+    ):
         text = text.replace(old, new)
     return text.replace("AsyncIterator", "Iterator")
 
@@ -63,7 +77,7 @@ def test_wrapped_method_shows_the_signature_of_the_other():
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
 def test_methods_of_the_async_store_are_awaited(plain, coroutine):
-    for name, method in public(coroutine).items() - {("run", AsyncStore.run)}:
+    for name, method in public(coroutine).items() - NOT_AWAITED:
         asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         assert asynchronous, name
         assert inspect.isasyncgenfunction(method) is inspect.isgeneratorfunction(

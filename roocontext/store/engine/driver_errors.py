@@ -61,6 +61,8 @@ _SAYS: Mapping[int | str, str] = {
     sqlite3.SQLITE_PROTOCOL: "The locks on the database file do not work as they should",
     sqlite3.SQLITE_NOMEM: "No memory is left for the database",
     "22003": "A stored number is too large to be added to",
+    # Raised by our own check at the end of a transaction; nothing else divides.
+    "22012": "The transaction took longer than the 120 seconds that the store allows",
     "23502": "A check of the schema refused a row made of what is stored",
     "23514": "A check of the schema refused a row made of what is stored",
     "25006": "The server lets this connection read but not write",
@@ -83,6 +85,7 @@ _SAYS: Mapping[int | str, str] = {
 _ADVICE: Mapping[int | str, str] = {
     sqlite3.SQLITE_CORRUPT: "Keep a copy, then take what can be saved: `sqlite3 FILE .recover`.",
     "42501": "Its owner has to GRANT it: the guide's page on PostgreSQL lists what a role needs.",
+    "22012": "Nothing was written: look for what holds locks, or write in smaller parts.",
     "XX001": "Keep a copy of its files, then go back to a backup.",
     "XX002": "REINDEX builds it anew.",
 }

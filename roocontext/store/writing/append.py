@@ -139,7 +139,7 @@ def write(
     if not drafts:
         return []
     rows: list[tuple[Any, ...]] = []
-    seq, hash_, head_seq, messages, size, _, created_at, times, has_prompt, _ = head
+    seq, hash_, head_seq, messages, size, _, created_at, times, has_prompt, *_ = head
     for draft in drafts:
         seq += 1
         # A message may refer to an earlier one of the same call, so this is checked row by row.
