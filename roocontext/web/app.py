@@ -14,6 +14,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from roocontext.errors import RooContextError
+from roocontext.store.aio import AsyncStore
+from roocontext.store.engine.threads import Threads
 from roocontext.web.api.openapi import openapi
 from roocontext.web.api.operations import PREFIX, to_routes
 from roocontext.web.api.table import OPERATIONS
@@ -48,9 +50,9 @@ register_url_convertor("id", _Id())
 def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     """The application over a store that is open.
 
-    `state.store` and `state.settings` are there for handlers. Handlers that are plain functions run
-    in threads, where they may call the store. A stream ends when `state.closing` is set. An id is a
-    parameter such as `{session:id}`.
+    `state.store`, `state.async_store` and `state.settings` are there for handlers. Those that are
+    plain functions run in threads, where they may call the store. A stream ends when
+    `state.closing` is set. An id is a parameter such as `{session:id}`.
     """
     app = Starlette(
         routes=routes(),
@@ -60,6 +62,8 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     # A path with a slash too many is another path, and a redirect would lose the body.
     app.router.redirect_slashes = False
     app.state.store = store
+    app.state.threads = Threads()
+    app.state.async_store = AsyncStore(store, app.state.threads)
     app.state.settings = settings
     app.state.closing = asyncio.Event()
     return app

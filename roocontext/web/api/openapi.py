@@ -178,7 +178,7 @@ def _response(operation: Operation, status: int) -> dict[str, Any]:
         response["content"] = {PROBLEM: {"schema": {"$ref": _REF.format(model="Problem")}}}
         return response
     answer = operation.answers[status]
-    if answer is bytes:
+    if answer in (bytes, str):
         string = {"type": "string"}
         response["content"] = {
             media.partition(";")[0]: {"schema": {} if media == JSON else string}

@@ -51,14 +51,19 @@ class ApiRequest:
     list of documents.
     """
 
-    store: "Store"
-    settings: ServerSettings
+    request: Request
     session_id: str = ""
     seq: int = 0
     query: Any = None
     body: Any = None
     expected_seq: int | None = None
     key: str | None = None
+
+    @property
+    def store(self) -> "Store":
+        """The store."""
+        store: Store = self.request.app.state.store
+        return store
 
     @property
     def chat(self) -> "Session":
@@ -139,19 +144,17 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
             raise MethodRefused
         operation = own[method]
         asked = await _asked(operation, request)
-        return await run_in_threadpool(_answered, operation, asked, request)
+        return await run_in_threadpool(_answered, operation, asked)
 
     return answer
 
 
 async def _asked(operation: Operation, request: Request) -> ApiRequest:
     """Check and read a request."""
-    store, settings = request.app.state.store, request.app.state.settings
-    _check_permission(operation, settings)
+    _check_permission(operation, request.app.state.settings)
     _check_accepted(operation, request.headers.get("accept", ""))
     return ApiRequest(
-        store,
-        settings,
+        request,
         request.path_params.get("session", ""),
         request.path_params.get("seq", 0),
         query=read_query(operation.query, request.scope["query_string"]),
@@ -161,14 +164,15 @@ async def _asked(operation: Operation, request: Request) -> ApiRequest:
     )
 
 
-def _answered(operation: Operation, asked: ApiRequest, request: Request) -> Response:
+def _answered(operation: Operation, asked: ApiRequest) -> Response:
     """Run an operation, in a thread."""
     headers: dict[str, str] = {}
+    known = asked.request.headers.getlist("if-none-match")
     if operation.version == "log":
         # Read before the rest: an ETag that is too old costs a request, one too new is a lie.
         head = asked.chat.head()
         headers["ETag"] = f'"{head.seq}-{head.hash[:16]}"'
-        if _is_known(headers["ETag"], request.headers.getlist("if-none-match")):
+        if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
     answer = operation.handler(asked)
     if isinstance(answer.document, Response):
@@ -176,7 +180,7 @@ def _answered(operation: Operation, asked: ApiRequest, request: Request) -> Resp
         return answer.document
     if operation.version == "head":
         headers["ETag"] = f'"{answer.document.head_seq}"'
-        if _is_known(headers["ETag"], request.headers.getlist("if-none-match")):
+        if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
     return AsciiJson(answer.document, answer.status, {**headers, **answer.headers})
 

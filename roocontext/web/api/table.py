@@ -14,7 +14,7 @@ from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import Spending, UsageReport
 from roocontext.reports.why import Why
 from roocontext.store.writing.append import Receipt
-from roocontext.web.api import documents, inputs, reading, writing
+from roocontext.web.api import documents, events, inputs, reading, writing
 from roocontext.web.api.operations import JSON, Operation
 
 _SESSION: Final = "/sessions/{session}"
@@ -323,6 +323,22 @@ OPERATIONS: Final[Sequence[Operation]] = (
         needs="admin",
         if_match="required",
         refuses=(409,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{_SESSION}/events",
+        handler=events.get_session_events,
+        answers={200: str},
+        query=inputs.EventsQuery,
+        media=(events.STREAM,),
+    ),
+    Operation(
+        method="GET",
+        path="/events",
+        handler=events.get_events,
+        answers={200: str},
+        query=inputs.EventsQuery,
+        media=(events.STREAM,),
     ),
     Operation(
         method="GET",
