@@ -9,7 +9,7 @@ other messages, another system prompt or other tools. `unbound` finds such block
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -88,7 +88,8 @@ class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
     `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
-    `model` was kept. `repairs` lists the changes that this provider's rules required.
+    `model` was kept. `repairs` lists the changes that this provider's rules required. `names` are
+    those of tools that it refuses, by the names that are sent instead; `record` restores them.
     """
 
     body: Mapping[str, Any]
@@ -96,6 +97,7 @@ class Request(Value, Mapping[str, Any]):
     form: str
     model: str | None
     repairs: tuple[Repair, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def thinking_off(self) -> bool:
@@ -155,7 +157,16 @@ def compose_request(
     body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
-    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs)
+    replaced = replaced_tools(composer, tools)
+    repairs = (*(Repair(0, Rule.NAME, index) for index, *_ in replaced), *outgoing.repairs)
+    names = {new: name for _, name, new in replaced}
+    return Request(body, asked.seq, form, asked.sendable.model, repairs, names)
+
+
+def replaced_tools(form: Form, tools: Sequence[Any]) -> list[tuple[int, str, str]]:
+    """The tools whose names a form replaces: the index of each, its name and the new one."""
+    replaced = getattr(form, "replaced_names", None)  # a form of another package may have none
+    return replaced(tools) if replaced else []
 
 
 def _without_blanks(system: Any) -> Any:

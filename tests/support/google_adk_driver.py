@@ -11,7 +11,7 @@ def given(plain):
     return plain
 
 
-class Desk:
+class GoogleADKDriver:
     """A store, and a loop to await its service in."""
 
     def __init__(self, lab):
