@@ -314,8 +314,7 @@ def _is_ours(client_id: str | None) -> bool:
 
 def _ready(message: NewMessage, name: str | None) -> NewMessage:
     """A message as the store takes it."""
-    model, message_id = storable(message.model), storable(message.message_id)
-    return replace(message, client_id=name, message_id=message_id, model=model)
+    return replace(message, client_id=name, message_id=storable(message.message_id))
 
 
 def _fits(message: NewMessage) -> bool:

@@ -217,7 +217,7 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
         FORMAT,
         ts=round(event.timestamp * 1000),
         message_id=storable(event.id),
-        model=storable(event.model_version or None),
+        model=event.model_version or None,
         usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
     )
 

@@ -1,9 +1,9 @@
 """The port through which a run reads a session and commits its plans: live, or as a dry run."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.context import choice
 from roocontext.context.choice import CompactionState, MeasuredPlan
@@ -24,12 +24,16 @@ from roocontext.store.session import Session
 from roocontext.store.writing.items import NewNote
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.tokens import Limit, last_request, usage_tokens
+from roocontext.tokens.refusals import REFUSED, remembered
 from roocontext.tokens.usage import IMAGES
 
 LOOK_BACK: Final = 64
 """How many entries are searched for the last calls of the model."""
 
 AnySession: TypeAlias = Session | AsyncSession
+
+WindowOf: TypeAlias = Callable[[Mapping[str, Any] | None], Limit]
+"""The limits of the model, given the session's note of the limits that providers named."""
 
 
 def any_session(chat: object) -> AnySession:
@@ -54,27 +58,48 @@ class DueCheck(NamedTuple):
 
 
 class LiveSession:
-    """Reads a session, and commits to it.
+    """Reads a session, and commits to it. The window is known once the session was read.
 
     Counts that are made on the way are stored with the next commit, or by `keep`: a transaction of
     their own would cost as much as the plan's.
     """
 
     is_dry_run = False
+    window: Limit
 
     def __init__(
-        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: WindowOf
     ) -> None:
         self.chat = chat
         self.settings = settings
         self.frame = frame
-        self.window = window
+        self._window = window
+        self._remembered: Mapping[str, Any] | None = None
+        self.new_limits: NewNote | None = None
+        """The note of a limit that a provider has just named, until it is written."""
         self._counted = Counted()
 
     @property
     def id(self) -> str:
         """The id of the session."""
         return self.chat.id
+
+    def learn(self, note: Note | None) -> None:
+        """Determine the window, given the newest note of limits that providers named."""
+        if self.new_limits is None:
+            self._remembered = None if note is None else note.content
+        self.window = self._window(self._remembered)
+
+    def remember(self, limit: int | None) -> None:
+        """Use the limit that a provider named, and make the note of it, if it is new."""
+        model = self.settings.model
+        if not model or limit is None:
+            return
+        content = remembered(self._remembered, model, limit, self.window)
+        if content is not None:
+            self.new_limits = NewNote(REFUSED, content)
+            self._remembered = content
+            self.window = self._window(content)
 
     def check(self) -> Steps[DueCheck]:
         """Read the totals and the state. Only messages that were never counted are read."""
@@ -88,10 +113,11 @@ class LiveSession:
             calls=LOOK_BACK,
             # A dry run keeps nothing, and so would make the same estimates each time.
             estimates=None if self.is_dry_run else self._has_no_estimate,
-            notes=[COMPACTION],
+            notes=[COMPACTION, REFUSED],
             frame=None if self.is_dry_run else self.frame,
         )
         snapshot = yield from self.read(wanted)
+        self.learn(snapshot.notes[REFUSED])
         estimates = {
             seq: view + self._overhead(snapshot.frames.get(seq))
             for seq, view in snapshot.estimated.items()
@@ -222,7 +248,7 @@ class DryRun(LiveSession):
     is_dry_run = True
 
     def __init__(
-        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: WindowOf
     ) -> None:
         super().__init__(chat, settings, frame, window)
         self.situated: Situation | None = None

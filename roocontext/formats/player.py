@@ -15,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import (
+    InvalidIdentifier,
     InvalidMessage,
     InvalidPlan,
     RooContextError,
@@ -53,7 +54,7 @@ from roocontext.formats.writing import (
     note_of,
     refused_message,
 )
-from roocontext.log.encoding import MAX_MODEL
+from roocontext.log.encoding import check_model
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store.session import Session
@@ -168,7 +169,9 @@ class _Player:
     def _write(self, event: Added | Hid | Cleared | WentBack, key: str, size: int) -> None:
         match event:
             case Added(message=message):
-                self._wait(event, key, self._answering(event, self._message(message, key)), size)
+                self._wait(
+                    event, key, self._answering(event, self._message(event, message, key)), size
+                )
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -350,15 +353,24 @@ class _Player:
         record = [{"content": row.content, "extra": row.extra} for row in event.rows]
         return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
 
-    def _message(self, message: NewMessage, key: str) -> NewMessage:
+    def _message(self, event: Event, message: NewMessage, key: str) -> NewMessage:
         """A message as the store takes it."""
-        model = storable(message.model or None)
         return with_fields(
             message,
             message_id=storable(message.message_id),
-            model=model if model is None or len(model) <= MAX_MODEL else None,
+            model=self._model(event, message.model),
             client_id=self._known.client_id(key),
         )
+
+    def _model(self, event: Event, model: str | None) -> str | None:
+        """The name of a model; one that the store would refuse is reported and left out."""
+        try:
+            check_model(model or "-")
+        except InvalidIdentifier as error:
+            fact = error.fact.rstrip(".")
+            self._report(event, f"{fact}; the message was imported without it")
+            return None
+        return model or None
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""
@@ -373,7 +385,9 @@ class _Player:
         lead = event.lead
         names = [f"{BEFORE if n < lead else AFTER}#{n}#{key}" for n in range(len(event.rows))]
         names[lead] = key
-        rows = [self._message(row, name) for row, name in zip(event.rows, names, strict=True)]
+        rows = [
+            self._message(event, row, name) for row, name in zip(event.rows, names, strict=True)
+        ]
         self.flush()
         session = self._open()
         head = session.head_seq()

@@ -11,11 +11,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.log.compactions import Compaction, newest_compaction
-from roocontext.log.encoding import check_id, check_model, plain
+from roocontext.log.draft import KEPT_UNDER
+from roocontext.log.encoding import check_id, check_model, decode, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 
 RESPONSES: Final = "openai-responses"
+
+REQUESTED: Final = "requested_model"
+"""The name under which the log keeps the model's name in the request for a reply."""
 
 
 class Compacting(NamedTuple):
@@ -49,10 +53,22 @@ class Reply:
         newest = newest_compaction(self.format, self.content)
         return None if newest is None else Compacting(newest, self.messages)
 
-    def kept(self) -> dict[str, Any]:
-        """The fields that the log keeps in addition to the message."""
+    def kept(self, requested: str | None = None) -> dict[str, Any]:
+        """The fields that the log keeps in addition to the message.
+
+        `requested` is the name of the model in the request.
+        """
         fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
+        fields[REQUESTED] = requested
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def requested_model(extra: str | None) -> str | None:
+    """The model's name in the request for a stored reply, read from its `extra`."""
+    # A search in the text first: most messages have no such name.
+    fields = decode(extra) if extra is not None and f'"{REQUESTED}"' in extra else None
+    kept = as_dict(as_dict(fields).get(KEPT_UNDER))
+    return _model(kept.get(REQUESTED))
 
 
 def read_reply(reply: Any) -> Reply:

@@ -7,12 +7,11 @@ Anthropic's newer models refuse a thinking block after another prefix than the o
 other messages, another system prompt or other tools. `unbound` finds such blocks.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import plain
@@ -79,16 +78,14 @@ class GivenFrame:
         )
 
 
-_DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
-"""The suffix that providers add to a model's name in their replies."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
     `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
-    `model` was kept. `repairs` lists the changes that this provider's rules required.
+    `model` was kept. `repairs` lists the changes that this provider's rules required. `requested`
+    is the model's name as it was given, which `record` stores too; None if the model follows from
+    the newest reply.
     """
 
     body: Mapping[str, Any]
@@ -96,6 +93,7 @@ class Request(Value, Mapping[str, Any]):
     form: str
     model: str | None
     repairs: tuple[Repair, ...]
+    requested: str | None = None
 
     @property
     def thinking_off(self) -> bool:
@@ -117,7 +115,10 @@ class Request(Value, Mapping[str, Any]):
 
 
 class Sendable(NamedTuple):
-    """The messages of a view, the model that gets them, and the rows whose thinking it refuses."""
+    """The messages of a view, the model that gets them, and the rows whose thinking it refuses.
+
+    Replies that were requested under the name of this model have it as their model.
+    """
 
     messages: Sequence[Message]
     model: str | None
@@ -134,7 +135,8 @@ class Asked(NamedTuple):
     """The parts of a request.
 
     It `is_complete` if the model is to answer the user or its tools, and not to continue its own
-    words. `is_new` says that the frame is not recorded yet.
+    words. `is_new` says that the frame is not recorded yet. `requested` is the model's name as it
+    was given.
     """
 
     sendable: Sendable
@@ -142,6 +144,7 @@ class Asked(NamedTuple):
     frame: Frame
     is_complete: bool
     is_new: bool
+    requested: str | None = None
 
 
 def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = False) -> Request:
@@ -152,7 +155,7 @@ def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = Fal
     body = forms[form].body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
-    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs)
+    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs, asked.requested)
 
 
 def _without_blanks(system: Any) -> Any:
@@ -164,17 +167,6 @@ def _without_blanks(system: Any) -> Any:
 
 def _is_blank(text: object) -> bool:
     return isinstance(text, str) and not text.strip()
-
-
-def as_recorded(model: str | None, newest: str | None) -> str | None:
-    """The model's name as its replies have it, by default the model of the newest reply.
-
-    A model that is asked for as `claude-x` answers as `claude-x-20260205`. Taken for another model,
-    its own thinking would be left out.
-    """
-    if model is None or newest is None:
-        return model or newest
-    return newest if _DATED.sub("", newest) == _DATED.sub("", model) else model
 
 
 def unbound(

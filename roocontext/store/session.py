@@ -217,8 +217,9 @@ class Session:
     ) -> RecordedReply:
         """Append a model's reply: the SDK's object, or a dict of the same shape.
 
-        Content, model, usage and message id are taken from it. Its id, its stop reason and the id
-        of the HTTP request are stored in the message's `extra`; the `request` that it answers says
+        Content, model, usage and message id are taken from it. Its id, its stop reason, the id of
+        the HTTP request and the model's name in the request are stored in the message's `extra`;
+        the `request` that it answers says
         which entries the model had read. For a stream, pass the final object, or the list of
         Gemini's chunks.
 
@@ -232,6 +233,7 @@ class Session:
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
+        requested = None if request is None else request.requested
         message = NewMessage(
             read.role,
             read.content,
@@ -243,7 +245,7 @@ class Session:
             asked_at=None if request is None else request.seq,
         )
         now, salts = self._clock(), self._ids.salt
-        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
+        draft = message_draft(message, now=now, salts=salts, kept=read.kept(requested))
         sources = Sources(now, salts, self._ids.new_id)
         return self._database.write(record.record, self.id, draft, read.compacting, sources)
 

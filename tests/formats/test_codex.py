@@ -282,3 +282,14 @@ def test_the_summary_of_an_earlier_compaction_is_not_kept(store, path):
     take(store, path)
     assert seen(store) == ["one", "two", SUMMARY]
     assert take(store, path).new == 0
+
+
+def test_a_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
+    write(path, META, line("turn_context", model="m" * 201, cwd="/work"))
+    write(path, item("user", "hello"), item("assistant", "hi"))
+    done = take(store, path)
+    (problem,) = {it.what for it in done.problems}
+    assert problem == (
+        "model has 201 characters: at most 200 are allowed; the message was imported without it"
+    )
+    assert [message.model for message in store.session("codex:aa").view().messages] == [None, None]

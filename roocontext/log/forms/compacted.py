@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from roocontext.errors import InvalidOption, SummarySealed
 from roocontext.log.compactions import compactions_in, without_compactions
 from roocontext.log.entries import Compacted, Kind, Message
+from roocontext.log.forms.models import is_same_model
 from roocontext.log.forms.repairs import Repair, Rule
 
 
@@ -79,7 +80,10 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     compacted = message.compacted
     if compacted is not None:
         is_own = message.format == form
-        if is_own and (not compacted.sealed or (model is not None and message.model == model)):
+        is_readable = not compacted.sealed or (
+            model is not None and is_same_model(message.model, model)
+        )
+        if is_own and is_readable:
             yield message
             return
         yield _summary(message, compacted)

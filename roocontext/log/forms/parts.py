@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
+from roocontext.log.forms.models import is_same_model
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
@@ -213,7 +214,7 @@ class RequestState:
 
     def keeps_thinking(self, message: Message) -> bool:
         """Return True if the model wrote this row and accepts its thinking."""
-        return message.model == self.model and message.seq not in self.drop_thinking
+        return is_same_model(message.model, self.model) and message.seq not in self.drop_thinking
 
 
 class OutgoingRows:
