@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from roocontext.log.request import Request as Request
     from roocontext.log.turns import PendingCall as PendingCall
     from roocontext.store.aio import (
+        AsyncChanges as AsyncChanges,
         AsyncSession as AsyncSession,
         AsyncStore as AsyncStore,
     )
@@ -71,6 +72,10 @@ if TYPE_CHECKING:
     from roocontext.store.reading.usage import Call as Call
     from roocontext.store.search.hits import Hit as Hit
     from roocontext.store.session import Session as Session
+    from roocontext.store.sessions.changes import (
+        Change as Change,
+        Changes as Changes,
+    )
     from roocontext.store.sessions.overview import SessionOverview as SessionOverview
     from roocontext.store.sessions.sessions import SessionInfo as SessionInfo
     from roocontext.store.store import Store as Store
@@ -93,6 +98,7 @@ if TYPE_CHECKING:
 
 BUILT_IN["roocontext.counters"] = "roocontext.tokens.builtin"
 BUILT_IN["roocontext.models"] = "roocontext.tokens.limits"
+BUILT_IN["roocontext.model_groups"] = "roocontext.tokens.limits"
 
 # A store loads SQLAlchemy, so a module is loaded only when one of its names is first used.
 _LAZY = {
@@ -110,7 +116,7 @@ _LAZY = {
     "roocontext.log.plan": "Plan Action Counts Committed",
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
-    "roocontext.store.aio": "AsyncStore AsyncSession",
+    "roocontext.store.aio": "AsyncStore AsyncSession AsyncChanges",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
@@ -118,6 +124,7 @@ _LAZY = {
     "roocontext.store.reading.usage": "Call",
     "roocontext.store.search.hits": "Hit",
     "roocontext.store.session": "Session",
+    "roocontext.store.sessions.changes": "Changes Change",
     "roocontext.store.sessions.overview": "SessionOverview",
     "roocontext.store.sessions.sessions": "SessionInfo",
     "roocontext.store.store": "Store",

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from roocontext import Store
-from support import postgres_server
+from support import citus_server, postgres_server
 from support.async_driver import Driven
 from support.empty_files import empty_file
 from support.examples import TORTURE, examples
@@ -54,8 +54,12 @@ long runs take every leg of every test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--vectors`: a folder with other recordings of the real programs, of the same names."""
+    """`--vectors`: a folder with other recordings of the real programs, of the same names.
+
+    `--distributed`: what runs on PostgreSQL runs on a Citus cluster, and nothing else runs.
+    """
     parser.addoption("--vectors", type=Path, help="replay the recordings of this folder")
+    parser.addoption("--distributed", action="store_true", help="run on a Citus cluster alone")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -74,6 +78,19 @@ def pytest_configure(config: pytest.Config) -> None:
         tempfile.tempdir = None  # it is looked up once, and somebody may have
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a cluster, keep the tests that run on PostgreSQL."""
+    if config.getoption("--distributed"):
+        kept = [item for item in items if _is_on_postgres(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+def _is_on_postgres(item: Any) -> bool:
+    _, _, parameters = item.name.partition("[")
+    return "postgres" in parameters or "postgres" in item.fixturenames
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect garbage only after all tests are loaded, and never look through them again."""
@@ -87,7 +104,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def _holds_everything(folder: Path) -> bool:
-    """Whether the tests can write all they write to this folder, and run the scripts among it."""
+    """True if this folder has room for all that the tests write, and can run scripts."""
     return (
         os.access(folder, os.W_OK)
         and shutil.disk_usage(folder).free > 2 << 30
@@ -109,7 +126,7 @@ class Lab:
 
     @property
     def database(self) -> Any:
-        """What the store runs its statements on."""
+        """The database that the store runs its statements on."""
         store = self.store.target._plain if self.interface == "async" else self.store
         return store._database
 
@@ -147,14 +164,15 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[postgres_server.Postgres]:
-    """A PostgreSQL server."""
-    with postgres_server.running() as server:
+def postgres(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A PostgreSQL server, or a cluster of them."""
+    is_cluster = request.config.getoption("--distributed")
+    with (citus_server if is_cluster else postgres_server).running() as server:
         yield server
 
 
 @pytest.fixture
-def postgres_url(postgres: postgres_server.Postgres) -> Iterator[str]:
+def postgres_url(postgres: Any) -> Iterator[str]:
     """A PostgreSQL database of the test's own that holds an empty store."""
     url = postgres.fresh()
     yield url

@@ -26,13 +26,14 @@ FOLDER = "reference/api"
 SIBLINGS = {
     roocontext.AsyncStore: roocontext.Store,
     roocontext.AsyncSession: roocontext.Session,
+    roocontext.AsyncChanges: roocontext.Changes,
     roocontext.AsyncContextManager: roocontext.ContextManager,
     AsyncRecall: Recall,
 }
 """The classes for asyncio, and those whose methods they have."""
 
 OBJECTS = [
-    *(roocontext.Store, roocontext.Session, roocontext.ContextManager),
+    *(roocontext.Store, roocontext.Session, roocontext.Changes, roocontext.ContextManager),
     *(roocontext.Hooks, Recall, *SIBLINGS),
 ]
 """The classes that a program works with; all others are values that it passes or gets."""

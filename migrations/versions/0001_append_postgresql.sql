@@ -40,6 +40,7 @@ BEGIN
         updated_minute = floor(recorded_at / 60000.0),
         listed_at = least(greatest(happened_at, happened), recorded_at),
         listed_minute = floor(least(greatest(happened_at, happened), recorded_at) / 60000.0),
+        changed_minute = greatest(changed_minute, floor(date_part('epoch', now()) / 60)),
         unindexed = true,
         first_prompt = coalesce(first_prompt, prompt)
     WHERE session_id = session AND purged_at IS NULL
@@ -57,6 +58,10 @@ BEGIN
         model, usage, asked_at, answers_seq, answers_block, size, moved.messages, moved.bytes,
         moved.latest_happened, salt, content_digest, moved.last_hash, tools, extra, content
     );
+    -- The change feed relies on it: see LONGEST_S in `store/engine/postgres.py`.
+    IF clock_timestamp() > now() + interval '120 s' THEN
+        RAISE division_by_zero;
+    END IF;
     new_seq := moved.last_seq;
     new_hash := moved.last_hash;
 END $$;

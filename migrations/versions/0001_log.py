@@ -97,6 +97,7 @@ def _tables() -> None:
         sa.Column("updated_minute", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("listed_at", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("listed_minute", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("changed_minute", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("last_seq", sa.BigInteger, nullable=False),
         sa.Column("last_hash", sa.LargeBinary, nullable=False),
         sa.Column("head_seq", sa.BigInteger, nullable=False),
@@ -237,6 +238,7 @@ def _indexes() -> None:
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     _partial("sessions_parent", "sessions", "parent", "parent")
     op.execute("CREATE INDEX facts_value ON facts (key, value)")
+    op.execute("CREATE INDEX sessions_changed ON sessions (changed_minute)")
     for time in ("listed", "updated"):
         columns = f"({time}_minute) WHERE purged_at IS NULL"
         op.execute(f"CREATE INDEX sessions_{time} ON sessions {columns}")

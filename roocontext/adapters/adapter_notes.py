@@ -22,7 +22,7 @@ Shape: TypeAlias = Mapping[str, type]
 
 
 def fits(content: object, shape: Shape) -> bool:
-    """Whether a note's content has these fields."""
+    """True if a note's content has these fields."""
     return isinstance(content, dict) and all(
         name in content and isinstance(content[name], kind) for name, kind in shape.items()
     )

@@ -39,7 +39,7 @@ NAME = "claude-agent-sdk"
 
 
 class Rewinds:
-    """Which entries of a log are taken back. It must be given all entries in their order."""
+    """The entries of a log that are taken back. It must be given all entries in their order."""
 
     def __init__(self) -> None:
         self._rewinds: list[Control] = []
@@ -194,7 +194,7 @@ class Transcript:
         return unit, None if back is left else back
 
     def _is_below(self, unit: TreeUnit) -> bool:
-        """Whether the tip follows from a unit."""
+        """True if the tip follows from a unit."""
         below: TreeUnit | None = self._tip
         while below is not None and below is not unit:
             below = self._tree.parent_of(below)
@@ -279,7 +279,7 @@ class _Batch:
 
 
 def is_record(shown: AuditEntry) -> bool:
-    """Whether an entry holds a record of the transcript."""
+    """True if an entry holds a record of the transcript."""
     if shown.kind is Kind.NOTE:
         return shown.entry.note == NAME and fits(shown.content, {"entry": dict})
     return shown.kind in (Kind.MESSAGE, Kind.SUMMARY) and _is_ours(shown.entry.client_id)

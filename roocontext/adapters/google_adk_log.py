@@ -1,4 +1,4 @@
-"""How conversations of Google ADK are stored in sessions. Nothing here needs ADK.
+"""Conversations of Google ADK as sessions. Nothing here needs ADK.
 
 Each event is a note, numbered from 0 in its epoch. Its content is a message right before the note,
 in the format `gemini`. The number is in the note's client id: if two writers have the same number,

@@ -1,4 +1,4 @@
-"""How a session comes to show the conversations of a checkpoint, with each message stored once.
+"""Shows the conversations of a checkpoint in a session, with each message stored once.
 
 The conversations usually begin as the session's view does: then only the rest is appended. If not,
 the session is rewound to where they differ. If a graph removes messages from the start or the
@@ -47,7 +47,7 @@ class Conversations(NamedTuple):
 
 
 class SessionShown(NamedTuple):
-    """What a session shows at its head, and how many of its messages may stay."""
+    """The messages that a session shows at its head, and how many of them may stay."""
 
     session: Session
     head_seq: int
@@ -56,7 +56,7 @@ class SessionShown(NamedTuple):
 
 
 class Beginning(NamedTuple):
-    """What is written before the new messages, if anything, and what the session shows then."""
+    """The writes before the new messages, if any, and the messages shown then."""
 
     item: Rewind | Plan | None
     shown: Sequence[ShownMessage]
@@ -84,7 +84,7 @@ def digests_by_channel(shown: Sequence[ShownMessage]) -> dict[str, list[bytes]]:
 
 
 def kept_count(shown: Sequence[ShownMessage], wanted: Mapping[str, Sequence[bytes]]) -> int:
-    """How many of the messages shown may stay: all before the first that is not wanted there."""
+    """The number of shown messages that may stay: all before the first that is not wanted there."""
     rest = {channel: iter(digests) for channel, digests in wanted.items()}
     for index, (_, channel, digest, _) in enumerate(shown):
         if channel != MARKER and next(rest.get(channel or "", iter(())), None) != digest:

@@ -1,4 +1,4 @@
-"""Which checkpoints `list(filter=)` lists: those whose metadata contains the filter.
+"""The filter of `list(filter=)`: it lists checkpoints whose metadata contains it.
 
 Containment is that of PostgreSQL's `@>`, which LangGraph's `PostgresSaver` uses: an object contains
 another if it has its keys with values that contain the other's, and a list contains another if each
@@ -19,7 +19,7 @@ def check_filter(wanted: object) -> None:
 
 
 def matches(metadata: Any, wanted: Mapping[str, Any]) -> bool:
-    """Whether the metadata contains the filter. None also stands for a name that is missing."""
+    """True if the metadata contains the filter. None also stands for a name that is missing."""
     return all(_contains(_value(metadata, name), value) for name, value in wanted.items())
 
 

@@ -1,4 +1,4 @@
-"""How a session's log holds the checkpoints of one thread and namespace.
+"""The checkpoints of one thread and namespace in a session's log.
 
 A checkpoint is a note whose kind names it. So the newest note of a kind is the checkpoint as it was
 put last, and the kinds have the order of the checkpoints. The note holds the values that are new in
@@ -122,7 +122,7 @@ class Saved(NamedTuple):
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it was deleted, which hides it."""
+        """True if it was deleted, which hides it."""
         return "hidden" in self.content
 
 

@@ -75,7 +75,7 @@ _set = object.__setattr__
 
 
 def holds_messages(value: object) -> TypeGuard[list[BaseMessage]]:
-    """Whether the value of a channel is a conversation."""
+    """True if the value of a channel is a conversation."""
     if type(value) is not list or not value:
         return False
     return all(issubclass(kind, BaseMessage) for kind in {*map(type, value)})
@@ -233,7 +233,7 @@ def unpacked(serde: SerializerProtocol, stored: Sequence[str]) -> Any:
 
 
 def is_exact(value: object) -> bool:
-    """Whether JSON gives exactly this value back, types and order included."""
+    """True if JSON gives exactly this value back, types and order included."""
     try:
         return _is_json(value)
     except RecursionError:

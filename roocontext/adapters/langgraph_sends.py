@@ -1,4 +1,4 @@
-"""What a graph sends to its tasks, without the messages that the session shows.
+"""A graph's messages to its tasks, without those that the session shows.
 
 Agents send their whole state with each call of a tool, and their next checkpoint holds it once
 more. If it were stored, the cost of each step would grow with the conversation.

@@ -147,7 +147,7 @@ class ShownItems(NamedTuple):
         return True
 
     def _from(self, start: int) -> tuple[int, list[Any]]:
-        """How many messages hold the items from `start` on, and the items in them before it."""
+        """The number of messages that hold the items from `start` on, and of items before it."""
         blocks = [*_blocks(self.view.messages)]
         while start >= len(blocks[0].items):
             start -= len(blocks.pop(0).items)

@@ -25,6 +25,7 @@ from roocontext.cli.commands import (
     mcp,
     read,
     search,
+    serve,
     sums,
     transfers,
 )
@@ -77,7 +78,8 @@ HELP = (
     " `roocontext demo` shows what it does; it needs no key and no network."
     " --db, --json, --utc and --debug may be given before the command or after it."
 )
-_FAMILIES = (listing, read, search, sums, append, change, transfers, erase, maintain, mcp, demo)
+_READING = (listing, read, search, sums)
+_FAMILIES = (*_READING, append, change, transfers, erase, maintain, mcp, serve, demo)
 _EVERYWHERE = ("db", "as_json", "utc", "debug")
 _LEAST = 20
 """The least number of columns for which help is laid out."""

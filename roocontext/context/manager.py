@@ -105,6 +105,7 @@ class ManagerRuns:
     ) -> Steps[Outcome]:
         """Clear, condense or truncate if that is necessary. Call it before each call of the model.
 
+        Compactions by a provider that the model cannot read are uncovered first, newest first.
         The system prompt and the tools are recorded when they change. Raises BudgetExceeded if the
         parts that must stay are more than the model holds.
         """
@@ -147,11 +148,7 @@ class ManagerRuns:
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
         port = DryRun(*self._parts(chat, system, tools))
         outcome = yield from Run(port, wanted, trigger, self._summarise).run()
-        if port.situated is None:
-            view = (yield from ask(chat.view)).messages
-        else:
-            view = tuple(row.message for row in port.situated.visible)
-        return replace(outcome, dry_run=True, view=view)
+        return replace(outcome, dry_run=True, view=(yield from port.view()))
 
     def recover(
         self,

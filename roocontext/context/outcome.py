@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from roocontext.context.hooks import HookResults
+from roocontext.context.restore import Restoration
 from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarge, TurnTooLarge
 from roocontext.log.counting import FAILED_SUMMARIES
 from roocontext.log.entries import Message
@@ -33,7 +34,9 @@ class Outcome:
     Tokens are those of the whole request, system prompt and tools included, before and after, by
     one counter. `hidden` counts messages and `cleared` tool outputs. `reason` says why nothing was
     done, or which part failed. `excess` holds the exceeded limits and by how much they are
-    exceeded: tokens, bytes or images. In a preview, `view` is the view that the run would leave.
+    exceeded: tokens, bytes or images. `restorations` are the compactions by a provider that were
+    uncovered first, because the model cannot read them. In a preview, `view` is the view that the
+    run would leave.
     """
 
     status: Status
@@ -48,6 +51,7 @@ class Outcome:
     excess: Mapping[str, int] = field(default_factory=dict)
     detail: str = ""
     reason: str = ""
+    restorations: tuple[Restoration, ...] = ()
     steps: tuple[Step, ...] = ()
     cost: float | None = None
     calls: int = 0
@@ -57,7 +61,12 @@ class Outcome:
     @property
     def changed(self) -> bool:
         """True if the view changed, or in a preview would."""
-        return bool(self.steps)
+        return bool(self.steps or self.restorations)
+
+    @property
+    def uncovered(self) -> tuple[int, ...]:
+        """The coverings that were uncovered first, newest first."""
+        return tuple(one.seq for one in self.restorations)
 
     @property
     def fits(self) -> bool:
@@ -109,7 +118,8 @@ class Outcome:
 _SHOWN: Final = (
     *("status", "detail", "reason", "policy", "trigger", "counter", "exact", "window"),
     *("window_source", "tokens_before", "tokens_after", "excess", "bytes_before", "bytes_after"),
-    *("hidden", "cleared", "seqs", "compaction_ids", "summary_model", "cost", "calls", "dry_run"),
+    *("uncovered", "hidden", "cleared", "seqs", "compaction_ids", "summary_model", "cost"),
+    *("calls", "dry_run"),
 )
 """The fields and properties of an outcome that are data."""
 

@@ -29,17 +29,20 @@ from roocontext.context.outcome import (
     record_of,
     refusal_of,
 )
-from roocontext.context.session_port import LiveSession
+from roocontext.context.restore import Restoration
+from roocontext.context.session_port import DueCheck, LiveSession
 from roocontext.context.settings import Settings
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import (
     BudgetExceeded,
     RooContextError,
     StoreReadOnly,
+    UncoverRefused,
     VersionConflict,
 )
 from roocontext.log.counting import COMPACTION, Size
 from roocontext.log.encoding import encode
+from roocontext.log.entries import Kind
 from roocontext.log.events import (
     AfterCompact,
     BeforeCheck,
@@ -84,6 +87,8 @@ class Run:
     notes: Sequence[NewNote] = ()
     state: CompactionState = field(default_factory=CompactionState)
     steps: list[Step] = field(default_factory=list)
+    restorations: list[Restoration] = field(default_factory=list)
+    size_before: int | None = None
     drifted: Sequence[Drifted] = ()
     warned: frozenset[int] = frozenset()
     failed: bool = False
@@ -100,7 +105,7 @@ class Run:
         check = yield from self.port.check()
         self.state = check.state
         yield from self._keep()
-        return self._due(check.totals)
+        return check.unreadable is not None or self._due(check.totals)
 
     def run(self) -> Steps[Outcome]:
         """Do the whole run; return an Outcome or raise BudgetExceeded."""
@@ -109,6 +114,12 @@ class Run:
         self.state = check.state
         if check.is_new_frame and self.aim is Aim.MANAGE:
             yield from self.port.keep_frame()
+        if self.aim is Aim.MANAGE and check.unreadable is not None:
+            try:
+                check = yield from self._uncover(check)
+            except UncoverRefused as error:
+                result = AttemptResult(Status.CONFLICT, reason=error.fact)
+                return self._outcome(check.totals, check.totals.size, result)
         totals = check.totals
         self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         # First, because no plan can make the system prompt smaller.
@@ -120,6 +131,22 @@ class Run:
             reason = "The last run did not help." if self.state.waits(totals) else "Nothing is due."
             return self._outcome(totals, totals.size, AttemptResult(Status.NOOP, reason=reason))
         return (yield from self._compact(totals))
+
+    def _uncover(self, check: DueCheck) -> Steps[DueCheck]:
+        """Uncover what the model cannot read, newest first, each in a commit of its own.
+
+        The messages are then in the view again, and whatever is too much is condensed. If this is
+        interrupted, the next run continues.
+        """
+        self.size_before = check.totals.size.tokens
+        while check.unreadable is not None:
+            covering = check.unreadable
+            uncovering = yield from self.port.uncover(covering)
+            check = yield from self.port.check()
+            done = Restoration(covering, Kind.COVERING, uncovering, check.totals.size.tokens)
+            self.restorations.append(done)
+        self.state = check.state
+        return check
 
     def _due(self, totals: Totals) -> bool:
         """True if the policy finds something due, or the request is too large."""
@@ -345,8 +372,12 @@ class Run:
 
     def _outcome(self, totals: Totals, size: Size, result: AttemptResult) -> Outcome:
         last = self.steps[-1] if self.steps else None
+        before = self.steps[0].before.tokens if self.steps else totals.size.tokens
+        status = last.status if last else result.status
+        if status is Status.NOOP and self.restorations:
+            status = Status.UNCOVERED
         return Outcome(
-            status=last.status if last else result.status,
+            status=status,
             detail=last.detail if last else result.detail,
             reason=result.reason,
             policy=self.settings.policy.name,
@@ -355,9 +386,10 @@ class Run:
             exact=self.settings.counter.exact,
             window=totals.window,
             window_source=self.port.window.source,
-            tokens_before=self.steps[0].before.tokens if self.steps else totals.size.tokens,
+            tokens_before=before if self.size_before is None else self.size_before,
             tokens_after=last.after.tokens if last else totals.size.tokens,
             excess=totals.most.exceeded_by(size),
+            restorations=tuple(self.restorations),
             steps=tuple(self.steps),
             cost=self.cost,
             calls=self.calls,

@@ -12,12 +12,16 @@ from roocontext.context.settings import Settings, SizedFrame, frame_of
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
 from roocontext.log import request as recorded
+from roocontext.log.compactions import can_read
 from roocontext.log.counting import BYTES, COMPACTION, Size
+from roocontext.log.entries import Message
 from roocontext.log.events import Event
 from roocontext.log.plan import Committed
+from roocontext.log.readings.model_names import is_requested_as
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted
+from roocontext.store.reading.coverings import SealedCovering
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
 from roocontext.store.session import Session
@@ -47,7 +51,8 @@ class DueCheck(NamedTuple):
     """The data that decides whether a run has anything to do.
 
     `estimates` are new: their calls had none. `is_new_frame` is True if the system prompt or the
-    tools differ from the recorded ones.
+    tools differ from the recorded ones. `unreadable` is the newest sealed covering in the view that
+    the model cannot read.
     """
 
     totals: Totals
@@ -55,6 +60,7 @@ class DueCheck(NamedTuple):
     calls: Sequence[Call]
     estimates: dict[int, int]
     is_new_frame: bool
+    unreadable: int | None = None
 
 
 class LiveSession:
@@ -115,6 +121,8 @@ class LiveSession:
             estimates=None if self.is_dry_run else self._has_no_estimate,
             notes=[COMPACTION, REFUSED],
             frame=None if self.is_dry_run else self.frame,
+            # Without a model of its own, the manager follows the one that replied.
+            sealed=bool(self.settings.model),
         )
         snapshot = yield from self.read(wanted)
         self.learn(snapshot.notes[REFUSED])
@@ -125,7 +133,15 @@ class LiveSession:
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
-        return DueCheck(totals, state, snapshot.calls, estimates, snapshot.is_new_frame)
+        unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]
+        return DueCheck(
+            totals,
+            state,
+            snapshot.calls,
+            estimates,
+            snapshot.is_new_frame,
+            unreadable[-1] if unreadable else None,
+        )
 
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
@@ -184,6 +200,15 @@ class LiveSession:
         self._counted = Counted()
         return done
 
+    def uncover(self, covering: int) -> Steps[int | None]:
+        """Uncover a covering, and return the entry that did it; None in a dry run."""
+        uncover = partial(self.chat.uncover, covering, trigger="manage")
+        return (yield from ask(uncover)).seq
+
+    def view(self) -> Steps[tuple[Message, ...]]:
+        """The messages that the model sees."""
+        return (yield from ask(self.chat.view)).messages
+
     def note(self, note: NewNote) -> Steps[None]:
         """Write a note, which no model sees."""
         yield from ask(lambda: self.chat.note(note.note, note.content))
@@ -220,6 +245,11 @@ class LiveSession:
             return frame.overhead.tokens
         return frame_of(self.settings.measure, sent.system, sent.tools).overhead.tokens
 
+    def _reads(self, sealed: SealedCovering) -> bool:
+        """True if the manager's model can read what another one sealed."""
+        model = self.settings.model
+        return can_read(model, sealed.model) or is_requested_as(model, sealed.requested)
+
     def _has_no_estimate(self, call: Call) -> bool:
         # Estimates are by counter: with another one, all are new.
         is_new = self.settings.counter.name not in call.estimates
@@ -254,6 +284,7 @@ class DryRun(LiveSession):
         self.situated: Situation | None = None
         self._last_seq = 0
         self._untouched = True
+        self._uncovered: tuple[int, ...] = ()
 
     def situation(
         self, totals: Totals, *, aim: Aim, trigger: str, cap: int | None
@@ -264,6 +295,26 @@ class DryRun(LiveSession):
             self._last_seq = self.situated.seen or 0
         now, failures = totals.reported, totals.failures
         return replace(self.situated, aim=aim, cap=cap, reported=now, failures=failures)
+
+    def uncover(self, covering: int) -> Steps[int | None]:
+        """Read everything as if it were uncovered; the store cannot check the plans then."""
+        self._uncovered = (*self._uncovered, covering)
+        self._untouched = False
+        yield from ()
+        return None
+
+    def view(self) -> Steps[tuple[Message, ...]]:
+        """The messages that the model would see."""
+        if self.situated is not None:
+            return tuple(row.message for row in self.situated.visible)
+        if not self._uncovered:
+            return (yield from super().view())
+        wanted = Wanted(counter=self.settings.counter, rows=SnapshotRows.VISIBLE)
+        return tuple(row.message for row in (yield from self.read(wanted)).rows)
+
+    def read(self, wanted: Wanted) -> Steps[Snapshot]:
+        """Read a snapshot of the session as it would be."""
+        return (yield from super().read(replace(wanted, uncovered=self._uncovered)))
 
     def commit(self, measured: MeasuredPlan, notes: Sequence[NewNote]) -> Steps[Committed]:
         """Foresee the result; the store checks the first plan as it checks a real one."""

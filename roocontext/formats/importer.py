@@ -19,7 +19,7 @@ def _never(_: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Importer:
-    """How the sessions of one tool are found, recognised and read.
+    """An importer: it finds, recognises and reads the sessions of one tool.
 
     The checks of a path, in this order: `is_folder` claims a folder as one source, and `is_file` a
     file whatever it holds. In a folder, only files are considered that end in `.jsonl` or that

@@ -21,7 +21,7 @@ from roocontext.log.summary import typed_in
 
 @dataclass(frozen=True)
 class Insertions:
-    """How to recognise the texts of a tool.
+    """Recognises the texts of a tool.
 
     A text that begins with one of the `openings` is the tool's, and so is an element with one of
     these `tags`. If a text has elements that are `wrappers`, a person typed what is in them, and

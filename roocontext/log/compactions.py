@@ -1,19 +1,25 @@
 """Compactions by the provider: blocks of a reply that stand for what the provider had read.
 
 A block of Anthropic's has the text of its summary. The items of the Responses API are sealed: only
-the model that made one can read it. A block without content is a compaction that failed.
+the model that made one can read it, and those that the table of limits names. A block without
+content is a compaction that failed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from roocontext.log.readings.blocks import Block
+from roocontext.log.readings.model_names import is_same_model
+from roocontext.registry import Registry
 
 _TYPES: Final = {
     "anthropic": ("compaction",),
     "openai-responses": ("compaction", "compaction_summary"),
 }
 """The types of the blocks and items that are compactions, by format."""
+
+model_groups: Final[Registry[Callable[[str], str | None]]] = Registry("roocontext.model_groups")
+"""The columns of the table of models that name a group, by name."""
 
 _NAMED: Final = '"compaction'
 """The beginning of their types in stored content."""
@@ -56,6 +62,14 @@ def without_compactions(format_: str, content: Any) -> list[Any]:
     """The content of a message without its compactions."""
     gone = {index for index, _ in _compactions(format_, content)}
     return [block for index, block in enumerate(_blocks(content)) if index not in gone]
+
+
+def can_read(model: str | None, maker: str | None) -> bool:
+    """True if a model can read what another one sealed: it is the same, or of the same group."""
+    if model is None or maker is None:
+        return False
+    group = model_groups["compactions"]
+    return is_same_model(model, maker) or (group(maker) is not None and group(model) == group(maker))
 
 
 def _read(format_: str, index: int, block: Block) -> Compaction:

@@ -21,6 +21,7 @@ class Status(StrEnum):
     CLEARED = "cleared"
     CONDENSED = "condensed"
     TRUNCATED = "truncated"
+    UNCOVERED = "uncovered"  # only compactions that the model cannot read were taken back
     FAILED = "failed"  # no useful summary could be made, and nothing else could be done
     VETOED = "vetoed"  # a hook stopped it
     CONFLICT = "conflict"  # the session was changed meanwhile, so the plan no longer fits

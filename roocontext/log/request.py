@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import plain
 from roocontext.log.entries import BlockRef, Control, Message, Range
-from roocontext.log.forms import Outgoing, Repair, Rule, forms
+from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
 from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting
 from roocontext.log.readings import read_message
@@ -124,9 +124,9 @@ class Sendable(NamedTuple):
     model: str | None
     unbound: frozenset[int] = frozenset()
 
-    def compose(self, form: str, *, complete: bool = False) -> Outgoing:
+    def compose(self, form: Form, *, complete: bool = False) -> Outgoing:
         """Make the messages that the provider accepts."""
-        return forms[form].compose(
+        return form.compose(
             self.messages, model=self.model, drop_thinking=self.unbound, complete=complete
         )
 
@@ -147,12 +147,15 @@ class Asked(NamedTuple):
     requested: str | None = None
 
 
-def compose_request(asked: Asked, form: str, *, cache: bool, compact: bool = False) -> Request:
+def compose_request(
+    asked: Asked, form: str, *, dialect: str | None = None, cache: bool, compact: bool = False
+) -> Request:
     """Make the request for a provider; with `compact`, one that only compacts."""
-    outgoing = asked.sendable.compose(form, complete=asked.is_complete)
+    composer = form_named(form, dialect)
+    outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
-    body = forms[form].body(outgoing.messages, system=system, tools=tools, cache=cache)
+    body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
     return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs, asked.requested)

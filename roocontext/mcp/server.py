@@ -14,7 +14,7 @@ from mcp.types import Resource, ToolAnnotations
 
 from roocontext import reports
 from roocontext.errors import RooContextError, SessionNotFound
-from roocontext.mcp.tools import LONGEST, Changes, Queries, answer_text
+from roocontext.mcp.tools import LONGEST, Edits, Queries, answer_text
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -57,11 +57,11 @@ class SessionServer(MCPServer[Any]):
         ):
             self._add(query, reading)
         if allow_write:
-            changes = Changes(store)
+            edits = Edits(store)
             # Neither destroys anything: a rewind hides, and can itself be rewound.
             writing = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-            self._add(changes.append, writing)
-            self._add(changes.rewind, writing)
+            self._add(edits.append, writing)
+            self._add(edits.rewind, writing)
         # An id is never a path here, so no character of it has to be refused.
         free = ResourceSecurity(exempt_params=frozenset({"id"}))
         self.resource(

@@ -180,7 +180,7 @@ class Queries:
         return self._store.session(reports.naming.session_named(self._store, name))
 
 
-class Changes:
+class Edits:
     """The tools that write. None of them deletes anything."""
 
     def __init__(self, store: "Store") -> None:

@@ -79,8 +79,12 @@ class Layout:
 
     @cached_property
     def summaries(self) -> tuple[Row, ...]:
-        """The visible summaries."""
-        return tuple(row for row in self.situation.visible if row.message.kind is Kind.SUMMARY)
+        """The visible summaries, and the replies in which a provider compacted other messages."""
+        return tuple(
+            row
+            for row in self.situation.visible
+            if row.message.kind is Kind.SUMMARY or row.message.compacted is not None
+        )
 
     @cached_property
     def waiting(self) -> frozenset[int]:
@@ -116,13 +120,14 @@ class Layout:
         """The seqs that no plan may hide, each with its whole group.
 
         They are the pins, the question of the newest turn, calls at the very end that wait for
-        their results, results that no reply has read, system rows and, unless a new summary
-        replaces them, the visible summaries.
+        their results, results that no reply has read, system rows, sealed compactions, which no
+        summary can replace, and, unless a new summary replaces them, the visible summaries.
         """
         cores = {*self.situation.pins, *self.waiting, *self.fresh}
         # Without its question, the model would continue work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
+        cores |= {row.seq for row in self.summaries if _is_sealed(row)}
         if summaries:
             cores |= {row.seq for row in self.summaries}
         return whole_groups(self.groups, cores)
@@ -207,6 +212,11 @@ def joined(count: int, bonds: Iterable[tuple[int, int]]) -> list[list[int]]:
                 parts[index] = large
     distinct = {id(part): part for part in parts}
     return sorted(map(sorted, distinct.values()), key=max)
+
+
+def _is_sealed(row: Row) -> bool:
+    compacted = row.message.compacted
+    return compacted is not None and compacted.sealed
 
 
 def _has_thinking(blocks: Sequence[Block]) -> bool:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 class OutcomeReport(Document):
     """The outcome of condensing, truncating or clearing, or of its preview.
 
-    `status` is noop, cleared, condensed or truncated. Tokens and bytes are those of the view before
-    and after. `seqs` are the entries that were written. A preview has the `view` that it leaves.
+    `status` is noop, uncovered, cleared, condensed or truncated. Tokens and bytes are those of the
+    view before and after. `uncovered` are compactions by a provider that the model cannot read, and
+    `seqs` the entries that were written after that. A preview has the `view` that it leaves.
     """
 
     session_id: str
@@ -37,6 +38,7 @@ class OutcomeReport(Document):
     excess: dict[str, int]
     bytes_before: int | None
     bytes_after: int | None
+    uncovered: list[int]
     hidden: int
     cleared: int
     seqs: list[int]
@@ -73,10 +75,25 @@ class Titled(Document):
 
 
 class Upgraded(Document):
-    """The version of the schema before and after an upgrade."""
+    """The version of the schema before and after an upgrade.
+
+    `distributed` is None if the store was not to be distributed.
+    """
 
     before: str | None
     after: str
+    distributed: bool | None = None
+
+
+class Distributed(Document):
+    """The steps that distribute a store over a cluster, none if it is distributed already.
+
+    `rows` are those of each table that was distributed. A dry run counts and changes nothing.
+    """
+
+    steps: list[str]
+    rows: dict[str, int]
+    dry_run: bool
 
 
 class RevisionRow(Document):

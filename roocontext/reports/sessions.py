@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.forms.models import is_same_model
+from roocontext.log.readings.model_names import is_same_model
 from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time

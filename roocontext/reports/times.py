@@ -55,7 +55,7 @@ def chosen_time(row: "Timed", *, recorded: bool) -> int:
 
 
 def age(milliseconds: int, now: int) -> str:
-    """How long ago a time of the log is: `3 h`."""
+    """The age of a time of the log: `3 h`."""
     seconds = max(0, now - milliseconds) // 1_000
     for below, unit, name in _AGES:
         if seconds < below:

@@ -72,7 +72,7 @@ class Rewinding(Document):
 
 
 class Tree(Document):
-    """Which entries hide which, and the branches that rewinds made."""
+    """The tree of a session: its hidden entries, and the branches that rewinds made."""
 
     session_id: str
     title: str | None

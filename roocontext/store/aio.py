@@ -4,6 +4,7 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
 from itertools import islice
@@ -13,6 +14,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
+from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
 from roocontext.store.store import Store
 
 Params = ParamSpec("Params")
@@ -104,6 +106,11 @@ class AsyncStore(_Threaded[Store]):
 
     open = staticmethod(_opened(Store.open))
 
+    def changes(self, after: str | None = None, *, session: str | None = None) -> "AsyncChanges":
+        """See Store.changes. Nothing is read before the first change is awaited."""
+        changes = self._plain.changes(after, session=session)
+        return AsyncChanges(changes._feed, self._threads)  # noqa: SLF001
+
     async def close(self) -> None:
         """See Store.close."""
         try:
@@ -131,6 +138,7 @@ class AsyncStore(_Threaded[Store]):
     session = _session(Store.session)
     sessions = _threaded(Store.sessions)
     overview = _threaded(Store.overview)
+    change_cursor = _threaded(Store.change_cursor)
     find = _threaded(Store.find)
     restore = _threaded(Store.restore)
     purge = _threaded(Store.purge)
@@ -139,6 +147,58 @@ class AsyncStore(_Threaded[Store]):
     search = _threaded(Store.search)
     index = _threaded(Store.index)
     drop_index = _threaded(Store.drop_index)
+
+
+class AsyncChanges:
+    """Changes for asyncio. No thread waits for them."""
+
+    def __init__(self, feed: Feed, threads: Threads) -> None:
+        self._feed = feed
+        self._threads = threads
+        self._batch: deque[Change] = deque()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        while not self._batch:
+            self._batch.extend(await self.read())
+            if not self._batch:
+                raise StopAsyncIteration
+        return self._batch.popleft()
+
+    @property
+    def closed(self) -> bool:
+        """See Changes.closed."""
+        return self._feed.closed
+
+    async def read(self, timeout: float | None = None) -> list[Change]:
+        """See Changes.read. A cancellation ends the wait at once, and no change is lost."""
+        end = deadline(timeout)
+        await self._threads.run(self._feed.begin)
+        while True:
+            waiting = self._feed.waiting()
+            try:
+                await self._threads.until(waiting, seconds_to(end))
+            finally:
+                self._feed.forget(waiting)
+            if (changes := self._feed.take()) or self.closed or seconds_to(end) == 0:
+                return changes
+
+    async def close(self) -> None:
+        """See Changes.close."""
+        await self._threads.run(self._feed.close)
 
 
 class AsyncSessionInternals(_Threaded[SessionInternals]):

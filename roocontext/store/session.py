@@ -11,7 +11,7 @@ from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
-from roocontext.log.forms import Outgoing, Repair
+from roocontext.log.forms import Outgoing, Repair, form_named
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
@@ -169,6 +169,7 @@ class Session:
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         system: Any = None,
         tools: Sequence[Any] | None = None,
         cache: bool = False,
@@ -181,9 +182,10 @@ class Session:
         """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
         `system` and `tools` are recorded when they change; omit one to send it as it is recorded.
-        `model` is the model that will be asked, by default that of the newest reply. `cache` sets
-        Anthropic's cache breakpoints. With `as_of`, the request is what the model got then, and
-        nothing is recorded.
+        `model` is the model that will be asked, by default that of the newest reply. `dialect` is
+        the server that gets a request in the form `openai`, such as `deepseek`; by default it
+        follows from the model's replies. `cache` sets Anthropic's cache breakpoints. With `as_of`,
+        the request is what the model got then, and nothing is recorded.
 
         When it is not the model's turn, NotTheModelsTurn is raised. `unanswered` answers waiting
         calls with a fixed text instead, and `prefill` lets the assistant continue its last words.
@@ -200,7 +202,8 @@ class Session:
         asked["compact"] = compact
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
-        composed = compose_request(read, form, cache=cache, compact=compact)
+        made: dict[str, Any] = {"dialect": dialect, "cache": cache, "compact": compact}
+        composed = compose_request(read, form, **made)
         if not (read.is_new and self._opened.record_frames):
             return composed
         now, salts = self._clock(), self._ids.salt
@@ -210,7 +213,7 @@ class Session:
             read = self._database.snapshot(
                 request.read_request, self.id, given, as_of=None, **asked
             )
-        return compose_request(read, form, cache=cache, compact=compact)
+        return compose_request(read, form, **made)
 
     def record(
         self, reply: Any, request: Request | None = None, *, extra: Any = None
@@ -323,6 +326,7 @@ class Session:
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> list[dict[str, Any]]:
@@ -330,20 +334,23 @@ class Session:
 
         Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
-        by default that of the newest reply.
+        by default that of the newest reply. `dialect` is that of `request`.
         """
-        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).messages
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._composed(form, model, dialect, point).messages
 
     def repairs(
         self,
         form: str = "anthropic",
         *,
         model: str | None = None,
+        dialect: str | None = None,
         as_of: int | datetime | None = None,
         recorded: bool = False,
     ) -> tuple[Repair, ...]:
         """List what `messages` repairs for the provider. The log itself is never changed."""
-        return self._composed(form, model, to_point("as_of", as_of, recorded=recorded)).repairs
+        point = to_point("as_of", as_of, recorded=recorded)
+        return self._composed(form, model, dialect, point).repairs
 
     def frame(self, *, as_of: int | datetime | None = None, recorded: bool = False) -> Frame | None:
         """Read the system prompt and tools that were recorded last; None if none were.
@@ -708,10 +715,14 @@ class Session:
         """Compute the caches anew from the log, and return how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild, self.id)
 
-    def _composed(self, form: str, model: str | None, as_of: Point) -> Outgoing:
+    def _composed(
+        self, form: str, model: str | None, dialect: str | None, as_of: Point
+    ) -> Outgoing:
         if model is not None:
             check_model(model)
-        return request.sendable(self._database, self.id, model=model, as_of=as_of).compose(form)
+        composer = form_named(form, dialect)
+        sent = request.sendable(self._database, self.id, model=model, as_of=as_of)
+        return sent.compose(composer)
 
     def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
         """Read something at the seq that a point names."""

@@ -27,6 +27,7 @@ from roocontext.store.reading import usage
 from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, sessions
+from roocontext.store.sessions.changes import Changes, Feed, Poller
 from roocontext.store.sessions.listing import wanted
 from roocontext.store.sessions.overview import SessionOverview
 from roocontext.store.sessions.sessions import SessionInfo
@@ -50,6 +51,7 @@ class Store:
         self._database = opened.database
         self._clock = opened.clock
         self._ids = opened.ids
+        self._poller = Poller(opened.database)
 
     @classmethod
     def open(
@@ -106,7 +108,8 @@ class Store:
         return cls(OpenedStore(database, clock, ids or RandomIds(), record_frames))
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, and end the feeds of changes."""
+        self._poller.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -245,6 +248,23 @@ class Store:
         check_whole("limit", limit, least=1)
         asked = wanted(parent, where, since, until, recorded=recorded)
         return self._database.lookup(overview.overview, limit, after, asked)
+
+    def changes(self, after: str | None = None, *, session: str | None = None) -> "Changes":
+        """Iterate over the sessions that are written, by whatever process, waiting for the next.
+
+        Every change is reported at least once, and those of a session in order; several of them may
+        be reported as one. The feed begins with all sessions that exist, or with what changed since
+        the `cursor` of an earlier change. With `session` it is about that one only. It ends when it
+        is closed, or the store. Read what is new with `Session.audit(after=...)`.
+        """
+        return Changes(Feed(self._poller, after, session))
+
+    def change_cursor(self) -> str:
+        """Return the cursor of now: `changes` after it begins with what is written next.
+
+        A few changes of the last minutes may come before that.
+        """
+        return self._poller.now()
 
     def find(
         self, beginning: str, *, limit: int = 100, after: str | None = None

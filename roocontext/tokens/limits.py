@@ -17,9 +17,10 @@ from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import UnknownPlugin
+from roocontext.log.compactions import model_groups
 from roocontext.log.counting import model_facts
 from roocontext.log.encoding import check_model_size
-from roocontext.log.forms.models import without_prefixes
+from roocontext.log.readings.model_names import without_prefixes
 
 _STEP: Final = re.compile(r"[-_:@\[][^-_:@\[]*$")
 
@@ -99,6 +100,12 @@ def limit_for(
 def binds_thinking(model: str) -> bool:
     """True if a model refuses its thinking after another prefix than the one it was made for."""
     return re.match(_profile("default")["binds_thinking"], bare(model)) is not None
+
+
+def compaction_group(model: str) -> str | None:
+    """The group of models that can read each other's sealed compactions; None if it has none."""
+    groups = (group["models"] for group in _profile("default")["reads_compactions"])
+    return next((group for group in groups if re.match(group, bare(model))), None)
 
 
 def models() -> dict[str, int]:
@@ -191,3 +198,4 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
 
 
 model_facts.register("binds_thinking", binds_thinking)
+model_groups.register("compactions", compaction_group)

@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def preloaded_process() -> Iterator["subprocess.Popen[str]"]:
-    """What the commands are forked from."""
+    """The process that the commands are forked from."""
     with preloaded() as process:
         yield process
 
@@ -54,6 +54,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return empty_file(tmp_path / "store.db")
+
+
+@pytest.fixture
+def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+    """Commands on that database, unless a file has commands of its own."""
+    return command_line(database)
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
 
 @pytest.fixture(scope="module")
 def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What one run prints for people, and what it writes for programs."""
+    """One run: its lines for people, and its document for programs."""
     env = {**os.environ, GIVEN: postgres.empty(), "PATH": ""}  # without `llm`
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]
@@ -100,11 +100,11 @@ def lines(runs: dict[str, str]) -> dict[str, dict]:
     return {line["key"]: line for line in json.loads(runs["json"])["lines"]}
 
 
-def test_every_line_is_there(lines: dict[str, dict]) -> None:
+def test_report_has_every_line(lines: dict[str, dict]) -> None:
     assert sorted(lines) == sorted(EXPECTED)
 
 
-def test_each_has_a_ratio_of_what_was_measured_to_its_floor(lines: dict[str, dict]) -> None:
+def test_each_line_has_a_ratio_of_its_measure_to_its_floor(lines: dict[str, dict]) -> None:
     for key, line in lines.items():
         assert math.isfinite(line["ratio"]), key
         for side in ("measured", "floor"):
@@ -116,7 +116,7 @@ def test_each_has_a_ratio_of_what_was_measured_to_its_floor(lines: dict[str, dic
         assert line["ratio"] == pytest.approx(shown, abs=0.001), key
 
 
-def test_each_says_whether_its_budget_is_met(lines: dict[str, dict]) -> None:
+def test_each_line_says_if_its_budget_is_met(lines: dict[str, dict]) -> None:
     for key, line in lines.items():
         if key in WITHOUT_BUDGET:
             assert line["budget"] is None
@@ -125,7 +125,7 @@ def test_each_says_whether_its_budget_is_met(lines: dict[str, dict]) -> None:
     assert {key for key, line in lines.items() if line["aim"] is not None} == AIMED
 
 
-def test_a_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
+def test_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
     assert lines["sqlite.list"]["note"] == "1 query, of sessions"
     assert lines["sqlite.list"]["met"]
 
@@ -148,7 +148,7 @@ def test_commands_are_started_beside_another_program(
     assert list(starting(TINY)) == []
 
 
-def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
+def test_report_for_people_has_the_same_lines(runs: dict[str, str], lines: dict[str, dict]) -> None:
     rows = [row for row in runs["text"].splitlines() if re.match(r" *-?\d+\.\d\d ", row)]
     assert len(rows) == len(lines)
     for line in lines.values():
@@ -160,9 +160,23 @@ def test_people_see_the_same_lines(runs: dict[str, str], lines: dict[str, dict])
     assert "after VACUUM" in runs["text"]
 
 
-def test_the_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
+def test_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
     told = json.loads(runs["json"])["environment"]
     assert {"python", "sqlite", "postgresql", "cores", "load"} <= told.keys()
     for shown in runs.values():
         assert platform.node() not in shown
         assert str(Path.home()) not in shown
+
+
+CODE = "import json; from bench.recall import measured; print(json.dumps(measured('default', 150)))"
+
+
+def test_recall_answers_what_the_summary_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    row = json.loads(done.stdout)
+    assert row["hidden facts"] > 10
+    for kind in ("file names", "numbers", "error texts"):
+        assert row[kind] < 1
+        assert row[f"{kind} with recall"] == 1

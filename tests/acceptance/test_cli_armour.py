@@ -21,7 +21,7 @@ RAW = "\x1b\x07\x7f\r\x9b\u202e\u2066"
 
 
 def is_harmless(text: str) -> bool:
-    """Whether nothing in the text acts on a terminal."""
+    """True if nothing in the text acts on a terminal."""
     kinds = {unicodedata.category(one) for one in text} if not text.isascii() else set()
     return not kinds & {"Cf", "Cs", "Zl", "Zp"} and not any(
         unicodedata.category(one) == "Cc" and one != "\n" for one in text
@@ -117,7 +117,9 @@ def commands(name: str) -> list[list[str]]:
     return [*shown, *printed, *wrong, *acting]
 
 
-def test_no_command_sends_what_acts_on_a_terminal(terminal: Terminal, tmp_path: Path) -> None:
+def test_no_command_prints_anything_that_acts_on_a_terminal(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     name = build(str(tmp_path / "store.db"))
     for words in commands(name):
         shown = terminal(*words, answer="n" if words[0] in ("redact", "purge") else "")
@@ -125,7 +127,7 @@ def test_no_command_sends_what_acts_on_a_terminal(terminal: Terminal, tmp_path: 
         assert is_harmless(shown), words
 
 
-def test_a_pipe_gets_the_exact_bytes(tmp_path: Path, command_line: Callable[..., Any]) -> None:
+def test_pipe_gets_the_exact_bytes(tmp_path: Path, command_line: Callable[..., Any]) -> None:
     url = empty_file(tmp_path / "store.db")
     name, run = build(url), command_line(url)
     lines = [json.loads(line) for line in run("export", name).out.splitlines()]

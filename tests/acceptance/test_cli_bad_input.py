@@ -1,4 +1,4 @@
-"""What is wrong is told in one clear line and an exit code, or what there is stays readable."""
+"""Mistakes end in one clear line and an exit code, or everything that exists stays readable."""
 
 import json
 import os
@@ -78,7 +78,9 @@ def run(shown_url: str, command_line: CommandLines) -> CommandLine:
 # The database
 
 
-def test_looking_never_makes_a_database(command_line: CommandLines, tmp_path: Path) -> None:
+def test_reading_a_missing_database_creates_none(
+    command_line: CommandLines, tmp_path: Path
+) -> None:
     run = command_line(str(tmp_path / "none.db"))
     for command in (["sessions"], ["show", "last"], ["verify"], ["doctor"], ["db", "current"]):
         refused(run(*command), Code.NOT_FOUND, "none.db'", "`roocontext db upgrade`")
@@ -86,7 +88,7 @@ def test_looking_never_makes_a_database(command_line: CommandLines, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) -> None:
+def test_missing_folder_is_named(command_line: CommandLines, tmp_path: Path) -> None:
     run = command_line(str(tmp_path / "no" / "store.db"))
     for command in (["sessions"], ["doctor"], ["append", "new", "hello"], ["db", "upgrade"]):
         done = run(*command)
@@ -94,7 +96,7 @@ def test_a_folder_that_is_not_there(command_line: CommandLines, tmp_path: Path) 
         assert "db upgrade" not in done.err
 
 
-def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
+def test_default_database_is_named_and_created_by_upgrade(command_line: CommandLines) -> None:
     run = command_line()
     for command in (["sessions"], ["doctor"], ["db", "current"]):
         done = run(*command)
@@ -105,7 +107,9 @@ def test_the_default_place_needs_no_folder(command_line: CommandLines) -> None:
 
 
 @pytest.mark.parametrize("command", ["sessions", "doctor", "verify", "db upgrade"])
-def test_what_is_there_is_no_file(command: str, command_line: CommandLines, tmp_path: Path) -> None:
+def test_database_path_that_is_no_file_is_refused(
+    command: str, command_line: CommandLines, tmp_path: Path
+) -> None:
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for path, words in (
@@ -118,12 +122,12 @@ def test_what_is_there_is_no_file(command: str, command_line: CommandLines, tmp_
         assert "db upgrade" not in done.err
 
 
-def test_a_path_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
+def test_path_with_line_breaks_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
     done = command_line(str(tmp_path / "a\nb\x1b[31m"))("sessions")
     refused(done, Code.NOT_FOUND, "a\\nb\\x1b[31m")
 
 
-def test_each_reason_for_no_connection_is_another(
+def test_each_failed_connection_names_its_own_reason(
     command_line: CommandLines, postgres_url: str
 ) -> None:
     there = make_url(postgres_url)
@@ -145,7 +149,7 @@ def test_each_reason_for_no_connection_is_another(
             refused(doctor, code, *words)
 
 
-def test_a_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -> None:
+def test_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -> None:
     done = command_line("postgresql://user:hun@ter2@127.0.0.1:9/x")("sessions")
     refused(done, Code.USAGE, "%40")
     assert "ter2" not in done.err
@@ -153,14 +157,14 @@ def test_a_password_that_breaks_its_url_is_not_shown(command_line: CommandLines)
     assert "hunter2" not in asked.out + asked.err
 
 
-def test_what_names_a_server_is_no_file(command_line: CommandLines) -> None:
+def test_connection_string_or_empty_url_is_refused(command_line: CommandLines) -> None:
     done = command_line()("sessions", "--db", "host=127.0.0.1 dbname=x password=hunter2")
     refused(done, Code.USAGE, "as a URL")
     assert "hunter2" not in done.err
     refused(command_line()("sessions", "--db", ""), Code.USAGE, "empty")
 
 
-def test_a_database_that_cannot_hold_every_character(
+def test_server_database_without_unicode_is_refused(
     command_line: CommandLines, postgres_url: str
 ) -> None:
     name = f"ascii_{uuid4().hex}"
@@ -177,7 +181,7 @@ def test_a_database_that_cannot_hold_every_character(
         sql(postgres_url, f"DROP DATABASE {name}")
 
 
-def test_a_connection_that_breaks_leaves_it_open_what_was_done(
+def test_broken_connection_reports_an_unknown_outcome(
     command_line: CommandLines, postgres_url: str, tmp_path: Path
 ) -> None:
     run = command_line(postgres_url)
@@ -208,13 +212,13 @@ def test_a_connection_that_breaks_leaves_it_open_what_was_done(
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "sqlite://host/x", "a\nb://c", "file:x.db"])
-def test_nonsense_for_a_database(url: str, command_line: CommandLines) -> None:
+def test_nonsense_for_a_database_is_refused(url: str, command_line: CommandLines) -> None:
     run = command_line()
     refused(run("sessions", "--db", url), Code.USAGE)
     refused(run("doctor", "--db", url), Code.USAGE)
 
 
-def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) -> None:
+def test_file_that_is_no_database_is_refused(command_line: CommandLines, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("These are notes about the parser, not a database at all. " * 40)
     run = command_line(str(path))
@@ -228,7 +232,9 @@ def test_a_file_that_is_no_database(command_line: CommandLines, tmp_path: Path) 
 
 
 @pytest.mark.every_leg
-def test_a_database_that_is_no_store(database: str, command_line: CommandLines) -> None:
+def test_tables_of_the_store_without_a_version_are_refused(
+    database: str, command_line: CommandLines
+) -> None:
     foreign = ["DROP VIEW effective_history", "DROP VIEW messages", "DROP TABLE roocontext_version"]
     sql(database, *foreign)
     run = command_line(database)
@@ -237,7 +243,7 @@ def test_a_database_that_is_no_store(database: str, command_line: CommandLines) 
     assert "without a version of roocontext's schema" in run("doctor", "--json").out
 
 
-def test_a_database_of_somebody_else(command_line: CommandLines, tmp_path: Path) -> None:
+def test_tables_of_somebody_else_are_refused(command_line: CommandLines, tmp_path: Path) -> None:
     for count, words in ((1, "a table or view that is"), (3, "3 tables and views that are")):
         path = str(tmp_path / f"{count}.db")
         sql(path, *(f"CREATE TABLE t{number} (x)" for number in range(count)))
@@ -246,7 +252,7 @@ def test_a_database_of_somebody_else(command_line: CommandLines, tmp_path: Path)
         assert words in command_line(path)("doctor", "--json").out
 
 
-def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Path) -> None:
+def test_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch()
     run = command_line(str(path))
@@ -256,7 +262,7 @@ def test_an_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: 
 
 
 @pytest.mark.every_leg
-def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
+def test_newer_schema_is_refused(database: str, command_line: CommandLines) -> None:
     sql(database, "UPDATE roocontext_version SET version_num = '9999'")
     run = command_line(database)
     for command in (["sessions"], ["append", "new", "hello"], ["db", "upgrade"], ["verify"]):
@@ -267,7 +273,7 @@ def test_a_newer_schema(database: str, command_line: CommandLines) -> None:
     assert {"check": "schema", "status": "bad"}.items() <= doctor.document["findings"][-1].items()
 
 
-def test_a_schema_that_never_was(database: str, command_line: CommandLines) -> None:
+def test_unknown_schema_is_refused(database: str, command_line: CommandLines) -> None:
     sql(database, "UPDATE roocontext_version SET version_num = '0000'")
     run = command_line(database)
     refused(run("sessions"), Code.DATABASE, "0000", "`roocontext db upgrade`")
@@ -284,7 +290,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) -> None:
+def test_missing_rights_are_named(command_line: CommandLines, open_folder: Path) -> None:
     path = open_folder / "store.db"
     showcase.build(str(path))
     run = command_line(str(path), folder=open_folder)
@@ -307,7 +313,7 @@ def test_rights_that_are_missing(command_line: CommandLines, open_folder: Path) 
 LOOKS = ("sessions", "show parser", "audit parser", "verify", "doctor", "db current", "stats")
 
 
-def test_looking_leaves_nothing_that_harms_the_owner(
+def test_reading_as_another_user_leaves_no_files(
     command_line: CommandLines, open_folder: Path
 ) -> None:
     path = open_folder / "store.db"
@@ -329,7 +335,7 @@ def test_looking_leaves_nothing_that_harms_the_owner(
     assert [found.name for found in open_folder.iterdir()] == ["store.db"]
 
 
-def test_a_damaged_file(command_line: CommandLines, tmp_path: Path) -> None:
+def test_damaged_file_is_named(command_line: CommandLines, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     showcase.build(str(path))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
@@ -343,7 +349,7 @@ def test_a_damaged_file(command_line: CommandLines, tmp_path: Path) -> None:
     assert "is damaged" in doctor.document["findings"][0]["says"]
 
 
-def test_a_named_file_that_cannot_be_used(command_line: CommandLines, open_folder: Path) -> None:
+def test_unusable_file_of_an_option_is_named(command_line: CommandLines, open_folder: Path) -> None:
     path, closed = open_folder / "store.db", open_folder / "closed"
     showcase.build(str(path))
     path.chmod(0o666)
@@ -363,7 +369,7 @@ def test_a_named_file_that_cannot_be_used(command_line: CommandLines, open_folde
     refused(run("verify", "parser", "--head", str(open_folder / "head")), Code.USAGE, "UTF-8")
 
 
-def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines) -> None:
+def test_role_with_read_rights_only_reads(postgres_url: str, command_line: CommandLines) -> None:
     showcase.build(postgres_url)
     role = f"reader_{uuid4().hex}"
     sql(postgres_url, f"CREATE ROLE {role}")
@@ -383,7 +389,9 @@ def test_a_role_that_may_only_look(postgres_url: str, command_line: CommandLines
 
 
 @pytest.mark.parametrize("words", ["audit big", "show big", "verify big"])
-def test_damaged_pages(words: str, command_line: CommandLines, tmp_path: Path) -> None:
+def test_damaged_pages_are_an_error_of_one_line(
+    words: str, command_line: CommandLines, tmp_path: Path
+) -> None:
     path = tmp_path / "store.db"
     with Store.open(str(path)) as store:
         store.create("big").append_many([{"role": "user", "content": "x" * 3_000}] * 300)
@@ -395,28 +403,28 @@ def test_damaged_pages(words: str, command_line: CommandLines, tmp_path: Path) -
     assert "damaged" in done.err
 
 
-def test_a_line_that_cannot_be_written_leaves_its_code(shown_url: str) -> None:
+def test_unwritable_error_line_keeps_its_exit_code(shown_url: str) -> None:
     command = [sys.executable, "-m", "roocontext", "show", "nope", "--db", shown_url]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stderr=full, stdout=subprocess.PIPE, check=False)
     assert (done.returncode, done.stdout) == (Code.NOT_FOUND, b"")
 
 
-def test_json_that_would_lose_something(command_line: CommandLines, database: str) -> None:
+def test_json_that_would_lose_values_is_refused(command_line: CommandLines, database: str) -> None:
     twice = '[{"type": "text", "text": "x", "text": "y"}]'
     run = command_line(database)
     refused(run("append", "new", twice, "--content-json"), Code.USAGE, "CONTENT", "twice")
     assert run("sessions", "--json").document["sessions"] == []
 
 
-def test_what_was_done_before_a_mistake_is_said(command_line: CommandLines, database: str) -> None:
+def test_work_done_before_a_mistake_is_reported(command_line: CommandLines, database: str) -> None:
     run = command_line(database)
     run("append", "new", "one", "--id", "s")
     refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99", "Already done: 1.")
     assert run("pin", "s", "--json").document["pins"] == [1]
 
 
-def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_home_folder_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> Path:
         raise RuntimeError
 
@@ -433,7 +441,7 @@ def test_no_home_is_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.every_leg
-def test_the_doctor_misses_entries(database: str, command_line: CommandLines) -> None:
+def test_doctor_names_missing_entries(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     guard = (
         "ALTER TABLE entries DISABLE TRIGGER USER"
@@ -450,7 +458,7 @@ def test_the_doctor_misses_entries(database: str, command_line: CommandLines) ->
 
 
 @pytest.mark.every_leg
-def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
+def test_damaged_log_is_named(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     if database.startswith("postgres"):
         sql(database, "ALTER TABLE entries DISABLE TRIGGER USER")
@@ -471,7 +479,9 @@ def test_a_damaged_log(database: str, command_line: CommandLines) -> None:
 
 
 @pytest.mark.every_leg
-def test_an_empty_store(database: str, command_line: CommandLines) -> None:
+def test_empty_store_is_answered_by_every_command(
+    database: str, command_line: CommandLines
+) -> None:
     run = command_line(database)
     assert run("sessions").out == "No sessions.\n"
     assert run("sessions", "--json").document == {"sessions": [], "purged": [], "next": None}
@@ -481,7 +491,7 @@ def test_an_empty_store(database: str, command_line: CommandLines) -> None:
         refused(run(command[0], "last", *command[1:]), Code.NOT_FOUND, "empty")
 
 
-def test_a_session_that_is_not_there(database: str, command_line: CommandLines) -> None:
+def test_unknown_session_is_named(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
     for command in ("show", "audit", "tree", "usage", "stats", "head", "undo", "pin", "verify"):
@@ -492,7 +502,7 @@ def test_a_session_that_is_not_there(database: str, command_line: CommandLines) 
     refused(run("show", "x" * 2_000), Code.USAGE, "2,000 bytes")
 
 
-def test_a_beginning_that_several_sessions_have(database: str, command_line: CommandLines) -> None:
+def test_ambiguous_prefix_lists_its_sessions(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
     refused(run("show", "pars"), Code.NOT_FOUND, "Several", "'parser', 'parsley'")
@@ -515,13 +525,13 @@ def test_a_beginning_that_several_sessions_have(database: str, command_line: Com
     "when",
     ["tomorrowish", "-5", "1.5", "٣", "9" * 30, "2026-13-01", "1h", "99999999999999h ago", "25:00"],
 )
-def test_nonsense_for_a_time(when: str, run: CommandLine) -> None:
+def test_nonsense_for_a_time_is_refused(when: str, run: CommandLine) -> None:
     code = Code.USAGE if when in ("-5", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
     refused(run("show", "parser", "--as-of", when), code, "--as-of")
     refused(run("diff", "parser", "--", when), code, "OLD")
 
 
-def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
+def test_missing_point_names_its_neighbours(run: CommandLine) -> None:
     refused(run("show", "parser", "--as-of", "4000"), Code.NOT_FOUND, "27")
     refused(run("diff", "parser", "1", "4000"), Code.NOT_FOUND)
     refused(run("rewind", "parser", "--to", "4000"), Code.NOT_FOUND)
@@ -534,7 +544,7 @@ def test_points_that_the_log_does_not_have(run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("seq", ["x", "1.0", "-1", "9" * 30])
-def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
+def test_nonsense_for_a_seq_is_refused(seq: str, run: CommandLine) -> None:
     code = Code.USAGE if seq in ("-1", "9" * 30) else Code.NOT_FOUND  # it might be a message's id
     refused(run("pin", "parser", "--", seq), code, "SEQ")
     refused(run("redact", "--yes", "parser", "--", seq), code, "SEQ")
@@ -542,7 +552,7 @@ def test_nonsense_for_a_seq(seq: str, run: CommandLine) -> None:
     refused(run("undo", "parser", "--of", seq), code, "--of")
 
 
-def test_nothing_names_no_entry(run: CommandLine) -> None:
+def test_empty_argument_names_no_entry(run: CommandLine) -> None:
     for words in (["pin", "parser", ""], ["show", "parser", ""], ["fork", "parser", "--at", ""]):
         refused(run(*words), Code.USAGE, "message_id")
 
@@ -579,16 +589,16 @@ def test_nothing_names_no_entry(run: CommandLine) -> None:
         "verify --head x",
     ],
 )
-def test_a_command_that_is_written_wrongly(words: str, run: CommandLine) -> None:
+def test_misspelled_command_is_refused(words: str, run: CommandLine) -> None:
     arguments = ["" if word == "''" else word for word in words.split(" ")]
     refused(run(*arguments), Code.USAGE)
 
 
-def test_a_mistyped_command_is_corrected(run: CommandLine) -> None:
+def test_mistyped_command_is_corrected(run: CommandLine) -> None:
     refused(run("shwo", "parser"), Code.USAGE, "Did you mean 'show'? See `roocontext --help`.")
 
 
-def test_what_is_appended_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
+def test_appended_text_must_be_utf_8(run: CommandLine, tmp_path: Path) -> None:
     refused(run("append", "parser", stdin="caf\udce9"), Code.USAGE, "byte 3")
     path = tmp_path / "said.txt"
     refused(run("append", "parser", "--file", str(path)), Code.NOT_FOUND, "said.txt")
@@ -614,7 +624,7 @@ def test_conflicts_are_refused(database: str, command_line: CommandLines) -> Non
     refused(run("undo", "build"), Code.REFUSED, "--force")
 
 
-def test_destruction_asks_nobody_where_nobody_sits(run: CommandLine) -> None:
+def test_destruction_without_a_terminal_needs_yes(run: CommandLine) -> None:
     before = run("head", "parser").out
     refused(run("redact", "parser", "3"), Code.USAGE, "--yes", "--dry-run")
     refused(run("purge", "parser", stdin="y\n"), Code.USAGE, "--yes", "--dry-run")
@@ -622,7 +632,7 @@ def test_destruction_asks_nobody_where_nobody_sits(run: CommandLine) -> None:
     assert run("head", "parser").out == before
 
 
-def test_a_head_that_is_none_or_anothers(run: CommandLine, tmp_path: Path) -> None:
+def test_wrong_head_is_refused(run: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "head.json"
     refused(run("verify", "parser", "--head", str(path)), Code.NOT_FOUND, "head.json")
     path.write_text("not a head")
@@ -666,7 +676,7 @@ def test_twenty_columns_are_enough_to_read(run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("columns", ["1", "2", "5"])
-def test_fewer_columns_break_nothing(columns: str, run: CommandLine) -> None:
+def test_narrow_terminal_breaks_nothing(columns: str, run: CommandLine) -> None:
     for words in ("sessions", "audit parser", "tree parser", "stats"):
         assert run(*words.split(), env={"COLUMNS": columns}).code == 0
 
@@ -691,7 +701,7 @@ def test_ten_megabytes_in_one_message_stay_readable(
     assert run("show", "fat", "--json").document["messages"][0]["content"] == path.read_text()
 
 
-def test_a_line_of_an_error_never_holds_content(run: CommandLine) -> None:
+def test_error_line_never_holds_content(run: CommandLine) -> None:
     for words in (
         ["append", "nobody", SECRET],
         ["append", "parser", SECRET, "--content-json"],
@@ -717,14 +727,14 @@ def test_every_exit_code_has_a_meaning() -> None:
     assert [int(row) for row in rows] == sorted(Code)
 
 
-def test_a_password_is_never_shown(command_line: CommandLines, postgres_url: str) -> None:
+def test_password_is_never_shown(command_line: CommandLines, postgres_url: str) -> None:
     url = make_url(postgres_url).set(password="hunter2")
     done = command_line(url.render_as_string(hide_password=False))("doctor", "--json")
     assert "hunter2" not in done.out + done.err
     assert "***" in done.document["database"]
 
 
-def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> None:
+def test_names_that_act_on_a_terminal_are_escaped(run: CommandLine) -> None:
     for words in (["sessions"], ["show", "evil"], ["audit", "evil", "--full"], ["usage", "evil"]):
         done = run(*words)
         assert "\x1b" not in done.out
@@ -736,7 +746,7 @@ def test_names_that_act_on_a_terminal_are_shown_harmless(run: CommandLine) -> No
 # What strangers wrote
 
 
-def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path: Path) -> None:
+def test_id_of_several_lines_forges_no_line(command_line: CommandLines, tmp_path: Path) -> None:
     run = command_line(empty_file(tmp_path / "store.db"))
     assert run("append", "new", "x", "--id", "good\nok  evil  9 entries").code == 0
     for command in (["verify"], ["sessions"], ["show", "last"], ["audit", "last"]):
@@ -745,9 +755,7 @@ def test_an_id_of_several_lines_forges_none(command_line: CommandLines, tmp_path
         assert not any(line.startswith("ok  evil") for line in shown.out.splitlines())
 
 
-def test_warnings_are_lines_of_ours_and_harmless(
-    command_line: CommandLines, tmp_path: Path
-) -> None:
+def test_warnings_are_single_escaped_lines(command_line: CommandLines, tmp_path: Path) -> None:
     run = command_line(empty_file(tmp_path / "store.db"))
     usage = ["--usage", '{"input_tokens": 5}', "--role", "assistant"]
     assert run("append", "new", "word " * 3_000, "--id", "warn").code == 0
@@ -781,7 +789,7 @@ def test_many_warnings_are_one_line(command_line: CommandLines, tmp_path: Path) 
         '{"session_id": "parser", "seq": true, "hash": "00"}',
     ],
 )
-def test_a_head_that_was_never_printed_proves_nothing(
+def test_head_that_was_never_printed_proves_nothing(
     run: CommandLine, tmp_path: Path, head: str
 ) -> None:
     path = tmp_path / "head.json"
@@ -789,16 +797,16 @@ def test_a_head_that_was_never_printed_proves_nothing(
     assert run("verify", "parser", "--head", str(path)).code != 0
 
 
-def test_a_database_in_memory_is_refused(command_line: CommandLines) -> None:
+def test_database_in_memory_is_refused(command_line: CommandLines) -> None:
     for url in (":memory:", "sqlite://", "sqlite:///:memory:"):
         refused(command_line(url)("append", "new", "x"), Code.USAGE, "memory")
 
 
-def test_a_demo_overwrites_nothing(command_line: CommandLines, tmp_path: Path) -> None:
+def test_demo_overwrites_nothing(command_line: CommandLines, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     refused(command_line("unused.db")("demo", str(tmp_path)), Code.REFUSED, "not empty")
 
 
-def test_numbers_that_no_database_holds(run: CommandLine) -> None:
+def test_numbers_beyond_64_bits_are_refused(run: CommandLine) -> None:
     assert run("sessions", "--limit", str(2**63)).code == Code.USAGE
     assert run("audit", "parser", "--after", str(2**63 - 1)).code == 0

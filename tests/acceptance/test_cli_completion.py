@@ -90,7 +90,7 @@ def test_options_are_offered_to_a_word_that_begins_like_one(many: CommandLine) -
     assert "--as-of" in completed(many, "roocontext show plain-1.x -")
 
 
-def test_completion_is_silent_where_there_is_no_database(
+def test_completion_without_a_database_is_silent(
     tmp_path: Path, command_line: CommandLines
 ) -> None:
     run = command_line(str(tmp_path / "none.db"))
@@ -101,7 +101,7 @@ def test_completion_is_silent_where_there_is_no_database(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
+def test_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
     done = command_line()(env={"_ROOCONTEXT_COMPLETE": f"source_{shell}"})
     assert (done.code, done.err) == (0, "")
     assert "_ROOCONTEXT_COMPLETE" in done.out
@@ -126,7 +126,7 @@ def test_a_shell_gets_its_script(shell: str, command_line: CommandLines) -> None
         ("show last --model claude-opus-4-5", ["claude-opus-4-5"]),
     ],
 )
-def test_values_are_completed(words: str, offered: list[str], many: CommandLine) -> None:
+def test_values_of_options_are_completed(words: str, offered: list[str], many: CommandLine) -> None:
     found = completed(many, f"roocontext {words}")
     assert [one for one in found if one in offered] == offered
     if words.endswith(" "):
@@ -134,11 +134,11 @@ def test_values_are_completed(words: str, offered: list[str], many: CommandLine)
 
 
 @pytest.mark.parametrize("aim", AIMS)
-def test_every_aim_that_is_offered_can_be_previewed(aim: str, many: CommandLine) -> None:
+def test_every_offered_aim_can_be_previewed(aim: str, many: CommandLine) -> None:
     assert many("preview", "plain-1.x", aim, "--limit", "900").code == 0
 
 
-def test_every_name_that_is_offered_is_taken(many: CommandLine) -> None:
+def test_every_offered_name_is_accepted(many: CommandLine) -> None:
     assert many("append", "plain-1.x", "hello").code == 0
     for policy in completed(many, "roocontext preview last --policy "):
         assert many("preview", "plain-1.x", "--limit", "900", "--policy", policy).code == 0
@@ -151,9 +151,7 @@ def test_every_name_that_is_offered_is_taken(many: CommandLine) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell"])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-def test_a_shell_is_offered_only_ids_that_are_words(
-    shell: str, encoding: str, many: CommandLine
-) -> None:
+def test_only_ids_that_are_words_are_offered(shell: str, encoding: str, many: CommandLine) -> None:
     lines = completed(many, "roocontext show ", shell, PYTHONIOENCODING=encoding)
     offered = "\n".join(lines).removeprefix("_arguments '*: :((")
     for name in REFUSED:
@@ -163,9 +161,9 @@ def test_a_shell_is_offered_only_ids_that_are_words(
         assert name in offered.replace("\\\\:", ":")  # as zsh wants it
 
 
-def test_titles_are_shown_where_a_shell_has_room_for_them(many: CommandLine) -> None:
+def test_titles_are_shown_by_shells_that_can(many: CommandLine) -> None:
     title = "The title reboot reboot red of /red it 31m"
-    # The list closes behind its last id, and sessions of the same moment come in any order.
+    # The list closes after its last id, and sessions of the same moment come in any order.
     zsh = [line.removesuffix("))'") for line in completed(many, "roocontext show ", "zsh")]
     assert f'"plain-1.x":"{title}"' in zsh
     fish = completed(many, "roocontext show ", "fish")
@@ -231,7 +229,7 @@ def bash(many: CommandLine, tmp_path: Path) -> Iterator[Bash]:
     shell.close()
 
 
-def test_what_stands_in_the_line_after_tab(bash: Bash) -> None:
+def test_tab_completes_the_line_in_bash(bash: Bash) -> None:
     for typed, words in (
         ("show pl", "show plain-1.x"),
         ("show la", "show last"),
@@ -253,7 +251,7 @@ def test_what_stands_in_the_line_after_tab(bash: Bash) -> None:
         assert " ".join(word for word in begun if word).strip("[]") == words, typed
 
 
-def test_words_are_joined_that_bash_splits_at_colons() -> None:
+def test_words_that_bash_splits_at_colons_are_joined() -> None:
     for words, place, joined, begun in (
         (["roocontext", "show", "codex", ":", "01"], 4, ["roocontext", "show", "01"], "codex:"),
         (["roocontext", "show", "codex", ":"], 3, ["roocontext", "show", ""], "codex:"),

@@ -34,14 +34,14 @@ WIDTHS = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "120": {"COLUMNS": "
 
 
 @pytest.mark.parametrize("mode", everyday(("80", "json"), MODES))
-def test_the_demos_screen_is_as_it_was(
+def test_demo_screen_matches_the_golden_one(
     mode: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     golden = (GOLDEN / f"demo-{mode}.txt").read_text()
     assert played(command_line(folder=tmp_path), mode) == golden
 
 
-def test_the_demo_does_all_that_it_tells(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_writes_what_it_prints(tmp_path: Path, command_line: CommandLines) -> None:
     run = command_line(folder=tmp_path)
     done = run("demo", "here and there")
     assert (done.code, done.err) == (0, "")
@@ -70,7 +70,7 @@ def test_the_demo_does_all_that_it_tells(tmp_path: Path, command_line: CommandLi
     assert (project / "GUIDE.md").exists()
 
 
-def test_the_demo_in_numbers(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_as_json_has_its_numbers(tmp_path: Path, command_line: CommandLines) -> None:
     done = command_line(folder=tmp_path)("demo", "a" * 60, "--json")
     answer = done.document
     happened = ["cleared", "condensed", "truncated", "rewound", "undone"]
@@ -96,7 +96,7 @@ def test_the_demo_in_numbers(tmp_path: Path, command_line: CommandLines) -> None
     assert 0 < system < 100
 
 
-def test_the_demo_says_where_it_cannot_work(tmp_path: Path, command_line: CommandLines) -> None:
+def test_demo_in_an_unusable_folder_says_so(tmp_path: Path, command_line: CommandLines) -> None:
     (tmp_path / "taken").write_text("")
     done = command_line(folder=tmp_path)("demo", "taken")
     assert (done.code, done.out) == (Code.NOT_FOUND, "")

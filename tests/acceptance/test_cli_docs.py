@@ -26,7 +26,7 @@ def test_reference_has_every_command_and_document() -> None:
     assert {link.split("-")[0] for link in links} <= anchors
 
 
-def test_the_commands_of_the_tour_work(
+def test_commands_of_the_tour_work(
     tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     run = command_line(folder=tmp_path)
@@ -50,14 +50,14 @@ REPEATABLE = sorted(path for path in PAGES.glob("*.svg") if path.stem != "demo")
 
 
 @pytest.mark.parametrize("picture", REPEATABLE, ids=lambda path: path.stem)
-def test_a_picture_is_what_its_commands_print(picture: Path) -> None:
+def test_picture_is_what_its_commands_print(picture: Path) -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "screenshots.py"))
     drawn = dict(tool["pictures"]([picture.stem]))
     assert picture.read_text() == drawn[picture.stem]
 
 
 @pytest.mark.parametrize("picture", sorted(PAGES.glob("*.svg")), ids=lambda path: path.stem)
-def test_a_picture_has_a_title_and_fetches_nothing(picture: Path) -> None:
+def test_picture_has_a_title_and_fetches_nothing(picture: Path) -> None:
     text = picture.read_text()
     assert ET.fromstring(text).find("{http://www.w3.org/2000/svg}title") is not None
     assert not re.search(r"url\(.?http|@import|<image|href=.http", text)

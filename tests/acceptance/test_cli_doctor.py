@@ -1,4 +1,4 @@
-"""What the doctor finds.
+"""The doctor's findings.
 
 `python tests/acceptance/test_cli_doctor.py` writes its golden screens anew.
 """
@@ -16,9 +16,11 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.cli.screens import results
 from roocontext.cli.screens.screen import Screen
+from roocontext.errors import StoreUnavailable
 from roocontext.reports.document import as_json
-from roocontext.reports.health import Diagnosis, judged
-from roocontext.store.engine.health import FileFacts, Health
+from roocontext.reports.health import Diagnosis, hindered, judged
+from roocontext.store.engine.cluster import ClusterFacts, NodeFacts
+from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from support import showcase
 from support.cli_process import CommandLine
@@ -59,12 +61,25 @@ POSTGRES = Health(
 )
 
 
+NODES = (
+    NodeFacts("c:5432", True, False, True, "auto", 300, "citus"),
+    NodeFacts("one:5432", True, True, True, "auto", 300, "pgoutput, citus", 16, 2_000_000),
+    NodeFacts("two:5432", True, True, True, "auto", 300, "pgoutput, citus", 16, 1_000_000),
+)
+CLUSTER = replace(POSTGRES, cluster=ClusterFacts(NODES))
+
+
+def with_node(**changes: object) -> Health:
+    """The cluster with another second worker."""
+    return replace(POSTGRES, cluster=ClusterFacts((*NODES[:2], replace(NODES[2], **changes))))
+
+
 def statuses(health: Health) -> dict[str, str]:
     return {finding.check: finding.status for finding in judged(health) if finding.status != "ok"}
 
 
-def test_a_healthy_database_has_nothing_to_tell() -> None:
-    assert statuses(SQLITE) == statuses(POSTGRES) == {}
+def test_healthy_database_has_no_findings() -> None:
+    assert statuses(SQLITE) == statuses(POSTGRES) == statuses(CLUSTER) == {}
 
 
 @pytest.mark.parametrize(
@@ -101,17 +116,45 @@ def test_a_healthy_database_has_nothing_to_tell() -> None:
             {"role": "note"},
         ),
         (replace(POSTGRES, rights={"UPDATE": True, "DELETE": True}), {"role": "note"}),
+        (with_node(answers=False), {"nodes": "bad"}),
+        (with_node(is_active=False), {"nodes": "bad"}),
+        (with_node(shards=14), {"balance": "warn"}),
+        (with_node(takes_shards=False), {"balance": "warn"}),
+        (with_node(shards=0, takes_shards=False), {}),
+        (with_node(plan_cache_mode="force_generic_plan"), {"plans": "bad"}),
+        (with_node(prepared_transactions=0), {"commits": "bad"}),
+        (with_node(output_plugins="pgoutput"), {"moves": "note"}),
+        (
+            replace(POSTGRES, cluster=ClusterFacts(NODES, undistributed=("facts",))),
+            {"tables": "bad"},
+        ),
+        (
+            replace(POSTGRES, cluster=ClusterFacts(NODES, unguarded=("entries_1",))),
+            {"shards": "warn"},
+        ),
     ],
 )
-def test_a_danger_is_named(ill: Health, found: dict[str, str]) -> None:
+def test_danger_is_named(ill: Health, found: dict[str, str]) -> None:
     assert statuses(ill) == found
+
+
+def test_lost_node_is_named() -> None:
+    error = StoreUnavailable("The connection to the server broke (08006 ConnectionFailure).")
+    found = hindered(error, Hindrances(silent=("two:5432",)))
+    assert found[-1].says == "the coordinator cannot reach two:5432"
+    assert {finding.status for finding in found} == {"bad"}
 
 
 def diagnosed() -> str:
     """Both databases, healthy and without a schema."""
     file = io.StringIO()
     screen = Screen(file)
-    for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
+    databases = (
+        ("/srv/agent.db", SQLITE),
+        ("postgresql://db/agents", POSTGRES),
+        ("postgresql://cluster/agents", CLUSTER),
+    )
+    for name, health in databases:
         for one in (health, replace(health, schema=SchemaVersion(None, "0001"))):
             findings = judged(one)
             results.draw_diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
@@ -119,23 +162,25 @@ def diagnosed() -> str:
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
-def test_the_doctors_screen_is_as_it_was(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_screen_matches_the_golden_one(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     assert diagnosed() == (GOLDEN / f"doctor-{columns}.txt").read_text()
 
 
 def documented() -> str:
-    """What `--json` prints of the same databases."""
+    """The documents that `--json` prints of the same databases."""
     healths = (SQLITE, POSTGRES, replace(SQLITE, schema=SchemaVersion(None, "0001")))
     return json.dumps(as_json([judged(health) for health in healths]), indent=2) + "\n"
 
 
-def test_the_doctors_document_is_as_it_was() -> None:
+def test_doctor_document_matches_the_golden_one() -> None:
     assert documented() == (GOLDEN / "doctor-json.txt").read_text()
 
 
 @pytest.mark.every_leg
-def test_the_doctor_looks_at_a_real_database(database: str, command_line: CommandLines) -> None:
+def test_doctor_examines_a_real_database(database: str, command_line: CommandLines) -> None:
     showcase.build(database)
     run = command_line(database)
     done = run("doctor", "--json")
@@ -160,7 +205,7 @@ def test_the_doctor_looks_at_a_real_database(database: str, command_line: Comman
     )
 
 
-def test_the_doctor_sees_what_waits_in_the_log(tmp_path: Path, command_line: CommandLines) -> None:
+def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: CommandLines) -> None:
     path = str(tmp_path / "store.db")
     with Store.open(path) as store:
         store.create("open")
@@ -174,3 +219,16 @@ if __name__ == "__main__":
         os.environ["COLUMNS"] = str(columns)
         (GOLDEN / f"doctor-{columns}.txt").write_text(diagnosed())
     (GOLDEN / "doctor-json.txt").write_text(documented())
+
+
+def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:
+    file = str(tmp_path / "store.db")
+    run = command_line(file)
+    assert run("db", "distribute").code == Code.NOT_FOUND
+    Store.open(file).close()
+    done = run("db", "distribute")
+    assert done.code == Code.REFUSED
+    assert done.err == (
+        "roocontext: An SQLite database cannot be distributed. Nothing was changed.\n"
+    )
+    assert run("db", "upgrade", "--distribute").code == Code.REFUSED

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,6 @@ from roocontext.cli.exit_codes import Code
 from support.cli_process import CommandLine
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture
@@ -51,7 +45,9 @@ def seqs(run: CommandLine, *words: str) -> list[int]:
     return [row["seq"] for row in rows]
 
 
-def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: CommandLine) -> None:
+def test_why_names_what_hides_an_entry_and_the_command_that_undoes_it(
+    chat: Session, run: CommandLine
+) -> None:
     assert why(run, 2) == ("Entry 2, assistant: the model sees it.", "")
     chat.commit(Plan.clear(chat.view(), [(3, 0)]))
     assert why(run, 3) == (
@@ -83,7 +79,7 @@ def test_what_hides_an_entry_and_what_brings_it_back(chat: Session, run: Command
     assert "the log holds 1 to 12" in missing.err
 
 
-def test_a_shortened_output_is_no_cleared_one(chat: Session, run: CommandLine) -> None:
+def test_shortened_output_is_not_shown_as_cleared(chat: Session, run: CommandLine) -> None:
     clearing = chat.commit(Plan.clear(chat.view(), [(7, 0)], keep=(30, 20))).seq
     verdict, back = why(run, 7)
     assert verdict == "Entry 7, tool: the model sees it, with shortened output."
@@ -98,7 +94,7 @@ def test_a_shortened_output_is_no_cleared_one(chat: Session, run: CommandLine) -
     assert f"Its output is cleared by clearing {whole}" in run("why", "one", "7").out
 
 
-def test_the_commands_do_bring_it_back(chat: Session, run: CommandLine) -> None:
+def test_commands_of_why_bring_the_entry_back(chat: Session, run: CommandLine) -> None:
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
     chat.commit(Plan.truncate(chat.view(), [9, 5], "[cut]"))
     for command in why(run, 1)[1].split("; "):
@@ -110,7 +106,7 @@ def test_the_commands_do_bring_it_back(chat: Session, run: CommandLine) -> None:
     assert [message.seq for message in chat.view().messages] == [*range(1, 9)]
 
 
-def test_an_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
+def test_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "S"))
     shown = run("show", "one", "3").out
     assert "x" * 2_000 in shown
@@ -123,7 +119,7 @@ def test_an_entry_is_shown_whole(chat: Session, run: CommandLine) -> None:
     assert run("show", "one", "0").code == Code.NOT_FOUND
 
 
-def test_an_entry_is_named_in_four_ways(chat: Session, run: CommandLine, database: str) -> None:
+def test_entry_is_named_in_four_ways(chat: Session, run: CommandLine, database: str) -> None:
     chat.append("user", "Question 3", message_id="m-3")
     for name in ("9", "last", "m-3", "2200-01-01"):
         assert run("show", "one", name, "--json").document["seq"] == 9
@@ -149,7 +145,7 @@ def test_an_entry_is_named_in_four_ways(chat: Session, run: CommandLine, databas
     assert "there is no last one" in run("show", "empty", "last").err
 
 
-def test_a_part_is_selected(chat: Session, run: CommandLine) -> None:
+def test_block_of_an_entry_is_selected(chat: Session, run: CommandLine) -> None:
     assert seqs(run, "show", "one", "-n", "2") == [7, 8]
     assert seqs(run, "audit", "one", "--tail", "3", "--reverse") == [8, 7, 6]
     assert seqs(run, "audit", "one", "--role", "tool") == [3, 7]
@@ -168,7 +164,7 @@ def test_a_part_is_selected(chat: Session, run: CommandLine) -> None:
     assert "the model sees 6 messages. These are 2 of them." in newest
 
 
-def test_prompts_and_outputs_of_tools_are_told_apart(chat: Session, run: CommandLine) -> None:
+def test_prompts_and_tool_outputs_have_different_labels(chat: Session, run: CommandLine) -> None:
     shown = run("show", "one").out
     assert "3 tool  " in shown
     assert "← run (2 kB)" in shown
@@ -178,7 +174,7 @@ def test_prompts_and_outputs_of_tools_are_told_apart(chat: Session, run: Command
 
 
 @pytest.mark.parametrize("words", ["audit one -f", "show one -f", "audit one --follow --json"])
-def test_what_is_written_is_followed(words: str, chat: Session, database: str) -> None:
+def test_follow_prints_new_messages(words: str, chat: Session, database: str) -> None:
     env = {**os.environ, "ROOCONTEXT_DB": database, "COLUMNS": "80"}
     command = [str(SCRIPT), *words.split()]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
@@ -200,6 +196,6 @@ def until(process: "subprocess.Popen[str]", text: str) -> None:
     pytest.fail(f"{text} never came")
 
 
-def test_what_cannot_be_followed(chat: Session, run: CommandLine) -> None:
+def test_follow_of_a_past_view_is_refused(chat: Session, run: CommandLine) -> None:
     for words in ("show one -f --json", "show one -f --as-of 2"):
         assert run(*words.split()).code == Code.USAGE

@@ -1,4 +1,4 @@
-"""What goes is shown before it goes; sessions are purged by their age; a database is copied."""
+"""Purges and redactions show what they delete before they do it; a database is copied."""
 
 import stat
 from collections.abc import Callable, Iterator
@@ -52,8 +52,8 @@ def test_sessions_are_purged_by_their_age(store: Store, run: CommandLine) -> Non
     assert sorted(row["session_id"] for row in listed) == sorted(names)
 
 
-def test_a_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: CommandLine) -> None:
-    """What was imported lately stays, though it happened long ago; so does what is to come."""
+def test_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: CommandLine) -> None:
+    """Messages imported lately stay although they are old; so do those dated in the future."""
     store.create("imported").append("user", "x", ts=OLD - 9_000)
     store.session("december").append("user", "x", ts=OLD + 900 * 86_400_000)
 
@@ -71,13 +71,13 @@ def test_a_purge_by_age_goes_by_the_later_of_both_clocks(store: Store, run: Comm
     assert by_clock[0]["session_id"] == "december"
 
 
-def test_one_session_or_an_age_is_named(store: Store, run: CommandLine) -> None:
+def test_purge_needs_a_session_or_an_age(store: Store, run: CommandLine) -> None:
     for words in ([], ["now", "--older-than", "1d"], ["--older-than", "x"]):
         assert run("purge", *words, "--yes").code == Code.USAGE
     assert len(store.sessions()) == 3
 
 
-def test_what_a_purge_deletes_is_shown_before(store: Store, run: CommandLine) -> None:
+def test_purge_shows_what_it_will_delete(store: Store, run: CommandLine) -> None:
     planned = run("purge", "now", "--dry-run")
     assert "Title: title of now" in planned.out
     assert "First prompt: Prompt of now" in planned.out
@@ -87,7 +87,7 @@ def test_what_a_purge_deletes_is_shown_before(store: Store, run: CommandLine) ->
     assert "was purged before" in run("purge", "now", "--dry-run").out
 
 
-def test_what_a_redaction_erases_is_shown_before(store: Store, run: CommandLine) -> None:
+def test_redaction_shows_what_it_will_erase(store: Store, run: CommandLine) -> None:
     planned = run("redact", "now", "2", "--dry-run")
     assert "user, 15 B: Prompt of now" in planned.out
     done = run("redact", "now", "2", "--yes")
@@ -95,7 +95,7 @@ def test_what_a_redaction_erases_is_shown_before(store: Store, run: CommandLine)
     assert run("redact", "now", "2", "--dry-run", "--json").document["beginning"] is None
 
 
-def test_a_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLine) -> None:
+def test_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLine) -> None:
     chat = store.session("now")
     chat.append("user", "Prompt of now, again", extra=quoting([Quote(None, 2, 2)]))
     planned = run("redact", "now", "2", "--dry-run")
@@ -103,7 +103,7 @@ def test_a_redaction_names_the_entries_that_quote_it(store: Store, run: CommandL
     assert run("redact", "now", "2", "--yes", "--json").document["quotes"] == [["now", 3]]
 
 
-def test_a_database_is_copied_while_it_is_used(
+def test_backup_copies_a_database_in_use(
     tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     path = tmp_path / "store.db"
@@ -126,14 +126,16 @@ def test_a_database_is_copied_while_it_is_used(
         assert not (tmp_path / "x.db").exists()
 
 
-def test_no_half_copy_is_left(tmp_path: Path, command_line: Callable[..., CommandLine]) -> None:
+def test_failed_backup_leaves_no_file(
+    tmp_path: Path, command_line: Callable[..., CommandLine]
+) -> None:
     (tmp_path / "store.db").write_text("no database " * 1_000)
     done = command_line("store.db", tmp_path)("backup", "copy.db")
     assert done.code == Code.DATABASE
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_postgres_is_copied_by_its_own_program(
+def test_backup_of_postgres_names_pg_dump(
     postgres_url: str, command_line: Callable[..., CommandLine]
 ) -> None:
     url = "postgresql+psycopg://user:secret@host:5433/db?sslpassword=hidden"

@@ -55,7 +55,7 @@ class Person:
 
     @property
     def screen(self) -> str:
-        """What 24 lines show, the last of them with the prompt."""
+        """The 24 lines of the screen, the last of them with the prompt."""
         return "\n".join(self._lines[1 - LINES :])
 
     def types(self, command: str, *, code: int = 0) -> str:
@@ -80,7 +80,7 @@ class Person:
         return found[0]
 
 
-def test_an_evening(
+def test_evening_of_an_agents_user_works_on_a_small_terminal(
     database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     build(database)

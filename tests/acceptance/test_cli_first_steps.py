@@ -24,7 +24,7 @@ def run(tmp_path: Path, command_line: CommandLines) -> CommandLine:
     return command_line(folder=tmp_path)
 
 
-def test_without_a_command_it_fits_a_screen(run: CommandLine) -> None:
+def test_help_without_a_command_fits_a_screen(run: CommandLine) -> None:
     done = run()
     assert (done.code, done.err) == (0, "")
     lines = done.out.splitlines()
@@ -64,7 +64,7 @@ def test_names_of_other_programs_are_understood(alias: str, name: str, run: Comm
     assert run(alias, *words, "--json") == run(name, *words, "--json")
 
 
-def test_what_could_mean_several_commands_is_answered_by_them(run: CommandLine) -> None:
+def test_ambiguous_command_lists_its_meanings(run: CommandLine) -> None:
     done = run("rm", "last")
     assert (done.code, done.out, done.err.count("\n")) == (Code.USAGE, "", 1)
     for word in ("`purge SESSION`", "`redact SESSION SEQ`", "`rewind SESSION --to SEQ`"):
@@ -75,7 +75,7 @@ def test_what_could_mean_several_commands_is_answered_by_them(run: CommandLine) 
 @pytest.mark.parametrize(
     "words", ["sessions", "show last", "verify", "rewind last --to 1", "append new Hello"]
 )
-def test_a_wrong_path_makes_no_store(words: str, tmp_path: Path, run: CommandLine) -> None:
+def test_wrong_path_makes_no_store(words: str, tmp_path: Path, run: CommandLine) -> None:
     places = [["--db", "wrong.db"], ["--db", "wrong/folder.db"], ["--db", str(tmp_path)]]
     for place in places if "new" in words else [[], *places]:
         done = run(*words.split(), *place)
@@ -85,7 +85,7 @@ def test_a_wrong_path_makes_no_store(words: str, tmp_path: Path, run: CommandLin
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_an_empty_database_of_a_server_is_not_filled_by_mistake(
+def test_empty_database_of_a_server_is_not_filled_by_mistake(
     postgres: Postgres, command_line: CommandLines
 ) -> None:
     url = postgres.empty()
@@ -98,7 +98,7 @@ def test_an_empty_database_of_a_server_is_not_filled_by_mistake(
     postgres.drop(url)
 
 
-def test_the_readmes_commands_run_one_after_the_other(tmp_path: Path, run: CommandLine) -> None:
+def test_readmes_commands_run_one_after_the_other(tmp_path: Path, run: CommandLine) -> None:
     text = README.read_text()
     (shown,) = re.findall(r"```shell\n(roocontext demo\n.*?)```", text, re.DOTALL)
     transcript = Path(run.env["HOME"]) / ".claude" / "projects" / "work" / "one.jsonl"

@@ -1,6 +1,5 @@
-"""How full the context is: what the provider reported, and estimates only for the rest."""
+"""The gauge: the size that the provider reported, and estimates only for the rest."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from support.cli_process import CommandLine
 MODEL = "claude-sonnet-4-5"
 USAGE = {"input_tokens": 15_000, "cache_read_input_tokens": 4_900, "output_tokens": 100}
 SYSTEM = "Answer in one short sentence. " * 40
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture
@@ -34,7 +28,7 @@ def asked_and_answered(chat: Session) -> int:
     return chat.append("assistant", "It ends too early.", model=MODEL, usage=USAGE).seq
 
 
-def test_the_last_call_counts_as_the_provider_reported_it(chat: Session, run: CommandLine) -> None:
+def test_last_call_counts_as_the_provider_reported_it(chat: Session, run: CommandLine) -> None:
     reply = asked_and_answered(chat)
     found = gauge(run)
     assert (found["tokens"], found["reported"], found["exact"]) == (20_000, 20_000, True)
@@ -44,7 +38,7 @@ def test_the_last_call_counts_as_the_provider_reported_it(chat: Session, run: Co
     assert gauge(run, "usage", "one") == found
 
 
-def test_only_what_came_after_it_is_estimated(chat: Session, run: CommandLine) -> None:
+def test_only_messages_after_the_last_call_are_estimated(chat: Session, run: CommandLine) -> None:
     reply = asked_and_answered(chat)
     later = chat.append("user", "Then fix the loop, please.").seq
     since = counter_for(MODEL).count("user", "Then fix the loop, please.", "anthropic")
@@ -55,7 +49,7 @@ def test_only_what_came_after_it_is_estimated(chat: Session, run: CommandLine) -
     assert gauge(run, "show", "one", "--as-of", str(later - 1))["tokens"] == 20_000
 
 
-def test_a_report_of_another_model_does_not_count(chat: Session, run: CommandLine) -> None:
+def test_report_of_another_model_does_not_count(chat: Session, run: CommandLine) -> None:
     asked_and_answered(chat)
     found = gauge(run, "show", "one", "--model", "gpt-4o")
     assert found["reported"] is None
@@ -63,9 +57,7 @@ def test_a_report_of_another_model_does_not_count(chat: Session, run: CommandLin
     assert "counted by o200k_base, messages only" in run("show", "one", "--model", "gpt-4o").out
 
 
-def test_after_a_change_of_the_view_everything_is_estimated(
-    chat: Session, run: CommandLine
-) -> None:
+def test_changed_view_is_estimated_as_a_whole(chat: Session, run: CommandLine) -> None:
     asked_and_answered(chat)
     chat.append("user", "word " * 200)
     counter = counter_for(MODEL)
@@ -80,7 +72,7 @@ def test_after_a_change_of_the_view_everything_is_estimated(
     assert gauge(run)["reported"] is None
 
 
-def test_a_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLine) -> None:
+def test_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLine) -> None:
     chat.append("user", "Why?")
     chat.append("assistant", "So.", model=MODEL)
     tools = [{"name": "read_file", "input_schema": {"type": "object"}}]
@@ -94,7 +86,7 @@ def test_a_recorded_system_prompt_is_estimated_too(chat: Session, run: CommandLi
     assert "messages only" not in run("show", "one").out
 
 
-def test_a_model_without_usage_is_known(chat: Session, run: CommandLine) -> None:
+def test_model_of_a_reply_without_usage_is_known(chat: Session, run: CommandLine) -> None:
     chat.append("user", "Why?")
     chat.append("assistant", "So.", model="gpt-4o")
     assert gauge(run)["model"] == "gpt-4o"

@@ -157,7 +157,7 @@ ACTING: list[tuple[str, str]] = [
     ("search nothing-of-this", ""),
 ]  # fmt: skip
 LOOKS = [(line, "") for line in LOOKING]
-SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "import", "export"}
+SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "distribute", "import", "export"}
 """They have screens that differ between engines, or goldens of their own."""
 SCENARIO = [*LOOKS, *ACTING]
 
@@ -188,7 +188,7 @@ def written(done: list[tuple[str, Done]]) -> str:
     ],
     indirect=["database"],
 )
-def test_every_screen_is_as_it_was(
+def test_every_screen_matches_the_golden_one(
     mode: str, database: str, command_line: Callable[..., CommandLine]
 ) -> None:
     showcase.build(database)
@@ -201,10 +201,10 @@ def test_every_screen_is_as_it_was(
         fits_its_model(done)
 
 
-def test_what_a_server_reads_is_the_same_in_json(
+def test_reads_on_postgres_print_the_same_json(
     postgres_url: str, command_line: Callable[..., CommandLine]
 ) -> None:
-    """What is done to it is shown as text, by the test before this one."""
+    """Escaping is shown as text, by the test before this one."""
     showcase.build(postgres_url)
     done = played(command_line(postgres_url), "json", LOOKS)
     shown = written(done).splitlines()
@@ -214,7 +214,7 @@ def test_what_a_server_reads_is_the_same_in_json(
 
 
 def on_postgres(golden: str, mode: str) -> str:
-    """What differs there: it does not promise that bytes are gone."""
+    """The same screen on PostgreSQL, which does not promise that bytes are gone."""
     remain = "Bytes may remain in the database's log, free space or backups."
     if mode == "json":
         return golden.replace('"erased": true', '"erased": false')
@@ -222,7 +222,7 @@ def on_postgres(golden: str, mode: str) -> str:
 
 
 def is_narrowed(words: list[str], by: str) -> bool:
-    """Whether the command prints its other document: an argument or an option makes it do so."""
+    """True if an argument or an option makes the command print its other document."""
     match words:
         case ["show", _, seq, *_]:
             return seq.isdigit()
@@ -250,7 +250,7 @@ def fits_its_model(done: list[tuple[str, Done]]) -> None:
     assert seen == shapes.keys() - SHOWN_ELSEWHERE
 
 
-def test_the_schema_of_the_documents_is_as_it_was() -> None:
+def test_schema_of_the_documents_matches_the_golden_one() -> None:
     assert schema() == json.loads(SCHEMA.read_text())
 
 
@@ -289,7 +289,7 @@ def test_no_screen_is_wider_than_the_terminal() -> None:
             assert [line for line in wide if not line.startswith("roocontext: ")] == [], command
 
 
-def test_nothing_that_acts_on_a_terminal_reaches_the_screen() -> None:
+def test_no_control_character_reaches_the_screen() -> None:
     import unicodedata  # noqa: PLC0415
 
     for mode in MODES:

@@ -46,7 +46,7 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
 
 
 def unknown(text: str) -> Iterator[str]:
-    """What is wrong with a command line: its command does not exist, or an option of it."""
+    """The error in a command line: its command or an option of it does not exist."""
     words = text.split()
     command, rest = command_of(words)
     if command is None:
@@ -77,7 +77,7 @@ def command_lines(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_a_source_names_commands_that_exist(source: Path) -> None:
+def test_source_names_commands_that_exist(source: Path) -> None:
     known = {name for one in every_command() for name in options(one)}
     in_cli = "cli" in source.relative_to(ROOT).parts
     for text in texts(source):
@@ -91,7 +91,7 @@ def test_a_source_names_commands_that_exist(source: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
-def test_a_page_names_commands_that_exist(page: Path) -> None:
+def test_page_names_commands_that_exist(page: Path) -> None:
     for line in command_lines(page.read_text()):
         assert list(unknown(line)) == []
 
@@ -101,7 +101,7 @@ def every_command() -> Iterator[Any]:
         yield from getattr(one, "commands", {"": one}).values()
 
 
-def test_a_wrong_name_is_noticed() -> None:
+def test_wrong_command_name_in_a_text_is_found() -> None:
     assert list(unknown("shwo last")) == ["no command: shwo last"]
     assert list(unknown("why last 3 --full")) == ["no option --full: why last 3 --full"]
     assert not list(unknown("--db x.db show last --full"))
@@ -142,18 +142,18 @@ def test_redo_is_an_undo(tmp_path: Path, command_line: Callable[..., CommandLine
 @pytest.mark.parametrize(
     "name", ["redo", "reduce", "read", "react-to", "record", "reset", "prune", "surge", "page"]
 )
-def test_what_erases_is_not_offered_for_another_word(name: str) -> None:
+def test_erasing_command_is_not_suggested_for_another_word(name: str) -> None:
     assert not set(similar(name, commands().commands)) & set(ERASING)
 
 
 @pytest.mark.parametrize(
     ("name", "meant"), [("redat", "redact"), ("purg", "purge"), ("purgee", "purge")]
 )
-def test_what_erases_is_offered_for_a_slip(name: str, meant: str) -> None:
+def test_erasing_command_is_suggested_for_a_typing_error(name: str, meant: str) -> None:
     assert similar(name, commands().commands)[0] == meant
 
 
-def test_an_option_that_answers_a_question_is_not_offered_for_another_word(
+def test_dangerous_option_is_not_suggested_for_another_option(
     tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     run = command_line(empty_file(tmp_path / "store.db"))

@@ -20,11 +20,6 @@ from support.transcripts import Transcript, use
 
 
 @pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A transcript with a sub-agent, a task of Roo Code's, and files that hold no session."""
     file = Transcript(tmp_path / "home" / "-work" / "s-1.jsonl")
@@ -43,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def test_a_folder_is_imported(run: CommandLine, folder: Path) -> None:
+def test_import_of_a_folder_takes_every_session(run: CommandLine, folder: Path) -> None:
     dry = run("import", str(folder), "--dry-run", "--json")
     assert (dry.code, len(dry.document["sessions"])) == (Code.NO, 3)
     assert run("sessions", "--json").document["sessions"] == []
@@ -70,15 +65,13 @@ def test_a_folder_is_imported(run: CommandLine, folder: Path) -> None:
     assert "claude-code:s-1" in json.dumps(listed)
 
 
-def test_a_dry_run_needs_no_database(
-    folder: Path, command_line: Callable[..., CommandLine]
-) -> None:
+def test_dry_run_needs_no_database(folder: Path, command_line: Callable[..., CommandLine]) -> None:
     run = command_line(str(folder / "none.db"))
     assert len(run("import", str(folder), "--dry-run", "--json").document["sessions"]) == 3
     assert not (folder / "none.db").exists()
 
 
-def test_a_redaction_comes_with_a_file_of_our_own(
+def test_file_of_a_redacted_session_redacts_its_copies(
     tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     here, there = (command_line(str(tmp_path / name)) for name in ("here.db", "there.db"))
@@ -100,7 +93,7 @@ def test_a_redaction_comes_with_a_file_of_our_own(
     assert there("search", "secret", "--json").document["hits"] == []
 
 
-def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
+def test_faulty_source_is_named(run: CommandLine, folder: Path) -> None:
     (folder / "other.jsonl").unlink()
     file = folder / "-work" / "s-1.jsonl"
     file.write_text(file.read_text() + "nonsense\n")
@@ -129,13 +122,13 @@ def test_what_is_wrong_is_named(run: CommandLine, folder: Path) -> None:
     assert "codex has no sessions in its default place" in nothing.err
 
 
-def test_a_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:
+def test_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:
     relative = os.path.relpath(folder / "-work", run.env["HOME"])  # where it runs
     run("import", relative)
     assert run("import", str(folder / "-work")).out == "Imported 0 sessions, 2 unchanged.\n"
 
 
-def test_a_conflict_is_refused_or_forked(run: CommandLine, folder: Path, database: str) -> None:
+def test_conflict_is_refused_or_forked(run: CommandLine, folder: Path, database: str) -> None:
     file = folder / "-work" / "s-1.jsonl"
     run("import", str(file))
     with Store.open(database) as store:
@@ -160,7 +153,7 @@ def story(database: str) -> None:
         store.create("child", parent="one").append("user", "look")
 
 
-def test_a_session_goes_out_and_comes_back(
+def test_session_goes_out_and_comes_back(
     run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     story(database)
@@ -177,7 +170,7 @@ def test_a_session_goes_out_and_comes_back(
     assert other("verify").code == Code.DONE
 
 
-def test_what_other_programs_read(run: CommandLine, database: str) -> None:
+def test_export_is_read_by_other_programs(run: CommandLine, database: str) -> None:
     story(database)
     for form, name in {"anthropic": "messages", "gemini": "contents", "openai": "messages"}.items():
         assert json.loads(run("export", "one", "--to", form).out)[name]
@@ -190,7 +183,7 @@ def test_what_other_programs_read(run: CommandLine, database: str) -> None:
         assert (done.code, done.out) == (Code.USAGE, "")
 
 
-def test_a_task_folder_comes_back(
+def test_task_folder_comes_back(
     run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
 ) -> None:
     story(database)
@@ -223,7 +216,7 @@ def test_transcripts_come_back(
     assert there.document["files"] == [str(tmp_path / file.name)]
 
 
-def test_a_page_to_read(run: CommandLine, database: str, tmp_path: Path) -> None:
+def test_html_export_is_a_page(run: CommandLine, database: str, tmp_path: Path) -> None:
     story(database)
     page = run("export", "one", "--to", "html", "--family").out
     assert page.startswith("<!DOCTYPE html>")
@@ -231,7 +224,7 @@ def test_a_page_to_read(run: CommandLine, database: str, tmp_path: Path) -> None
     assert run("export", "one", "--to", "html", "-o", str(tmp_path)).code == Code.USAGE
 
 
-def test_what_a_format_cannot_hold_is_said_on_stderr(run: CommandLine, database: str) -> None:
+def test_losses_of_a_format_are_listed_on_stderr(run: CommandLine, database: str) -> None:
     search = {"type": "web_search_call", "id": "ws", "status": "completed"}
     with Store.open(database) as store:
         chat = store.create("one")
@@ -245,7 +238,7 @@ def test_what_a_format_cannot_hold_is_said_on_stderr(run: CommandLine, database:
     assert run("export", "one").err == ""
 
 
-def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:
+def test_unresumable_session_is_refused(run: CommandLine, database: str, tmp_path: Path) -> None:
     with Store.open(database) as store:
         store.create("empty")
     file = tmp_path / "new" / "file.jsonl"
@@ -258,7 +251,7 @@ def test_what_cannot_be_resumed_is_refused(run: CommandLine, database: str, tmp_
 
 @contextmanager
 def followed(file: Path, *words: str) -> Iterator[IO[str]]:
-    """What `import --watch` of a transcript prints, until it is interrupted."""
+    """The lines that `import --watch` of a transcript prints until it is interrupted."""
     script = str(Path(sys.executable).with_name("roocontext"))
     database = str(file.parent.parent / "followed.db")
     command = [script, "import", str(file), "--watch", "--db", database, *words]
@@ -271,13 +264,13 @@ def followed(file: Path, *words: str) -> Iterator[IO[str]]:
 
 
 def goes_on(file: Path) -> None:
-    """The session of the fixtures goes on."""
+    """The session of the fixtures continues."""
     transcript = Transcript(file)
     transcript.at, transcript.count = "u-3", 3
     transcript.user("more")
 
 
-def test_a_transcript_is_followed(folder: Path) -> None:
+def test_watch_prints_new_messages_of_a_transcript(folder: Path) -> None:
     file = folder / "-work" / "s-1.jsonl"
     with followed(file) as out:
         assert "3 messages" in out.readline()
@@ -286,7 +279,7 @@ def test_a_transcript_is_followed(folder: Path) -> None:
         assert "1 message," in out.readline()
 
 
-def test_a_program_that_follows_reads_a_document_from_each_line(folder: Path) -> None:
+def test_program_that_follows_reads_a_document_from_each_line(folder: Path) -> None:
     file = folder / "-work" / "s-1.jsonl"
     with followed(file, "--json") as out:
         first = json.loads(out.readline())

@@ -13,7 +13,7 @@ from roocontext.cli.app import run
 from support.empty_files import empty_file
 
 
-def test_a_command_leaves_the_process_as_it_was(
+def test_command_leaves_the_process_as_it_was(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its errors are lines on stderr, and the library's warnings reach the program afterwards."""
@@ -40,7 +40,7 @@ class InterruptedReader(io.StringIO):
         return super().write(text)
 
 
-def test_an_interrupt_is_raised_in_the_program(tmp_path: Path) -> None:
+def test_interrupt_in_a_called_command_is_raised(tmp_path: Path) -> None:
     database = empty_file(tmp_path / "store.db")
     with Store.open(database) as store:
         chat = store.create()

@@ -1,4 +1,4 @@
-"""What people type for points of a session and for arguments, and what they are told about it."""
+"""Points of a session and arguments as people type them, and the answers that they get."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def refused(done: Done, code: Code, *words: str) -> None:
 
 @pytest.fixture
 def run(database: str, command_line: CommandLines) -> CommandLine:
-    """Commands on a session whose agent's own times are an hour behind the recording."""
+    """Commands on a session whose agent's own times are an hour before the recording."""
     with Store.open(database, clock=SetClock(NOON, step=MINUTE)) as store:
         chat = store.create("parser", title="mend it")
         for number in range(1, 6):
@@ -62,7 +62,7 @@ def listed(done: Done) -> list[tuple[str, str | None]]:
     return [(row["session_id"], row["parent"]) for row in json.loads(done.out)["sessions"]]
 
 
-def test_a_list_by_parent_and_metadata(run: CommandLine, database: str) -> None:
+def test_sessions_are_listed_by_parent_and_metadata(run: CommandLine, database: str) -> None:
     with Store.open(database, clock=SetClock(NOON + MINUTE * MINUTE, step=MINUTE)) as store:
         store.create("one", parent="parser", metadata={"user": "ann", "expression": "a=b"})
         store.create("two", parent="empty", metadata={"user": "ann"})
@@ -77,7 +77,7 @@ def test_a_list_by_parent_and_metadata(run: CommandLine, database: str) -> None:
     assert run("sessions", "--where", "user=bob").out == "No session matches.\n"
 
 
-def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
+def test_malformed_condition_is_refused(run: CommandLine) -> None:
     refused(run("sessions", "--where", "user"), Code.USAGE, "KEY=VALUE", "'user'")
     refused(run("sessions", "--where", "a=b", "--where", "a=c"), Code.USAGE, "each key once")
     refused(run("sessions", "--parent", "nobody"), Code.NOT_FOUND, "'nobody'")
@@ -104,7 +104,7 @@ def test_what_is_no_condition_is_refused(run: CommandLine) -> None:
         ("1 day 2h ago", on(31, 10, month=12, year=2025)),
     ],
 )
-def test_times_as_people_write_them(text: str, meant: datetime) -> None:
+def test_times_of_every_spelling_are_read(text: str, meant: datetime) -> None:
     assert points.target("--as-of", text, NOON) == meant
 
 
@@ -115,19 +115,19 @@ def test_times_as_people_write_them(text: str, meant: datetime) -> None:
         *("25:00", "09:60", "9", "2026-02-30", "tomorrow", "last week", "", "\x1b[31m"),
     ],
 )
-def test_what_could_mean_several_times_is_none(text: str) -> None:
+def test_ambiguous_time_is_refused(text: str) -> None:
     found = points.target("--to", text, NOON)
     assert found == (9 if text == "9" else text)
 
 
-def test_a_screens_times_can_be_typed_again(run: CommandLine) -> None:
+def test_times_of_a_screen_can_be_typed(run: CommandLine) -> None:
     at = datetime.fromtimestamp((NOON - 57 * MINUTE) / 1000, UTC)
     for text in (f"{at:%Y-%m-%d %H:%M:%S}", f"{at:%Y-%m-%d %H:%M:%S} UTC", at.isoformat()):
         answer = run("rewind", "parser", "--to", text, "--json").document
         assert answer["target"] == 4
 
 
-def test_each_clock_counts_where_the_help_says_so(run: CommandLine) -> None:
+def test_each_clock_is_used_as_the_help_says(run: CommandLine) -> None:
     """Entry 4 is of 11:03 by the agent, and was recorded at 12:03."""
 
     def seq(*words: str) -> int:
@@ -151,7 +151,7 @@ def test_each_clock_counts_where_the_help_says_so(run: CommandLine) -> None:
         assert "--recorded" in shown
 
 
-def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
+def test_rewind_says_which_message_it_found(run: CommandLine) -> None:
     for words, found in (
         ("--to m3", "entry 4, from 2026-01-01 11:03:00 UTC"),
         ("--to 2026-01-01T11:02:30", "entry 3, from 2026-01-01 11:02:00 UTC"),
@@ -167,7 +167,7 @@ def test_a_rewind_says_which_message_it_found(run: CommandLine) -> None:
     assert "from 2026-01-01" in run("rewind", "quiet", "--to", "now").out
 
 
-def test_errors_of_times_are_of_people(run: CommandLine) -> None:
+def test_errors_of_times_use_local_time(run: CommandLine) -> None:
     early = run("rewind", "parser", "--to", "2026-01-01 10:00")
     words = ("as early as 2026-01-01 10:00:00 UTC", "entry 2, of 2026-01-01 11:01:00 UTC")
     refused(early, Code.NOT_FOUND, *words)
@@ -180,7 +180,7 @@ def test_errors_of_times_are_of_people(run: CommandLine) -> None:
     refused(run("rewind", "empty", "--to", "now"), Code.NOT_FOUND, "no live message")
 
 
-def test_a_time_that_is_mistyped_is_no_message_either(run: CommandLine) -> None:
+def test_mistyped_time_is_not_taken_for_a_message_id(run: CommandLine) -> None:
     done = run("rewind", "parser", "--to", "yesterdy")
     hint = "neither an entry's number, `last` nor a time, such as 2026-01-31"
     refused(done, Code.NOT_FOUND, hint, "id 'yesterdy'; the nearest are '", " and '")
@@ -193,7 +193,7 @@ def test_a_time_that_is_mistyped_is_no_message_either(run: CommandLine) -> None:
         refused(run(*words.split()), Code.NOT_FOUND, "neither", "'2h ago'", "has the id 'm0'; the")
 
 
-def test_the_near_ids_are_live(run: CommandLine) -> None:
+def test_suggested_message_ids_are_live(run: CommandLine) -> None:
     assert run("rewind", "parser", "--to", "m2").code == 0
     done = run("rewind", "parser", "--to", "m44")
     refused(done, Code.NOT_FOUND, "the nearest are 'm2' and 'm1'.")
@@ -203,7 +203,7 @@ def test_the_near_ids_are_live(run: CommandLine) -> None:
 # Numbers
 
 
-def test_numbers_that_no_entry_has(run: CommandLine) -> None:
+def test_numbers_of_no_entry_are_refused(run: CommandLine) -> None:
     for number in ("9" * 19, "9" * 30):
         for words in (["show", "parser", "--as-of", number], ["redact", "parser", number]):
             refused(run(*words), Code.USAGE, "too large for an entry's number")
@@ -218,7 +218,7 @@ def test_numbers_that_no_entry_has(run: CommandLine) -> None:
     refused(run("fork", "parser", "--at", "50"), Code.NOT_FOUND, "holds 1 to 6")
 
 
-def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
+def test_unknown_name_lists_the_known_ones(run: CommandLine) -> None:
     for words, known in (
         ("condense parser --policy x", "default, gemini"),
         ("condense parser --summariser x", "anthropic, extractive"),
@@ -237,9 +237,10 @@ def test_a_wrong_name_is_told_the_known_ones(run: CommandLine) -> None:
         ("psycopg", "sessions --db postgresql://nobody@localhost/none", "roocontext[postgres]"),
         ("anthropic", "condense parser --summariser anthropic", "roocontext[anthropic]"),
         ("mcp", "mcp", "roocontext[mcp]"),
+        ("starlette", "serve", "roocontext[web]"),
     ],
 )
-def test_a_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:
+def test_missing_extra_is_named(package: str, words: str, extra: str, tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create("parser").append("user", "Hello")
@@ -268,7 +269,7 @@ def test_help_names_what_an_option_takes() -> None:
 
 
 @pytest.mark.parametrize("command", ["condense", "truncate", "clear", "preview"])
-def test_a_window_that_is_not_known_has_to_be_given(command: str, run: CommandLine) -> None:
+def test_unknown_window_has_to_be_given(command: str, run: CommandLine) -> None:
     refused(run(command, "quiet"), Code.USAGE, "names no model", "--model", "--limit")
     unknown = ("The model 'sonnet' is not known", "claude-sonnet-4", "--limit")
     refused(run(command, "quiet", "--model", "sonnet"), Code.USAGE, *unknown)
@@ -281,7 +282,7 @@ def test_a_window_that_is_not_known_has_to_be_given(command: str, run: CommandLi
 
 
 @pytest.mark.parametrize("words", ["show quiet", "usage quiet", "sessions"])
-def test_a_command_that_reads_refuses_an_unknown_model(words: str, run: CommandLine) -> None:
+def test_reading_command_refuses_an_unknown_model(words: str, run: CommandLine) -> None:
     done = run(*words.split(), "--model", "gpt4o")
     refused(done, Code.USAGE, "The model 'gpt4o' is not known", "gpt-4o")
     assert "--limit" not in done.err
@@ -290,7 +291,7 @@ def test_a_command_that_reads_refuses_an_unknown_model(words: str, run: CommandL
 # What changes nothing
 
 
-def test_what_is_so_already_is_not_written(run: CommandLine) -> None:
+def test_repeated_pin_title_or_metadata_writes_nothing(run: CommandLine) -> None:
     def last() -> int:
         return int(run("head", "parser", "--json").document["seq"])
 
@@ -320,7 +321,7 @@ def test_what_is_so_already_is_not_written(run: CommandLine) -> None:
     assert run("verify", "parser").code == 0
 
 
-def test_the_receipt_of_a_pin_that_stands(database: str) -> None:
+def test_repeated_pin_returns_its_receipt(database: str) -> None:
     with Store.open(database, clock=SetClock()) as store:
         chat = store.create(title="t")
         said = chat.append("user", "Hello").seq
@@ -347,7 +348,7 @@ def test_the_receipt_of_a_pin_that_stands(database: str) -> None:
         assert chat.verify().ok
 
 
-def test_of_many_who_pin_at_once_one_writes(database: str) -> None:
+def test_concurrent_pins_write_one_note(database: str) -> None:
     with Store.open(database) as store:
         chat = store.create("shared")
         said = chat.append("user", "Hello").seq
@@ -358,7 +359,7 @@ def test_of_many_who_pin_at_once_one_writes(database: str) -> None:
         assert chat.head().seq == said + 1
 
 
-def test_a_purge_that_was_done_before_asks_nothing(run: CommandLine) -> None:
+def test_repeated_purge_asks_nothing(run: CommandLine) -> None:
     refused(run("purge", "parser"), Code.USAGE, "--yes")
     first = run("purge", "parser", "--yes", "--json").document
     again = run("purge", "parser", "--json").document

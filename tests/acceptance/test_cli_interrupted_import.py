@@ -33,7 +33,7 @@ WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
 """
 
 
-def test_an_interrupted_import_is_continued(
+def test_interrupted_import_is_continued(
     postgres_url: str, command_line: Callable[..., CommandLine], tmp_path: Path
 ) -> None:
     transcript = Transcript(tmp_path / "s-1.jsonl")

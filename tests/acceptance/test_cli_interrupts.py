@@ -59,7 +59,7 @@ class Sitting:
         self.shown = ""
 
     def until(self, text: str) -> str:
-        """What is shown up to a text."""
+        """The text shown up to and including this one."""
         while text not in self.shown:
             self.shown += os.read(self._terminal, 65_536).decode()
         return self.shown
@@ -103,7 +103,9 @@ def sit(long_store: Path, tmp_path: Path) -> Callable[..., Sitting]:
 
 
 @pytest.mark.parametrize("words", ["audit long", "show long"])
-def test_an_interrupt_in_the_pager_is_the_pagers(words: str, sit: Callable[..., Sitting]) -> None:
+def test_interrupt_in_the_pager_belongs_to_the_pager(
+    words: str, sit: Callable[..., Sitting]
+) -> None:
     """Rows still stream when it comes: there are more than a pipe holds."""
     person = sit(*words.split())
     person.until("(more)")
@@ -116,7 +118,9 @@ def test_an_interrupt_in_the_pager_is_the_pagers(words: str, sit: Callable[..., 
     assert person.shown.strip() == "(left)"
 
 
-def test_a_pager_that_an_interrupt_ends(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_interrupt_that_ends_the_pager_ends_the_command(
+    sit: Callable[..., Sitting], tmp_path: Path
+) -> None:
     (tmp_path / "pager.py").write_text(
         "import signal, sys\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
         "print('(more)', flush=True)\nsignal.pause()\n"
@@ -128,7 +132,7 @@ def test_a_pager_that_an_interrupt_ends(sit: Callable[..., Sitting], tmp_path: P
     assert person.shown.endswith("roocontext: Interrupted.\r\n")
 
 
-def test_an_interrupt_is_no_answer(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_interrupt_of_a_question_is_no_answer(sit: Callable[..., Sitting], tmp_path: Path) -> None:
     person = sit("purge", "long")
     person.until("[y/N]: ")
     person.press(CTRL_C)
@@ -145,7 +149,7 @@ def test_an_interrupt_is_no_answer(sit: Callable[..., Sitting], tmp_path: Path) 
         ("module", "rich.console"),
     ],
 )
-def test_an_interrupt_while_it_starts(start: str, loaded: str, tmp_path: Path) -> None:
+def test_interrupt_during_the_start_prints_nothing(start: str, loaded: str, tmp_path: Path) -> None:
     """The moment is told by what Python has loaded; the database never answers."""
     began = [str(SCRIPT)] if start == "script" else ["-m", "roocontext"]
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -166,9 +170,7 @@ def test_an_interrupt_while_it_starts(start: str, loaded: str, tmp_path: Path) -
     assert (process.returncode, told) == (Code.INTERRUPTED, ["roocontext: Interrupted.\n"])
 
 
-def test_an_interrupt_ends_long_work_and_its_bar(
-    sit: Callable[..., Sitting], tmp_path: Path
-) -> None:
+def test_interrupt_ends_long_work_and_its_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("huge").append("user", "".join(map(chr, range(97, 123))) * 400_000)
     person = sit("show", "huge", "--model", "gpt-4o")
@@ -178,7 +180,7 @@ def test_an_interrupt_ends_long_work_and_its_bar(
     assert re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", person.shown).count("Interrupted.") == 1
 
 
-def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_long_work_on_a_terminal_shows_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
     """A command that waits for a lock takes long, whatever it is."""
     lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     lock.execute("begin immediate")
@@ -189,7 +191,7 @@ def test_whoever_waits_is_shown_a_bar(sit: Callable[..., Sitting], tmp_path: Pat
     assert "mend it" in person.shown
 
 
-def test_an_interrupt_of_what_is_followed_in_a_pipe(tmp_path: Path) -> None:
+def test_interrupt_of_follow_in_a_pipe_ends_it(tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("s").append("user", "Follow me.")
     with subprocess.Popen(
@@ -206,7 +208,7 @@ def test_an_interrupt_of_what_is_followed_in_a_pipe(tmp_path: Path) -> None:
     assert (process.returncode, shown) == (Code.INTERRUPTED, "roocontext: Interrupted.\n")
 
 
-def test_an_interrupt_of_a_server_whose_client_is_silent(tmp_path: Path) -> None:
+def test_interrupt_of_an_mcp_server_with_a_silent_client_ends_it(tmp_path: Path) -> None:
     client = {"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
     hello["params"] = {"protocolVersion": "2025-06-18", **client}
@@ -229,7 +231,7 @@ def test_an_interrupt_of_a_server_whose_client_is_silent(tmp_path: Path) -> None
     assert shown == "roocontext: Interrupted.\n"
 
 
-def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:
+def test_ignored_interrupt_stays_ignored(tmp_path: Path) -> None:
     """Whoever starts a command in the background has its interrupts ignored."""
     with Store.open(str(tmp_path / "store.db")) as store:
         store.create("s").append("user", "still here")
@@ -248,7 +250,7 @@ def test_an_interrupt_that_is_not_for_us_is_not_heard(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_a_name_is_no_markup_of_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
+def test_name_is_no_markup_of_a_bar(sit: Callable[..., Sitting], tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
         store.create("[/x]").append_many([{"role": "user", "content": "x"}] * 2_000)
     person = sit("verify", "=[/x]")

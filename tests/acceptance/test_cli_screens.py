@@ -1,4 +1,4 @@
-"""What is drawn: nothing that matters is cut, and nothing leaves the screen."""
+"""Screens: nothing that matters is cut, and nothing is wider than the terminal."""
 
 import io
 import json
@@ -41,7 +41,7 @@ NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 60)), max_size=60))
-def test_the_stretches_are_the_fold(log: list[int | None]) -> None:
+def test_stretches_of_an_audit_agree_with_the_fold(log: list[int | None]) -> None:
     """A log of messages, and of rewinds to an earlier entry."""
     rewinds = {seq: to % seq for seq, to in enumerate(log, 1) if to is not None}
     controls = [Control(seq, Kind.REWIND, to=to) for seq, to in rewinds.items()]
@@ -72,7 +72,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def drawn(columns: int, draw: Callable[[Screen], None], *, within: bool = True) -> str:
-    """What is drawn on a screen of so many columns, which it does not leave."""
+    """The lines drawn on a screen of so many columns, none of them wider."""
     from rich.cells import cell_len  # noqa: PLC0415
 
     file = io.StringIO()
@@ -114,7 +114,7 @@ def test_no_fact_of_an_audit_is_cut(shown: Store, columns: int) -> None:
     assert ("entry time     what" in screen) is (columns > 40)
 
 
-def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
+def test_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
     spent = {"input_tokens": 1_100, "output_tokens": 20}
     with Store.open(tmp_path / "store.db") as store:
         chat = store.create("told")
@@ -142,7 +142,7 @@ def test_a_full_audit_says_everything_that_was_recorded(tmp_path: Path) -> None:
     assert "hides 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24 and 8 more;" in short
 
 
-def test_a_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(
+def test_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(
     tmp_path: Path,
 ) -> None:
     call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
@@ -163,7 +163,7 @@ def test_a_full_audit_names_what_a_reply_had_read_and_what_an_answer_answers(
     assert (rows[2]["extra"], rows[3]["answers"]) == (kept, [3, 0])
 
 
-def test_an_audit_of_nothing_says_why(shown: Store) -> None:
+def test_empty_audit_says_why(shown: Store) -> None:
     ends = {
         99: "There are no entries after 99; the last is 27.",
         27: "There are no entries after 27; the last is 27.",
@@ -174,7 +174,7 @@ def test_an_audit_of_nothing_says_why(shown: Store) -> None:
     assert audited(shown.session("empty"), 80) == "empty\nThe session has no entries.\n"
 
 
-def test_an_audit_names_each_day_once(tmp_path: Path) -> None:
+def test_audit_names_each_day_once(tmp_path: Path) -> None:
     clock = SetClock(NOON, step=43_200_000)
     with Store.open(tmp_path / "store.db", clock=clock) as store:
         chat = store.create("days")
@@ -186,7 +186,7 @@ def test_an_audit_names_each_day_once(tmp_path: Path) -> None:
     assert len(days) >= 2
 
 
-def test_a_difference_is_summed_up(shown: Store) -> None:
+def test_diff_is_summed_up(shown: Store) -> None:
     def said(old: int, new: int | None = None) -> str:
         found = history.difference(shown.session("parser"), old, new)
         return drawn(80, lambda screen: timeline.draw_difference(screen, found)).splitlines()[1]
@@ -232,7 +232,7 @@ def branched(rewinds: dict[int, int], last: int) -> Tree:
     )
 
 
-def test_the_tree_is_a_picture(shown: Store) -> None:
+def test_tree_is_a_picture(shown: Store) -> None:
     answer = tree_of(shown.session("parser"))
     assert drawn(80, lambda screen: picture.draw_tree(screen, answer, full=False)) == PICTURE
     for columns in (20, 40):
@@ -263,7 +263,7 @@ def stretch_of(stretches: list[Any], seq: int) -> Any:
     return next(one for one in stretches if one.lo <= seq <= one.hi)
 
 
-def test_a_thousand_rewinds_ever_deeper_are_drawn() -> None:
+def test_thousand_rewinds_ever_deeper_are_drawn() -> None:
     answer = branched({1_000 + 2 * n: 1_000 - n for n in range(1, 1_000)}, 3_000)
     taken_back = sum(not one.live for one in answer.stretches)
     full = drawn(80, lambda screen: picture.draw_tree(screen, answer, full=True))
@@ -276,9 +276,7 @@ def test_a_thousand_rewinds_ever_deeper_are_drawn() -> None:
     assert few[44:] == lines[-160:]
 
 
-def test_what_an_agent_records_with_a_plan_may_be_anything(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_record_of_a_plan_may_be_any_json(tmp_path: Path, command_line: CommandLines) -> None:
     path = str(tmp_path / "store.db")
     odd = {"before": "b", "after": [1], "counter": {}, "policy": 7, "left": "l", "summary": "s"}
     with Store.open(path) as store:
@@ -382,7 +380,7 @@ def outcome(**told: Any) -> OutcomeReport:
         ),
     ],
 )
-def test_an_outcome_is_told_as_it_was(told: dict[str, Any], said: list[str]) -> None:
+def test_outcome_is_shown_by_its_status(told: dict[str, Any], said: list[str]) -> None:
     screen = drawn(80, lambda screen: results.draw_outcome(screen, outcome(**told)))
     assert screen.splitlines()[: len(said)] == said
 
@@ -397,7 +395,7 @@ def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: Co
     assert "The context grew by" in done.out
 
 
-def test_a_rewind_names_the_message_that_it_found() -> None:
+def test_rewind_names_the_message_that_it_found() -> None:
     told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}
     told |= {"undone_kind": None, "uncovered": None, "restored": 0, "last": None, "dry_run": False}
@@ -448,9 +446,7 @@ def test_thousands_of_good_sessions_are_summed_up() -> None:
     assert summed_up([checked(1)]) == ["ok  s1  1 entry, head abababababababab"]
 
 
-def test_what_is_erased_is_said_before_and_after(
-    tmp_path: Path, command_line: CommandLines
-) -> None:
+def test_erasures_are_listed_before_and_after(tmp_path: Path, command_line: CommandLines) -> None:
     path = str(tmp_path / "store.db")
     showcase.build(path)
     run = command_line(path)
@@ -477,7 +473,9 @@ def test_what_is_erased_is_said_before_and_after(
     assert run("redact", "parser", "5").code == 0  # there is nothing to ask about
 
 
-def test_a_second_purge_tells_of_the_first(tmp_path: Path, command_line: CommandLines) -> None:
+def test_second_purge_shows_the_receipt_of_the_first(
+    tmp_path: Path, command_line: CommandLines
+) -> None:
     path = str(tmp_path / "store.db")
     showcase.build(path)
     run = command_line(path)

@@ -26,7 +26,7 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
 
 
 def hits(run: CommandLine, *words: str) -> list[tuple[str, int]]:
-    """What a search prints as JSON."""
+    """The hits that a search prints as JSON."""
     done = run("search", *words, "--json")
     assert (done.code, done.err) == (0, "")
     return [(hit["session_id"], hit["seq"]) for hit in json.loads(done.out)["hits"]]
@@ -51,11 +51,13 @@ def hits(run: CommandLine, *words: str) -> list[tuple[str, int]]:
         (["needle", "--session", "child", "--since", "1d"], [("child", 1)]),
     ],
 )
-def test_filters(run: CommandLine, words: list[str], expected: list[tuple[str, int]]) -> None:
+def test_search_filters_select_hits(
+    run: CommandLine, words: list[str], expected: list[tuple[str, int]]
+) -> None:
     assert hits(run, *words, "--order", "oldest") == expected
 
 
-def test_the_next_page(run: CommandLine) -> None:
+def test_next_page_continues_after_the_last_hit(run: CommandLine) -> None:
     first = json.loads(run("search", "needle", "-n", "4", "--json").out)
     rest = hits(run, "needle", "-n", "4", "--after", first["next"])
     assert len(first["hits"]) == 4
@@ -63,14 +65,14 @@ def test_the_next_page(run: CommandLine) -> None:
     assert not {(hit["session_id"], hit["seq"]) for hit in first["hits"]} & set(rest)
 
 
-def test_the_command_under_a_hit_shows_the_message(run: CommandLine) -> None:
+def test_command_under_a_hit_shows_the_message(run: CommandLine) -> None:
     lines = run("search", "needle", "3").out.splitlines()
     assert any("Hidden by summary 8 since" in line for line in lines)
     (command,) = [line for line in lines if "roocontext show" in line]
     assert "needle 3" in run(*shlex.split(command)[1:]).out
 
 
-def test_a_search_indexes_what_is_new_if_it_can(run: CommandLine, database: str) -> None:
+def test_search_indexes_what_is_new_if_it_can(run: CommandLine, database: str) -> None:
     def index() -> int:
         with Store.open(database) as store:
             return store.index()
@@ -86,9 +88,9 @@ def test_a_search_indexes_what_is_new_if_it_can(run: CommandLine, database: str)
     "line",
     ["search x --role boss", "search x --where a", "search x --after x", "search x -n 0", "search"],
 )
-def test_what_makes_no_sense_is_refused(run: CommandLine, line: str) -> None:
+def test_contradicting_options_are_refused(run: CommandLine, line: str) -> None:
     assert run(*line.split()).code == Code.USAGE
 
 
-def test_a_session_that_does_not_exist(run: CommandLine) -> None:
+def test_search_in_an_unknown_session_is_refused(run: CommandLine) -> None:
     assert run("search", "x", "--session", "nobody").code == Code.NOT_FOUND

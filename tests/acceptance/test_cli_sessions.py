@@ -53,7 +53,7 @@ def ids(done: Done) -> list[str]:
     return [row[0].strip() for row in rows(done)]
 
 
-def test_a_row_has_what_finds_a_session_again(run: CommandLine) -> None:
+def test_row_has_what_finds_a_session_again(run: CommandLine) -> None:
     heading, *lines = run("sessions").out.splitlines()
     assert heading.split() == ["id", "age", "full", "messages", "title", "or", "first", "prompt"]
     assert [line.split(maxsplit=1)[0] for line in lines] == [
@@ -67,14 +67,14 @@ def test_a_row_has_what_finds_a_session_again(run: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("columns", [20, 40, 56, 80, 120])
-def test_a_session_is_one_row_on_every_screen(run: CommandLine, columns: int) -> None:
+def test_session_is_one_row_on_every_screen(run: CommandLine, columns: int) -> None:
     lines = run("sessions", env={"COLUMNS": str(columns)}).out.splitlines()
     assert len(lines) == 4
     assert max(map(len, lines)) <= columns
     assert all("0f3a77c1" in line or "old-one" in line for line in lines[1:])
 
 
-def test_a_session_is_found_by_its_id_title_or_first_prompt(run: CommandLine) -> None:
+def test_session_is_found_by_its_id_title_or_first_prompt(run: CommandLine) -> None:
     assert ids(run("sessions", "PARSER drop")) == ["0f3a77c1d"]
     assert ids(run("sessions", "old TITLE")) == ["old-one"]
     assert ids(run("sessions", "0F3A")) == ["0f3a77c1-other", "0f3a77c1d"]
@@ -83,14 +83,14 @@ def test_a_session_is_found_by_its_id_title_or_first_prompt(run: CommandLine) ->
     assert run("sessions", "fish").out == expected
 
 
-def test_a_short_id_names_its_session(run: CommandLine) -> None:
+def test_short_id_names_its_session(run: CommandLine) -> None:
     found = run("sessions", "--json").document["sessions"]
     for row in found:
         assert run("show", row["short_id"], "--json").document["session_id"] == row["session_id"]
     assert [row["short_id"] for row in found] == ["0f3a77c1-other", "0f3a77c1d", "old-one"]
 
 
-def test_a_short_id_goes_beyond_the_name_of_the_tool(run: CommandLine, database: str) -> None:
+def test_short_id_goes_beyond_the_name_of_the_tool(run: CommandLine, database: str) -> None:
     with Store.open(database) as store:
         store.create("claude-code:5f2c31aa-0000").append("user", "hello")
     (row, *_) = run("sessions", "--json").document["sessions"]
@@ -131,7 +131,7 @@ def test_purged_sessions_are_listed(run: CommandLine) -> None:
     assert run("sessions", "--purged", "--where", "a=b").code == Code.USAGE
 
 
-def test_how_full_it_is_was_reported(run: CommandLine, database: str) -> None:
+def test_fill_level_is_the_reported_one(run: CommandLine, database: str) -> None:
     def context() -> tuple[int, bool, int | None]:
         row = run("sessions", LONG_ID, "--json").document["sessions"][0]["context"]
         return row["tokens"], row["exact"], row["reported"]
@@ -162,7 +162,7 @@ def test_how_full_it_is_was_reported(run: CommandLine, database: str) -> None:
         assert context()[2] is None
 
 
-def test_a_list_is_one_query_whatever_its_length(
+def test_list_is_one_query_whatever_its_length(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from roocontext.store.engine.transaction import Transaction  # noqa: PLC0415 - its statements are counted
@@ -194,7 +194,7 @@ def screen() -> Iterator[tuple[int, int]]:
         os.close(end)
 
 
-def test_a_terminal_shows_as_many_rows_as_it_holds(
+def test_terminal_shows_as_many_rows_as_it_holds(
     tmp_path: Path, command_line: CommandLines, screen: tuple[int, int]
 ) -> None:
     with Store.open(tmp_path / "store.db", durability="normal") as store:
@@ -239,7 +239,7 @@ def test_ages_are_short(seconds: float, shown: str) -> None:
     assert age(NOW - round(seconds * 1_000), NOW) == shown
 
 
-def test_a_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
+def test_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
     def named(name: str) -> str:
         found: str = run("show", name, "--json").document["session_id"]
         return found
@@ -269,7 +269,7 @@ def test_a_session_is_named_by_its_place_in_the_list(run: CommandLine) -> None:
         ["x", "--expected-seq", "3", "--title", "one"],
     ],
 )
-def test_a_refused_first_message_leaves_no_session(run: CommandLine, given: list[str]) -> None:
+def test_refused_first_message_leaves_no_session(run: CommandLine, given: list[str]) -> None:
     run("append", "new", "kept", "--id", "kept")
     assert run("append", "new", "--id", "empty", *given).code != Code.DONE
     listed = run("sessions", "--json").document["sessions"]

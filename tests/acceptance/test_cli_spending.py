@@ -24,7 +24,7 @@ def run(database: str, command_line: CommandLines) -> CommandLine:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
-def test_all_sessions_are_summed_up(columns: int, run: CommandLine) -> None:
+def test_usage_of_all_sessions_is_summed_up(columns: int, run: CommandLine) -> None:
     env = {"COLUMNS": str(columns)}
     shown = run("usage", "--until", "2026-01-02", env=env).out
     assert "2026-01-01" in shown
@@ -39,14 +39,14 @@ def test_all_sessions_are_summed_up(columns: int, run: CommandLine) -> None:
     assert run("usage", "--since", "now").out == "No usage was recorded.\n"
 
 
-def test_the_document_has_the_same(run: CommandLine) -> None:
+def test_spending_document_has_the_numbers_of_the_screen(run: CommandLine) -> None:
     answer = run("usage", "--by", "session", "--json").document
     assert (answer["by"], answer["sessions"], answer["calls"]) == ("session", 2, 6)
     assert answer["rows"][0]["name"] == "parser"
     assert run("usage", "last~1", "--json").document["session_id"] == "build"
 
 
-def test_what_fits_one_session_only_is_refused(run: CommandLine) -> None:
+def test_options_of_one_session_are_refused_for_all(run: CommandLine) -> None:
     for words in ("--all", "--family", "parser --by day", "parser --since 7d", "--by week"):
         done = run("usage", *words.split())
         assert (done.code, done.out, done.err.count("\n")) == (Code.USAGE, "", 1)

@@ -40,9 +40,7 @@ def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Callable[..
         one.close()
 
 
-def test_a_whole_session_by_commands_alone(
-    tmp_path: Path, terminal: Callable[..., Terminal]
-) -> None:
+def test_whole_session_by_commands_alone(tmp_path: Path, terminal: Callable[..., Terminal]) -> None:
     data = {"XDG_DATA_HOME": str(tmp_path / "data"), "PAGER": "sed s/^/|/"}
     (tmp_path / "long.txt").write_text("The parser drops the last token. " * 40)
     run = terminal(**data)
@@ -87,7 +85,7 @@ def test_colours_are_for_terminals_that_want_them(
     assert "\x1b" not in run("sessions", TERM="dumb")
 
 
-def test_a_pager_that_is_left_early_is_no_error(
+def test_pager_that_is_left_early_is_no_error(
     tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     long_session(str(tmp_path / "store.db"))
@@ -98,7 +96,7 @@ def test_a_pager_that_is_left_early_is_no_error(
 
 
 @pytest.mark.parametrize("words", ["show parser", "audit parser"])
-def test_the_pager_opens_at_the_newest_end(
+def test_pager_opens_at_the_newest_end(
     words: str, tmp_path: Path, terminal: Callable[..., Terminal]
 ) -> None:
     showcase.build(str(tmp_path / "store.db"))
@@ -130,7 +128,7 @@ def long_session(url: str) -> None:
     "words",
     ["audit long", "audit long --json", "show long --json", "export long", "stats", "--help"],
 )
-def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
+def test_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     if words != "--help":
         long_session(str(tmp_path / "store.db"))
     with subprocess.Popen(
@@ -150,7 +148,7 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("closed", ["stderr", "stdout and stderr"])
-def test_nothing_that_was_begun_ends_because_nobody_reads(closed: str, tmp_path: Path) -> None:
+def test_closed_pipe_does_not_end_a_write(closed: str, tmp_path: Path) -> None:
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.create("one")
         for number in range(20):
@@ -173,7 +171,7 @@ def test_nothing_that_was_begun_ends_because_nobody_reads(closed: str, tmp_path:
         assert chat.head_seq() == 23
 
 
-def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
+def test_python_m_and_the_script_are_the_same(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COLUMNS": "80"}
     shown = [
         subprocess.run(
@@ -186,7 +184,7 @@ def test_both_ways_to_start_it_are_the_same(tmp_path: Path) -> None:
     assert "roocontext rewind SESSION" in shown[0].stdout
 
 
-def test_the_interpreter_ends_without_looking_for_garbage() -> None:
+def test_interpreter_ends_without_looking_for_garbage() -> None:
     code = (
         "import atexit, gc; from roocontext.cli import main;"
         "atexit.register(lambda: print(gc.get_freeze_count() > 1_000, gc.get_threshold()[0]));"
@@ -208,7 +206,7 @@ def test_the_interpreter_ends_without_looking_for_garbage() -> None:
         ("<&-", 0, ""),
     ],
 )
-def test_files_that_are_closed_or_full(
+def test_closed_or_full_standard_files_are_reported(
     redirected: str, code: int, told: str, shown_url: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
@@ -224,7 +222,7 @@ def test_files_that_are_closed_or_full(
     assert done.stderr.count("\n") == bool(told)
 
 
-def test_what_was_done_is_not_told_to_have_failed(
+def test_unwritable_output_does_not_report_a_failed_write(
     tmp_path: Path, command_line: CommandLines
 ) -> None:
     untold = (
@@ -258,7 +256,7 @@ def test_what_was_done_is_not_told_to_have_failed(
         assert (chat.stats().messages, chat.info().title, chat.pins()) == (3, "T", {1})
 
 
-def test_words_that_are_no_text_are_refused(tmp_path: Path, command_line: CommandLines) -> None:
+def test_arguments_that_are_no_text_are_refused(tmp_path: Path, command_line: CommandLines) -> None:
     run = command_line(str(tmp_path / "store.db"))
     for words in (("append", "new", "\udcff"), ("show", "x\udc80"), ("stats", "--db", "\udcfe.db")):
         done = run(*words)
@@ -270,7 +268,7 @@ def test_words_that_are_no_text_are_refused(tmp_path: Path, command_line: Comman
     assert run("append", "new", "é 漢 \U0001f600").code == 0
 
 
-def test_the_common_options_may_stand_before_the_command(
+def test_common_options_may_stand_before_the_command(
     tmp_path: Path, command_line: CommandLines
 ) -> None:
     for name in ("one", "two"):
@@ -294,7 +292,7 @@ def test_the_common_options_may_stand_before_the_command(
     assert "--db, --json, --utc and --debug may be given before" in run("--help").out
 
 
-def test_a_window_that_is_not_known_is_told(tmp_path: Path, command_line: CommandLines) -> None:
+def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) -> None:
     with Store.open(str(tmp_path / "store.db")) as store:
         chat = store.create("one")
         chat.append("user", "Hello")
@@ -322,7 +320,7 @@ def test_help_fits_the_terminal(columns: int, command_line: CommandLines) -> Non
         assert "Show this message and exit." in " ".join(shown.split())
 
 
-def test_it_tells_its_version(command_line: CommandLines) -> None:
+def test_version_is_printed(command_line: CommandLines) -> None:
     from importlib.metadata import version  # noqa: PLC0415
 
     assert command_line()("--version").out == f"roocontext {version('roocontext')}\n"
@@ -351,7 +349,7 @@ def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_an_encoding_that_has_few_signs(
+def test_encoding_with_few_characters_escapes_the_others(
     encoding: str, shown_url: str, command_line: CommandLines
 ) -> None:
     run = command_line(shown_url)

@@ -1,7 +1,6 @@
 """`undo` undoes the last thing that changed the view, says what it did and how to reverse it."""
 
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Control, Kind
 from roocontext.reports.undo import last_change
 from support.cli_process import CommandLine, Done
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture
@@ -47,9 +41,7 @@ def line(done: Done) -> str:
 
 
 @pytest.mark.parametrize("kind", ["summary", "marker"])
-def test_what_a_plan_hid_comes_back_and_what_came_after_stays(
-    kind: str, chat: Session, run: CommandLine
-) -> None:
+def test_undo_of_a_plan_keeps_later_messages(kind: str, chat: Session, run: CommandLine) -> None:
     make = Plan.condense if kind == "summary" else Plan.truncate
     seq = chat.commit(make(chat.view(), [4, 5, 6], "S")).seq
     chat.append("user", "Go on.")
@@ -67,7 +59,7 @@ def test_what_a_plan_hid_comes_back_and_what_came_after_stays(
     assert seqs(chat) == [*range(1, 10), 11]
 
 
-def test_cleared_outputs_are_shown_again(chat: Session, run: CommandLine) -> None:
+def test_undo_of_a_clearing_shows_the_outputs_again(chat: Session, run: CommandLine) -> None:
     seq = chat.commit(Plan.clear(chat.view(), [(3, 0), (6, 0)])).seq
     done = line(run("undo", "one"))
     assert done.startswith(f"Undid clearing {seq} of one. 2 tool outputs are shown again.")
@@ -76,7 +68,7 @@ def test_cleared_outputs_are_shown_again(chat: Session, run: CommandLine) -> Non
     assert [message.seq for message in chat.view().messages if message.cleared] == [3, 6]
 
 
-def test_the_newest_decides(chat: Session, run: CommandLine) -> None:
+def test_undo_takes_back_the_newest_change(chat: Session, run: CommandLine) -> None:
     clearing = chat.commit(Plan.clear(chat.view(), [(3, 0)])).seq
     summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
     rewind = chat.rewind(to=summary).seq
@@ -89,7 +81,7 @@ def test_the_newest_decides(chat: Session, run: CommandLine) -> None:
     assert undone(run, "--of", str(redone + 1)) == ("rewind", redone + 1)
 
 
-def test_what_came_after_is_not_hidden_unasked(chat: Session, run: CommandLine) -> None:
+def test_undo_of_a_rewind_with_later_messages_is_refused(chat: Session, run: CommandLine) -> None:
     summary = chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S")).seq
     chat.uncover(summary)
     chat.append("user", "One.")
@@ -106,7 +98,7 @@ def test_what_came_after_is_not_hidden_unasked(chat: Session, run: CommandLine) 
     assert (refused.code, "1 entry came after rewind 15" in refused.err) == (Code.REFUSED, True)
 
 
-def test_another_entry_than_the_last_change_is_refused(chat: Session, run: CommandLine) -> None:
+def test_undo_of_another_entry_is_refused(chat: Session, run: CommandLine) -> None:
     nothing = run("undo", "one")
     assert nothing.code == Code.NO
     assert "Nothing has changed the view of session 'one'." in nothing.err
@@ -121,7 +113,7 @@ def test_another_entry_than_the_last_change_is_refused(chat: Session, run: Comma
 @pytest.mark.parametrize(
     "words", ["rewind one --to 4", "undo one", "uncover one 10", "rewind one --to 2"]
 )
-def test_a_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: CommandLine) -> None:
+def test_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: CommandLine) -> None:
     chat.commit(Plan.condense(chat.view(), [4, 5, 6], "S"))
     if words == "rewind one --to 2":
         chat.rewind(to=8)
@@ -139,7 +131,7 @@ def test_a_dry_run_foresees_and_writes_nothing(words: str, chat: Session, run: C
     assert last == (None if done["uncovered"] else done["last"])
 
 
-def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLine) -> None:
+def test_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLine) -> None:
     assert line(run("rewind", "one", "--to", "7")) == (
         "Rewound one to entry 7. 2 messages left the view. Undo: `roocontext undo one`"
         " Compare: `roocontext diff one 9`"
@@ -151,7 +143,7 @@ def test_a_rewind_shows_where_it_left_the_session(chat: Session, run: CommandLin
     assert line(run("undo", "one")).startswith("Undid rewind 11 of one. 7 messages came back.")
 
 
-def test_a_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) -> None:
+def test_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) -> None:
     assert "ends with: 3 tool ← run (100 B) x x" in line(run("rewind", "one", "--to", "3"))
     chat.rewind(to=2)
     shown = run("diff", "one", "9").out
@@ -159,7 +151,7 @@ def test_a_tools_output_is_shown_with_its_tool(chat: Session, run: CommandLine) 
     assert "unknown" not in shown
 
 
-def test_what_decides_is_what_counts_now() -> None:
+def test_undo_ignores_changes_that_were_rewound() -> None:
     hiding = Control(5, Kind.SUMMARY, hides=((2, 3),))
     log = [hiding, Control(6, Kind.UNCOVERING, uncovers=(5,))]
     assert last_change([], 4) is None

@@ -1,6 +1,6 @@
-"""The example's coding agent: killed at any moment it goes on, and its commands do what they say.
+"""The example's coding agent: killed at any moment it continues, and its commands do what they say.
 
-It runs as a process of its own. The models are behind sockets, and refuse what providers refuse.
+It runs as a process of its own. The models are servers, and refuse what providers refuse.
 """
 
 import ast
@@ -32,7 +32,7 @@ EXAMPLE = ROOT / "examples" / "coding_agent"
 
 @dataclass(frozen=True)
 class Scripted:
-    """What the example's scripted model replies."""
+    """The replies of the example's scripted model."""
 
     def send(self, exchange: Exchange) -> None:
         exchange.stream(events(exchange))
@@ -104,7 +104,7 @@ def messages(store: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_killed_at_any_moment_it_goes_on_where_it_was(
+def test_agent_killed_at_any_moment_continues_where_it_was(
     agent: AgentProcess,
     model: ModelServer,
     tool: Path,
@@ -137,9 +137,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(
     assert [len(it.body["messages"]) for it in model.requests] == [1, 1, 3, 3]
 
 
-def test_what_the_user_says_closes_the_calls_that_wait(
-    agent: AgentProcess, model: ModelServer
-) -> None:
+def test_new_prompt_closes_the_waiting_calls(agent: AgentProcess, model: ModelServer) -> None:
     shown = agent("run ls", "/rewind 4", "Do not run it.")
     assert "Enter continues > " in shown
     *_, last = model.requests[2].body["messages"]
@@ -147,14 +145,14 @@ def test_what_the_user_says_closes_the_calls_that_wait(
     assert last["content"][1]["text"] == "Do not run it."
 
 
-def test_nothing_is_asked_when_all_is_done(agent: AgentProcess, model: ModelServer) -> None:
+def test_agent_with_nothing_to_do_asks_no_model(agent: AgentProcess, model: ModelServer) -> None:
     agent("write a.txt one")
     before = len(model.requests)
     agent()
     assert len(model.requests) == before
 
 
-def test_a_prompt_that_is_too_long_is_cut_and_sent_again(
+def test_prompt_that_is_too_long_is_cut_and_sent_again(
     agent: AgentProcess, model: ModelServer
 ) -> None:
     agent(f"write a.txt {'one two three ' * 400}; read a.txt; read a.txt; read a.txt")
@@ -169,7 +167,7 @@ def test_a_prompt_that_is_too_long_is_cut_and_sent_again(
     assert sum("one two three" in content for _, content in messages(agent.store)) >= 5
 
 
-def test_it_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> None:
+def test_agent_condenses_and_uncovers(agent: AgentProcess, model: ModelServer) -> None:
     agent.env["MODEL_MAX_CONTEXT_TOKENS"] = "16000"
     shown = agent(*[f"write {name}.txt {f'{name} ' * 4_000}" for name in "ab"], "read a.txt")
     assert shown.count("All of it is done.") == 3
@@ -233,7 +231,7 @@ def test_files_that_cannot_be_moved_are_reported_once(agent: AgentProcess) -> No
     assert shown.count("All of it is done.") == 1
 
 
-def test_a_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
+def test_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
     agent("write a.txt one", "write a.txt two")
     shown = agent("/fork", "/rewind 7", "write b.txt three", "/history")
     assert (agent.folder / "a.txt").read_text() == "one"
@@ -250,13 +248,13 @@ def test_a_fork_is_rewound_with_its_files(agent: AgentProcess) -> None:
         assert [info.messages for info in store.sessions()] == [0, 8, 12, 8]
 
 
-def test_a_session_that_does_not_exist_is_an_error_of_one_line(agent: AgentProcess) -> None:
+def test_session_that_does_not_exist_is_an_error_of_one_line(agent: AgentProcess) -> None:
     shown = agent.refused("--session", "xyz")
     assert "There is no session 'xyz'." in shown
     assert "line " not in shown
 
 
-def test_context_says_what_is_done_next(agent: AgentProcess) -> None:
+def test_context_command_shows_the_next_step(agent: AgentProcess) -> None:
     assert "Before the next request: Nothing is due." in agent("/context")
 
 
@@ -268,7 +266,7 @@ def test_search_finds_what_was_rewound(agent: AgentProcess) -> None:
     assert "/rewind [N]    go back" in shown
 
 
-def test_another_provider_goes_on(agent: AgentProcess, model: ModelServer) -> None:
+def test_another_provider_continues_the_session(agent: AgentProcess, model: ModelServer) -> None:
     with ModelsServer() as other:
         agent.env |= {"OPENAI_BASE_URL": f"{other.url}/v1", "OPENAI_API_KEY": "none"}
         shown = agent("write a.txt one", "/model openai:gpt-5", "Look.")
@@ -283,14 +281,12 @@ def test_another_provider_goes_on(agent: AgentProcess, model: ModelServer) -> No
     assert model.refused == 0
 
 
-def test_what_a_model_answers_cannot_act_on_the_terminal(
-    agent: AgentProcess, model: ModelServer
-) -> None:
+def test_replies_cannot_act_on_the_terminal(agent: AgentProcess, model: ModelServer) -> None:
     model.script += [Answer("a\x1b[2Jb\x9b3Jc")]
     assert "a[2Jb3Jc" in agent("Hello.")
 
 
-def test_an_error_of_the_provider_ends_no_session(agent: AgentProcess, model: ModelServer) -> None:
+def test_error_of_the_provider_ends_no_session(agent: AgentProcess, model: ModelServer) -> None:
     model.script += [Refused(403, "permission_error", "Not today.")]
     shown = agent("write a.txt one", "")
     assert "Not today." in shown
@@ -314,7 +310,7 @@ class CutOff(Scripted):
         exchange.stream(made)
 
 
-def test_a_call_that_was_cut_off_is_not_made(agent: AgentProcess, model: ModelServer) -> None:
+def test_call_that_was_cut_off_is_not_executed(agent: AgentProcess, model: ModelServer) -> None:
     model.script += [CutOff()]
     agent("write a.txt one; write b.txt two")
     assert [path.name for path in agent.folder.iterdir()] == ["b.txt"]
@@ -352,8 +348,10 @@ def begun(model: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("answer", [True, False])
 @pytest.mark.parametrize("is_begun", [True, False])
-def test_the_person_is_asked(begun: Any, tmp_path: Path, answer: bool, is_begun: bool) -> None:
-    """Whether a program may run, and whether one that was interrupted may run again."""
+def test_program_runs_only_after_confirmation(
+    begun: Any, tmp_path: Path, answer: bool, is_begun: bool
+) -> None:
+    """A program runs only if the person agrees; so does one that was interrupted, again."""
     with recorded(str(tmp_path / "store.db")) as chat:
         if is_begun:
             (call,) = chat.pending()
@@ -365,7 +363,7 @@ def test_the_person_is_asked(begun: Any, tmp_path: Path, answer: bool, is_begun:
     assert bool(result.get("is_error")) != answer
 
 
-def test_the_person_sees_the_whole_program(begun: Any, capsys: Any, tmp_path: Path) -> None:
+def test_confirmation_shows_the_whole_program(begun: Any, capsys: Any, tmp_path: Path) -> None:
     """Also if it is long: what is asked for may be at its end."""
     long = ["echo", "x" * 300, "the end"]
     with recorded(str(tmp_path / "store.db")) as chat:
@@ -400,7 +398,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("path", HOSTILE)
-def test_paths_outside_of_the_folder_are_refused(place: Any, tmp_path: Path, path: Any) -> None:
+def test_paths_outside_the_folder_are_refused(place: Any, tmp_path: Path, path: Any) -> None:
     for name, given in (
         ("read", {}),
         ("write", {"text": "changed"}),
@@ -412,7 +410,7 @@ def test_paths_outside_of_the_folder_are_refused(place: Any, tmp_path: Path, pat
     assert (tmp_path / "secret.txt").read_text() == "secret"
 
 
-def test_tools_tell_the_model_what_is_wrong(place: Any) -> None:
+def test_tools_describe_their_errors_to_the_model(place: Any) -> None:
     from workspace import LIMIT  # noqa: PLC0415 - on the path in these tests only
 
     for name, given in (
@@ -433,13 +431,13 @@ def test_tools_tell_the_model_what_is_wrong(place: Any) -> None:
     assert (place.folder / "a.txt").read_bytes() == b"one\r\n2\r\n"
     assert place.call("read", {"path": "a.txt", "first_line": 2}) == ("2\r\n", False)
     assert place.call("search", {"text": "n"}) == ("a.txt:1:one\r\n\n[exit code 0]", False)
-    assert place.call("search", {"text": "secret"}) == ("\n[exit code 1]", False)  # behind links
+    assert place.call("search", {"text": "secret"}) == ("\n[exit code 1]", False)  # through links
     (place.folder / "long.txt").write_text("x" * (LIMIT + 1))
     output, _ = place.call("read", {"path": "long.txt"})
     assert output == "x" * LIMIT + "\n[1 more characters]"
 
 
-def test_a_program_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_program_is_bounded_in_time_and_output(place: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """In time and output. It sees no API key, gets no input, and leaves nothing running."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
     import workspace  # noqa: PLC0415 - on the path in these tests only
@@ -465,15 +463,15 @@ def test_a_program_is_bounded(place: Any, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def is_closed(reader: int) -> bool:
-    """Whether no process can write to a pipe any more."""
+    """True if no process can write to a pipe any more."""
     try:
         return os.read(reader, 1) == b""
     except BlockingIOError:
         return False
 
 
-def test_a_folder_with_another_repository_is_kept(place: Any) -> None:
-    """What git cannot add does not stop a checkpoint, and the person's repository is untouched."""
+def test_folder_with_another_repository_is_kept(place: Any) -> None:
+    """A file that git cannot add stops no checkpoint; the person's repository is untouched."""
     own = ["git", "-C", str(place.folder)]
     subprocess.run([*own, "init", "--quiet"], check=True)
     subprocess.run([*own, "init", "--quiet", "folder"], check=True)
@@ -487,7 +485,7 @@ def test_a_folder_with_another_repository_is_kept(place: Any) -> None:
     assert not subprocess.check_output([*own, "log", "--all", "--oneline"])
 
 
-def test_the_scripted_model_needs_no_key(process: Any) -> None:
+def test_scripted_model_needs_no_key(process: Any) -> None:
     _, shown = process
     written, checked, corrected = "double.py has 43 ", "AssertionError: 9", "| All is well."
     assert shown.index(written) < shown.index(checked) < shown.index(corrected)
@@ -495,7 +493,7 @@ def test_the_scripted_model_needs_no_key(process: Any) -> None:
     assert re.search(r"^ +2 \S+ user +visible +Double a number\.$", shown, re.MULTILINE)
 
 
-def test_what_the_documentation_shows_is_the_code() -> None:
+def test_documentation_shows_the_code() -> None:
     page = (ROOT / "docs" / "guide" / "coding-agent.md").read_text()
     shown = re.findall(r"^```python\n(def .*?)^```$", page, re.MULTILINE | re.DOTALL)
     assert len(shown) == 2
@@ -503,7 +501,7 @@ def test_what_the_documentation_shows_is_the_code() -> None:
     assert all(textwrap.indent(excerpt, " " * 4) in code for excerpt in shown)
 
 
-def test_the_readme_and_the_documentation_have_every_command() -> None:
+def test_readme_and_the_documentation_have_every_command() -> None:
     document = ast.get_docstring(ast.parse((EXAMPLE / "__main__.py").read_text())) or ""
     commands = set(re.findall(r"^(/\w+)", document, re.MULTILINE))
     assert len(commands) == 8
@@ -512,6 +510,6 @@ def test_the_readme_and_the_documentation_have_every_command() -> None:
         assert commands - listed == set(), page
 
 
-def test_it_is_short() -> None:
+def test_agent_is_short() -> None:
     """Under 300 lines, as `wc -l` counts them."""
     assert sum(len(path.read_text().splitlines()) for path in EXAMPLE.glob("*.py")) < 300

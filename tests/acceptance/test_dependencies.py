@@ -10,10 +10,10 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-EXTRAS = ("anthropic", "gemini", "mcp", "openai", "postgres")
+EXTRAS = ("anthropic", "gemini", "mcp", "openai", "postgres", "web")
 
 
-def test_the_oldest_version_of_each_dependency_is_tested() -> None:
+def test_oldest_version_of_each_dependency_is_tested() -> None:
     pinned = {
         canonicalize_name(found[1]): Version(found[2])
         for found in re.finditer(

@@ -105,7 +105,7 @@ def run(page: Path) -> None:
 
 @pytest.fixture
 def registries() -> Iterator[None]:
-    """What a page registers is gone after it: other tests ask what is built in."""
+    """Undo the registrations of a page: other tests list the built-in names."""
     kept = [(registry, dict(registry)) for registry in (counters, policies, summarisers)]
     yield
     for registry, before in kept:
@@ -115,13 +115,13 @@ def registries() -> Iterator[None]:
 
 WITH_PYTHON = [page for page in PAGES if any(b.language == "python" for b in blocks(page))]
 FRAMEWORKS = [page for page in WITH_PYTHON if page.parent == DOCS / "adapters"]
-"""The pages that tests/adapters executes, beside the frameworks."""
+"""The pages that tests/adapters executes, with the frameworks installed."""
 EXECUTED = [page for page in WITH_PYTHON if page not in FRAMEWORKS]
 
 
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [p for p in EXECUTED if not needs_postgres(p)], ids=name_of)
-def test_examples(
+def test_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -132,7 +132,7 @@ def test_examples(
 
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [p for p in EXECUTED if needs_postgres(p)], ids=name_of)
-def test_examples_on_postgres(
+def test_code_of_a_page_runs_on_postgres(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_url: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -140,7 +140,7 @@ def test_examples_on_postgres(
     run(page)
 
 
-def test_the_readme_and_the_guides_are_executed() -> None:
+def test_readme_and_guides_are_executed() -> None:
     executed = {name_of(page) for page in EXECUTED}
     guides = {name_of(page) for page in (DOCS / "guide").glob("*.md")}
     guides |= {f"docs/operations/{page}.md" for page in ("index", "postgres", "erasing")}
@@ -161,7 +161,7 @@ def test_first_example_of_the_loops_guide_has_every_step() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_blocks_are_of_known_kinds(page: Path) -> None:
+def test_code_blocks_are_of_known_kinds(page: Path) -> None:
     for block in blocks(page):
         place = f"{name_of(page)}:{block.line}"
         assert block.language in {"diff", "python", "text", "shell", "sql"}, place
@@ -272,7 +272,7 @@ def test_every_exported_name_can_be_imported() -> None:
     assert all(getattr(roocontext, name) for name in roocontext.__all__)
 
 
-def test_the_async_names_are_those_of_the_table() -> None:
+def test_async_names_are_those_of_the_table() -> None:
     assert set(api.methods(AsyncStore)) - {"run"} == set(api.methods(Store))
     assert set(api.methods(AsyncSession)) == set(api.methods(Session))
 
@@ -321,7 +321,7 @@ def test_every_folder_is_in_the_drawing_of_the_architecture() -> None:
     assert [name for name in sorted(folders) if f"{name}/" not in drawing] == []
 
 
-def test_the_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
+def test_grants_of_the_guide_suffice_for_an_agent(postgres_url: str) -> None:
     (grants,) = [
         block.text
         for block in blocks(DOCS / "operations" / "postgres.md")

@@ -63,7 +63,7 @@ def ask(store: Store, tool: str, *, allow_write: bool = False, **given: Any) -> 
     return content.text if answer.is_error else json.loads(content.text)
 
 
-def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None:
+def test_answers_are_the_documents_of_the_command_line(store: Store) -> None:
     chat = store.session("parser")
     rows = [as_json(row) for row in audit_rows(chat)]
     assert ask(store, "read_history", session="pars") == {"entries": rows, "next": None}
@@ -84,7 +84,7 @@ def test_the_answers_are_the_documents_of_the_command_line(store: Store) -> None
 
 
 @on_a_file
-def test_a_page_of_large_entries_is_short(store: Store) -> None:
+def test_page_of_large_entries_is_short(store: Store) -> None:
     chat = store.create("large")
     for _ in range(3):
         chat.append("user", "x" * 600_000)
@@ -156,7 +156,7 @@ def test_errors_have_names_and_no_content(
 
 
 @on_a_file
-def test_what_a_log_holds_cannot_break_the_protocol(store: Store) -> None:
+def test_hostile_content_does_not_break_the_protocol(store: Store) -> None:
     chat = store.create(HOSTILE, title=HOSTILE)
     deep: Any = NASTY
     for _ in range(490):
@@ -178,7 +178,7 @@ def test_what_a_log_holds_cannot_break_the_protocol(store: Store) -> None:
 
 
 @on_a_file
-def test_a_resource_of_no_session_is_refused(store: Store) -> None:
+def test_resource_of_no_session_is_refused(store: Store) -> None:
     async def read(client: Client) -> None:
         with pytest.raises(MCPError, match="There is no session 'nobody'"):
             await client.read_resource("roocontext://session?id=nobody")
@@ -220,7 +220,7 @@ async def serves(client: Client) -> None:
 
 
 @on_a_file
-def test_by_stdio(store: Store, database: str) -> None:
+def test_server_answers_by_stdio(store: Store, database: str) -> None:
     program, *arguments = command("--db", database)
     parameters = StdioServerParameters(command=program, args=arguments)
 
@@ -237,7 +237,7 @@ def test_by_stdio(store: Store, database: str) -> None:
 
 
 @on_a_file
-def test_by_http_on_loopback(store: Store, database: str) -> None:
+def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None:
     store.create(HOSTILE, title=HOSTILE).append("user", NASTY)
     with closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))

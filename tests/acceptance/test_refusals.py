@@ -1,4 +1,4 @@
-"""What reference/input.md says of arguments: a bad one is a typed error, on every engine alike.
+"""Bad arguments, as reference/input.md says: a typed error, on every engine alike.
 
 A look-up takes anything that a caller may hold in its hand. It answers that there is no such thing,
 or says what is wrong with the name; it never blames the database, and nothing is broken afterwards.
@@ -45,7 +45,7 @@ def usable(talk: Any) -> None:
 
 
 @pytest.mark.parametrize("name", BAD_NAMES.values(), ids=BAD_NAMES)
-def test_a_name_that_cannot_be_is_not_found(room: Any, talk: Any, name: str) -> None:
+def test_impossible_name_is_not_found(room: Any, talk: Any, name: str) -> None:
     refused(room.session, name)
     refused(room.purge, name)
     refused(talk.rewind, to=name)
@@ -53,7 +53,7 @@ def test_a_name_that_cannot_be_is_not_found(room: Any, talk: Any, name: str) -> 
 
 
 @pytest.mark.parametrize("seq", [2**63, -(2**70)])
-def test_a_seq_beyond_64_bits_is_not_found(talk: Any, seq: int) -> None:
+def test_seq_beyond_64_bits_is_not_found(talk: Any, seq: int) -> None:
     for call in (talk.pin, talk.message, talk.redact, talk.fork):
         refused(call, seq)
     refused(talk.rewind, to=seq)
@@ -63,7 +63,7 @@ def test_a_seq_beyond_64_bits_is_not_found(talk: Any, seq: int) -> None:
 
 
 @pytest.mark.parametrize("note", OWN_NOTES)
-def test_the_stores_own_notes_cannot_be_forged(talk: Any, note: str) -> None:
+def test_notes_of_the_store_cannot_be_forged(talk: Any, note: str) -> None:
     before = talk.head().seq
     refused(talk.note, note, {"made": "up"}, target=1)
     assert talk.head().seq == before
@@ -71,12 +71,12 @@ def test_the_stores_own_notes_cannot_be_forged(talk: Any, note: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "a\0b"])
-def test_no_name_is_no_database(url: str) -> None:
+def test_empty_url_is_refused(url: str) -> None:
     """An unset variable must not become a store that is gone with the process."""
     with pytest.raises(RooContextError):
         Store.open(url).close()
 
 
-def test_an_unknown_durability_is_refused() -> None:
+def test_unknown_durability_is_refused() -> None:
     with pytest.raises((RooContextError, ValueError)):
         Store.open(":memory:", durability="Full").close()

@@ -175,7 +175,7 @@ def loop(session: Session, form: str, ask: Callable[[Any], Any]) -> None:
 
 
 @pytest.mark.parametrize("form", ASKED)
-def test_a_reply_is_recorded_alike_however_it_came(models: ModelsServer, form: str) -> None:
+def test_reply_is_recorded_alike_however_it_came(models: ModelsServer, form: str) -> None:
     with Store.open(":memory:") as store:
         recorded = []
         for ask in ASKED[form]:
@@ -212,7 +212,7 @@ ITEMS = {"openai-responses": "input", "gemini": "contents"}
 
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("form", ORPHANS)
-def test_the_server_refuses_what_the_provider_refuses(form: str) -> None:
+def test_server_refuses_what_the_provider_refuses(form: str) -> None:
     """An answer to no call, and a tool whose name is not allowed."""
     ask, orphan = ORPHANS[form]
     with Store.open(":memory:") as store:

@@ -115,7 +115,7 @@ def failure(summarise: Summarise, server: ModelServer, **options: Any) -> Summar
     return failed.value
 
 
-def test_a_summary_with_what_it_cost(serve, summarise):
+def test_summary_has_its_cost(serve, summarise):
     server = serve(Answer("Line 6 was mended.", input_tokens=2_000, output_tokens=500))
     summary = summarise(server, request_of(), model="claude-x", prices=ModelPrices(1.0, 4.0))
     assert summary == Summary(
@@ -129,7 +129,7 @@ def test_a_summary_with_what_it_cost(serve, summarise):
     )
 
 
-def test_any_history_is_a_valid_request_without_tools(serve, summarise):
+def test_request_of_any_history_is_valid_and_has_no_tools(serve, summarise):
     server = serve()
     assert summarise(server, request_of(NASTY)).text == "A summary."
     (asked,) = server.requests
@@ -151,7 +151,7 @@ def test_any_history_is_a_valid_request_without_tools(serve, summarise):
     assert "AAAA" not in told
 
 
-def test_the_cheaper_model_is_asked_unless_one_is_named(serve, summarise):
+def test_cheaper_model_is_asked_unless_one_is_named(serve, summarise):
     server = serve()
     for settings, asked in [
         ({}, request_of()),
@@ -172,7 +172,7 @@ def test_the_cheaper_model_is_asked_unless_one_is_named(serve, summarise):
     ]
 
 
-def test_the_request_s_prompt_counts_before_the_setting_and_that_before_the_style(serve, summarise):
+def test_prompt_of_the_request_wins_over_setting_and_style(serve, summarise):
     server = serve()
     summarise(server, request_of(prompt="of the request"), prompt="of the setting")
     summarise(server, request_of(), prompt="of the setting", max_tokens=77)
@@ -215,13 +215,13 @@ def test_every_failure_is_typed_and_has_its_numbers(serve, summarise, reply, kin
     assert (failed.__cause__ is not None) is by_the_sdk
 
 
-def test_a_failed_call_has_a_price(serve, summarise):
+def test_failed_call_has_a_price(serve, summarise):
     server = serve(Answer("x", stop_reason="refusal", input_tokens=1_000, output_tokens=10))
     failed = failure(summarise, server, prices=ModelPrices(3.0, 15.0))
     assert failed.cost == pytest.approx(0.00315)
 
 
-def test_nothing_and_half_an_answer_end_with_the_client_s_time_out(serve, summarise):
+def test_hanging_reply_ends_with_the_clients_timeout(serve, summarise):
     for reply in (Hang(), Hang(begun=True)):
         server = serve(reply)
         assert failure(summarise, server, timeout=0.2).kind == "timeout"
@@ -229,20 +229,20 @@ def test_nothing_and_half_an_answer_end_with_the_client_s_time_out(serve, summar
         assert server.requests[0].left.wait(20)
 
 
-def test_no_server_at_all(serve, summarise):
+def test_missing_server_is_a_typed_failure(serve, summarise):
     server = serve()
     server.__exit__()
     failed = failure(summarise, server)
     assert (failed.kind, failed.calls, failed.input_tokens) == ("connection", 1, 0)
 
 
-def test_the_client_retries_what_passes(serve, summarise):
+def test_transient_errors_are_retried_by_the_client(serve, summarise):
     server = serve(rate_limited(), overloaded(), Answer("At last."))
     assert summarise(server, request_of(), retries=2).text == "At last."
     assert len(server.requests) == 3
 
 
-def test_a_prompt_that_is_too_long_is_summarised_in_pieces(serve, summarise):
+def test_prompt_that_is_too_long_is_summarised_in_pieces(serve, summarise):
     messages = [
         {"role": ("user", "assistant")[n % 2], "content": f"<<{n}>> " + "word " * 400}
         for n in range(20)
@@ -265,7 +265,7 @@ def test_a_prompt_that_is_too_long_is_summarised_in_pieces(serve, summarise):
     assert not any("Earlier: the goal." in piece.text for piece in asked[:-1])
 
 
-def test_a_known_limit_spares_the_refusal(serve, summarise):
+def test_known_limit_spares_the_refusal(serve, summarise):
     messages = [{"role": "user", "content": "word " * 400} for _ in range(20)]
     server = serve(window=4_000)
     summarise(server, request_of(messages), fits=4_000)
@@ -284,7 +284,7 @@ def test_one_giant_message_loses_its_middle(serve, summarise):
     assert "characters left out" in told
 
 
-def test_a_refusal_without_numbers_halves(serve, summarise):
+def test_refusal_without_numbers_halves(serve, summarise):
     messages = [{"role": "user", "content": "word " * 400} for _ in range(20)]
     server = serve(too_long(), Refused(413, "request_too_large"))
     summary = summarise(server, request_of(messages))
@@ -292,7 +292,7 @@ def test_a_refusal_without_numbers_halves(serve, summarise):
     assert summary.calls == len(server.requests)
 
 
-def test_a_window_that_is_full_while_answering_is_one_that_is_too_small(serve, summarise):
+def test_window_that_is_full_while_answering_is_too_small(serve, summarise):
     messages = [{"role": "user", "content": "word " * 4_000} for _ in range(4)]
     server = serve(Answer("half", stop_reason="model_context_window_exceeded"))
     summary = summarise(server, request_of(messages))
@@ -300,7 +300,7 @@ def test_a_window_that_is_full_while_answering_is_one_that_is_too_small(serve, s
     assert len(server.requests) > 2
 
 
-def test_what_never_fits_ends(serve, summarise):
+def test_prompt_that_never_fits_ends_in_a_failure(serve, summarise):
     server = serve(window=1)
     failed = failure(summarise, server)
     assert failed.kind == "too_long"
@@ -308,7 +308,7 @@ def test_what_never_fits_ends(serve, summarise):
     assert isinstance(failed.__cause__, anthropic.BadRequestError)
 
 
-def test_no_more_calls_than_allowed(serve, summarise):
+def test_calls_are_bounded(serve, summarise):
     messages = [{"role": "user", "content": "word " * 400} for _ in range(60)]
     server = serve(window=2_500)
     with pytest.raises(SummaryFailed, match="calls are needed, and 5 are allowed") as failed:
@@ -317,7 +317,7 @@ def test_no_more_calls_than_allowed(serve, summarise):
     assert len(server.requests) == failed.value.calls <= 5
 
 
-def test_what_the_pieces_cost_is_not_lost_when_a_later_one_fails(serve, summarise):
+def test_cost_of_earlier_pieces_is_in_a_later_failure(serve, summarise):
     messages = [{"role": "user", "content": "word " * 400} for _ in range(20)]
     server = serve(
         Answer("One.", input_tokens=100, output_tokens=10),
@@ -331,7 +331,7 @@ def test_what_the_pieces_cost_is_not_lost_when_a_later_one_fails(serve, summaris
     assert failed.value.cost > 0.0002
 
 
-def test_no_messages_cost_no_call(serve, summarise):
+def test_empty_conversation_makes_no_call(serve, summarise):
     server = serve()
     with pytest.raises(SummaryFailed) as failed:
         summarise(server, request_of([{"role": "user", "content": []}]))
@@ -355,7 +355,7 @@ def test_cancelling_ends_the_call_and_is_passed_on(serve):
         assert server.requests[number - 1].left.wait(20)
 
 
-def test_a_failing_model_is_backed_by_extraction(serve):
+def test_failing_model_is_backed_by_extraction(serve):
     server = serve(Answer("x", stop_reason="refusal", input_tokens=50, output_tokens=3))
     summariser = with_fallback(Anthropic(server.client()), summariser_for("extractive"))
     summary = summariser.summarise(request_of())
@@ -366,7 +366,7 @@ def test_a_failing_model_is_backed_by_extraction(serve):
     assert failed.model == "claude-haiku-4-5"
 
 
-def test_a_failing_model_is_backed_by_extraction_with_asyncio(serve):
+def test_failing_model_is_backed_by_extraction_with_asyncio(serve):
     server = serve(overloaded())
 
     async def ask() -> Summary:
@@ -378,7 +378,7 @@ def test_a_failing_model_is_backed_by_extraction_with_asyncio(serve):
     assert (summary.summariser, summary.fallback) == ("extractive", "overloaded")
 
 
-def test_a_name_and_a_client_make_a_summariser(serve):
+def test_summariser_is_made_of_a_name_and_a_client(serve):
     server = serve()
     made = summariser_for("anthropic", client=server.client(), model="claude-x")
     assert isinstance(made, Anthropic)
@@ -393,27 +393,27 @@ def test_a_name_and_a_client_make_a_summariser(serve):
     assert asyncio.run(ask()).model == "claude-haiku-4-5"
 
 
-def test_a_client_of_its_own(monkeypatch):
+def test_summariser_without_a_client_makes_its_own(monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none")
     made = summariser_for("anthropic")
     assert isinstance(made, Anthropic)
     made.client.close()
 
 
-def test_a_missing_key_is_told_before_anything_is_asked(monkeypatch):
+def test_missing_key_is_told_before_anything_is_asked(monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InvalidOption, match="ANTHROPIC_API_KEY"):
         summariser_for("anthropic")
 
 
-def test_a_missing_sdk_is_told_with_the_extra(monkeypatch):
+def test_missing_sdk_is_told_with_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "anthropic", None)
     with pytest.raises(InvalidOption, match=r"roocontext\[anthropic\]"):
         summariser_for("anthropic")
 
 
-def test_the_sdk_is_not_loaded_before_it_is_used():
+def test_sdk_is_not_loaded_before_it_is_used():
     program = (
         "import sys, roocontext.summarisers as s;"
         "s.summariser_for('extractive');"

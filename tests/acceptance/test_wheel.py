@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment with the wheel in it, and the dependencies beside it."""
+    """The interpreter of an environment with the wheel and its dependencies."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, with_pip=False, symlinks=True)
     site = next(home.glob("lib/python*/site-packages"))
@@ -74,7 +74,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _without_the_package(folder: Path) -> Path:
-    """What is installed here, but for this package and for what would lead to its checkout."""
+    """The packages installed here, except this one and links to its checkout."""
     for key in ("purelib", "platlib"):
         for entry in Path(sysconfig.get_paths()[key]).iterdir():
             link = folder / entry.name
@@ -85,7 +85,7 @@ def _without_the_package(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_it_works_without_a_checkout(
+def test_wheel_works_without_a_checkout(
     engine: str, python: Path, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
@@ -120,7 +120,7 @@ def test_every_migration_is_in_the_wheel(wheel: Path) -> None:
     assert packed == migrations | package
 
 
-def test_nothing_but_the_package_is_in_the_wheel(wheel: Path) -> None:
+def test_wheel_holds_only_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.split("/")[0] for name in archive.namelist()}
     assert {"roocontext"} == {top for top in tops if not top.endswith(".dist-info")}

@@ -11,13 +11,13 @@ from claude_agent_sdk import get_session_messages_from_store, project_key_for_di
 
 from roocontext import AsyncStore, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from support.claude_program import COMPACTED, Hearing, talk
+from support.claude_agent_loop import COMPACTED, Hearing, talk
 
-PROGRAM = Path(__file__).parents[1] / "support" / "claude_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "claude_agent_loop.py"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude_agent.py"
 
 
-def test_the_bundled_program_resumes_from_the_store(tmp_path):
+def test_bundled_program_resumes_from_the_store(tmp_path):
     url = tmp_path / "agents.db"
     run = subprocess.run(
         [sys.executable, EXAMPLE, url], capture_output=True, text=True, timeout=120, check=False
@@ -57,7 +57,7 @@ def killed_program(url, folder, turns):
     return name
 
 
-def test_fifty_turns(opened, leg, tmp_path):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg, tmp_path):
     (tmp_path / "notes.txt").write_text("The parser drops the last token.\n")
     folder = str(tmp_path)
     with opened(leg[0], "sync") as lab:
@@ -83,7 +83,7 @@ def test_fifty_turns(opened, leg, tmp_path):
         before, loaded = list(chat.audit()), asyncio.run(read_back(lab.url, info.metadata))[1]
         assert len(loaded) == sum(map(is_record, before))
 
-        # A rewind of ours to before the last turn, and the program goes on from there.
+        # A rewind of ours to before the last turn, and the program continues from there.
         (last,) = (one.seq for one in before if one.role and one.content == "Again 19")
         chat.rewind(last, keep_target=False)
         rewound = [message.content for message in chat.view().messages]
@@ -115,12 +115,12 @@ def check_the_audit(chat, before, again):
 
 
 def is_record(one):
-    """Whether an entry holds a row of the program: no title and no metadata."""
+    """True if an entry holds a row of the program, and not a title or metadata."""
     return one.kind in ("message", "summary") or one.entry.note == "claude-agent-sdk"
 
 
 def prompts_of(messages):
-    """What the user has asked in these messages, without what the program adds to it."""
+    """The user's prompts in these messages, without the texts that the program adds."""
     contents = [one["content"] for one in messages if one["role"] == "user"]
     texts = [
         text

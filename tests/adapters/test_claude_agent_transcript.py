@@ -1,4 +1,4 @@
-"""What a growing transcript of Claude Code is in our log: as the importer decides of the whole."""
+"""A growing transcript of Claude Code becomes the same session as an import of the whole file."""
 
 from typing import Any
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from roocontext import Store
 from roocontext.formats.importers import claude_code
 from roocontext.formats.player import play
-from support.claude_desk import ID, Desk, kinds, lines, seen
+from support.claude_agent_driver import ID, ClaudeAgentDriver, kinds, lines, seen
 from support.examples import examples
 from support.transcripts import Transcript, use
 
-DESK = Desk
+DRIVER = ClaudeAgentDriver
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def file(tmp_path: Any) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
 
 
-def test_an_edited_prompt_is_a_rewind(quick, file):
+def test_edited_prompt_is_a_rewind(quick, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
     file.user("three")
@@ -33,20 +33,20 @@ def test_an_edited_prompt_is_a_rewind(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_a_compaction_is_a_summary(desk, file):
+def test_compaction_is_a_summary(driver, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     file.compact("S")
     file.user("three")
-    desk.append(*lines(file))
-    assert seen(desk.chat()) == [("u", "S"), ("u", "three")]
-    assert kinds(desk.chat()) == ["summary"]
-    assert desk.load() == lines(file)
-    desk.chat().uncover(next(one.seq for one in desk.chat().audit() if one.kind == "summary"))
-    assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
+    driver.append(*lines(file))
+    assert seen(driver.chat()) == [("u", "S"), ("u", "three")]
+    assert kinds(driver.chat()) == ["summary"]
+    assert driver.load() == lines(file)
+    driver.chat().uncover(next(one.seq for one in driver.chat().audit() if one.kind == "summary"))
+    assert [text for _, text in seen(driver.chat())] == ["one", "two", "three"]
 
 
-def test_a_compaction_that_keeps_messages(quick, file):
+def test_compaction_keeps_its_kept_messages_visible(quick, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     head = file.user("kept")
@@ -59,11 +59,11 @@ def test_a_compaction_that_keeps_messages(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
+def test_message_kept_before_the_summary_is_written_again(quick, file):
     head = file.user("kept")
     file.reply("m1", "two", stop="end_turn")
     quick.append(*lines(file))
-    other = Desk(quick.url)
+    other = ClaudeAgentDriver(quick.url)
     anchor = f"u-{file.count + 2}"
     file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
     file.user("more")
@@ -76,7 +76,7 @@ def test_what_is_kept_ahead_of_others_is_written_again(quick, file):
     assert [text for _, text in seen(quick.chat())] == ["S", "kept", "more", "then"]
 
 
-def test_a_micro_compaction_clears(quick, file):
+def test_micro_compaction_clears(quick, file):
     file.user("go")
     file.reply("m1", use("t1"), stop="tool_use")
     file.result("t1", "long")
@@ -94,7 +94,7 @@ def test_a_micro_compaction_clears(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tmp_path):
+def test_view_of_a_growing_transcript_equals_an_import(quick, tmp_path):
     asked = iter(range(1_000_000))
 
     @settings(max_examples=examples(15))
@@ -140,7 +140,7 @@ def test_what_the_model_sees_is_what_the_importer_decides_of_the_whole(quick, tm
     check()
 
 
-def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
+def test_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
     file.user("go")
     file.user("for the agent", isSidechain=True, agentId="x", move=False)
     quick.append(*lines(file))
@@ -148,32 +148,32 @@ def test_a_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file
     assert quick.load() == lines(file)
 
 
-def test_a_redacted_message_leaves_its_place(desk, file):
+def test_redacted_message_leaves_its_place(driver, file):
     file.user("one")
     file.reply("m1", "the secret", stop="end_turn")
     file.user("three")
-    desk.append(*lines(file))
-    desk.chat().redact(desk.chat().find_message("u-2"))
-    one, two, three = desk.load()
+    driver.append(*lines(file))
+    driver.chat().redact(driver.chat().find_message("u-2"))
+    one, two, three = driver.load()
     assert [one, three] == lines(file)[::2]
     assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")
     assert "secret" not in str(two)
-    other = Desk(desk.url)
+    other = ClaudeAgentDriver(driver.url)
     file.reply("m2", "four", stop="end_turn")
     other.append(lines(file)[-1])
     other.close()
-    assert kinds(desk.chat()) == []
+    assert kinds(driver.chat()) == []
 
 
-def test_others_entries_in_the_session_stay(desk, file):
+def test_entries_of_others_stay(driver, file):
     file.user("one")
-    desk.append(*lines(file))
-    desk.chat().append("user", "of somebody else")
-    desk.chat().note("other", {})
-    desk.chat().set_metadata({"team": "blue"})
+    driver.append(*lines(file))
+    driver.chat().append("user", "of somebody else")
+    driver.chat().note("other", {})
+    driver.chat().set_metadata({"team": "blue"})
     file.reply("m1", "two", stop="end_turn")
-    desk.append(*lines(file))
-    assert [text for _, text in seen(desk.chat())] == ["one", "of somebody else", "two"]
-    (listed,) = desk.store.sessions(where={"team": "blue", "project": "-work"})
+    driver.append(*lines(file))
+    assert [text for _, text in seen(driver.chat())] == ["one", "of somebody else", "two"]
+    (listed,) = driver.store.sessions(where={"team": "blue", "project": "-work"})
     assert listed.session_id == ID
-    assert desk.load() == lines(file)
+    assert driver.load() == lines(file)

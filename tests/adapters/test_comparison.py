@@ -84,18 +84,18 @@ STORES = [
 
 
 @pytest.mark.parametrize("store", STORES, ids=lambda it: it.name.replace("`", ""))
-def test_each_store_keeps_and_loses_what_the_page_says(store, request, tmp_path):
+def test_each_store_keeps_and_loses_as_the_page_says(store, request, tmp_path):
     server = request.getfixturevalue("postgres") if store.engine == "postgres" else None
     with place_of(store, server, tmp_path) as place:
         assert outcome(store, place) == json.loads(OUTCOMES.read_text())[store.name]
 
 
-def test_the_page_shows_what_was_found():
+def test_page_shows_the_measured_results():
     assert PAGE.read_text() == renewed()
 
 
 def outcome(store: Compared, place: str) -> dict[str, list[str]]:
-    """What each check came to, without those that are simply kept."""
+    """The outcome of each check, without those that are simply kept."""
     with patch.object(writers, "ROUNDS", store.rounds):
         report = examine(store.driver, place)
     return {it.check.name: [it.verdict, it.detail] for it in report.results if it.verdict != "kept"}

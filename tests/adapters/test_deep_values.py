@@ -1,4 +1,4 @@
-"""What is nested deep comes back equal, or is refused by one error that names the place."""
+"""Deeply nested values come back equal, or are refused by one error that names the place."""
 
 import asyncio
 
@@ -164,7 +164,7 @@ def levels_of(value):
 
 
 async def stored(store):
-    """How many entries hold a value, in all sessions."""
+    """The number of entries that hold a value, in all sessions."""
     count = 0
     for info in await store.sessions(limit=10_000):
         async for one in (await store.session(info.session_id)).audit():
@@ -173,7 +173,7 @@ async def stored(store):
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-def test_deep_values(run_over, place):
+def test_deep_values_come_back_or_are_refused_with_their_place(run_over, place):
     # Frameworks end at about 255 levels, the store at 500, Python's own recursion at 1,000.
     for levels in (100, 240, 254, 257, 480, 1_000, 10_000):
         before, refused = run_over(stored), None
@@ -194,16 +194,16 @@ def test_deep_values(run_over, place):
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-def test_values_that_contain_themselves(run_over, place):
+def test_values_that_contain_themselves_are_refused(run_over, place):
     value = []
     value += [value, {"x": value}]
     with pytest.raises(InvalidMessage):
         run_over(place, place.__name__, value)
 
 
-def test_a_refusal_for_another_reason_stays_as_it_is():
+def test_refusal_for_another_reason_is_unchanged():
     class Linked:
-        """What no framework looks into."""
+        """A class that no framework looks into."""
 
     one, shared = Linked(), ["innermost"]
     one.next = one

@@ -6,7 +6,7 @@ from roocontext import NewNote
 from roocontext.adapters.adapter_notes import epoch, hide
 
 
-def test_what_is_hidden_leaves_the_view_and_stays_in_the_audit(lab):
+def test_hidden_epoch_leaves_the_view_and_stays_in_the_audit(lab):
     session = lab.store.create("s", metadata={"adapter": "test"})
     session.append("user", "before")
     assert epoch(session) == 0
@@ -20,14 +20,14 @@ def test_what_is_hidden_leaves_the_view_and_stays_in_the_audit(lab):
     assert session.verify().ok
 
 
-def test_an_empty_session_and_one_that_is_hidden_already(lab):
+def test_hiding_an_empty_or_hidden_epoch_writes_nothing(lab):
     session = lab.store.create("s")
     first = hide(session, by="delete")
     assert hide(session, by="delete", also=[NewNote("more", {})]) > first
     assert session.newest_note("more") is not None
 
 
-def test_writers_at_the_same_time_are_hidden_or_come_behind(lab):
+def test_concurrent_writes_are_hidden_or_follow(lab):
     session = lab.store.create("s")
     writing = threading.Thread(
         target=lambda: [session.append("user", str(number)) for number in range(50)]

@@ -9,7 +9,7 @@ from roocontext.errors import FrameworkMissing
 from support.defaults import live_objects, printed_defaults
 
 
-def test_a_framework_that_is_not_installed():
+def test_missing_framework_names_its_extra():
     with (
         pytest.raises(FrameworkMissing) as caught,
         framework("no-such-framework", works=">=1.2,<2", extra="langgraph"),
@@ -23,7 +23,7 @@ def test_a_framework_that_is_not_installed():
     assert isinstance(caught.value, ImportError)
 
 
-def test_a_version_without_the_protocol():
+def test_framework_without_the_protocol_is_one_clear_error():
     with (
         pytest.raises(FrameworkMissing) as caught,
         framework("hypothesis", works=">=99", extra="langgraph"),

@@ -1,4 +1,4 @@
-"""What an adapter is given: an open store of either kind, or the URL of one that it opens."""
+"""Adapters take an open store of either kind, or the URL of one that they open."""
 
 import asyncio
 import sqlite3
@@ -99,7 +99,7 @@ AGAIN = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_store_that_was_opened_by_its_url_is_closed(lab, use):
+def test_store_that_was_opened_by_its_url_is_closed(lab, use):
     async def run():
         used = await use(lab.url)
         assert await used.close() is None
@@ -114,7 +114,7 @@ def test_a_store_that_was_opened_by_its_url_is_closed(lab, use):
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("use", USES)
-def test_a_store_that_was_given_stays_open(lab, use, kind):
+def test_store_that_was_given_stays_open(lab, use, kind):
     async def run():
         given = await AsyncStore.open(lab.url) if kind == "async" else lab.store
         used = await use(given)
@@ -133,7 +133,7 @@ def test_adapters_are_made_at_the_top_of_a_module(tmp_path):
     subprocess.run([sys.executable, "-c", MODULE], cwd=tmp_path, check=True)
 
 
-def test_a_saver_is_made_from_a_connection_string(lab):
+def test_saver_is_made_from_a_connection_string(lab):
     url = str(lab.url)
     with RooContextSaver.from_conn_string(url) as saver:
         saver.setup()
@@ -149,7 +149,7 @@ def test_a_saver_is_made_from_a_connection_string(lab):
         saver.get_tuple(AT)
 
 
-def test_the_urls_of_the_frameworks_stores(tmp_path):
+def test_urls_of_the_frameworks_stores_are_accepted(tmp_path):
     async def run():
         path = tmp_path / "a.db"
         async with RooContextSession.from_url("s", url=f"sqlite+aiosqlite:///{path}") as one:
@@ -164,7 +164,7 @@ def test_the_urls_of_the_frameworks_stores(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["mysql://host/db", "host=a dbname=b", "", None, 7, sqlite3])
-def test_what_is_no_store_is_refused_at_once(given):
+def test_adapter_refuses_a_wrong_store_at_once(given):
     for make in (RooContextSaver, RooContextSessionStore, RooContextSessionService):
         with pytest.raises(InvalidOption):
             make(given)

@@ -13,15 +13,15 @@ from google.adk.events import Event
 
 from roocontext import AsyncStore
 from roocontext.errors import FrameworkMissing
-from support.adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
+from support.google_adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
 
 ROOT = Path(__file__).parents[2]
-LOOP = ROOT / "tests" / "support" / "adk_loop.py"
+LOOP = ROOT / "tests" / "support" / "google_adk_loop.py"
 TURNS = 50
 
 
 def killed_loop(url, turns):
-    """What a process had stored when it was killed in some turn."""
+    """The events stored by a process when it was killed in some turn."""
     running = subprocess.Popen(
         [sys.executable, LOOP, url], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -39,7 +39,7 @@ def killed_loop(url, turns):
     return stored
 
 
-def test_fifty_turns(opened, leg):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
     with opened(leg[0], "sync") as lab:
         stored = killed_loop(str(lab.url), 10)
         done = sum(event.author == "user" and bool(event.content) for event in stored)
@@ -96,7 +96,7 @@ async def same_view(store, model):
 
 
 async def last_reply(chat):
-    """The entry of the last answer, in front of a summary that came behind it."""
+    """The entry of the last answer, before a summary that was written after it."""
     replies = [
         one.seq async for one in chat.audit() if one.kind == "message" and one.role == "model"
     ]
@@ -111,7 +111,7 @@ def shown(part):
     return part.get("text")
 
 
-def test_a_version_without_the_protocol(monkeypatch):
+def test_adk_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.delitem(sys.modules, "roocontext.adapters.google_adk")
     monkeypatch.setitem(sys.modules, "google.adk.sessions", ModuleType("google.adk.sessions"))
     with pytest.raises(FrameworkMissing, match=r"google-adk >=2.13,<3. Version 2"):
@@ -119,7 +119,7 @@ def test_a_version_without_the_protocol(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*EXPERIMENTAL")
-def test_the_example_runs(tmp_path, capsys):
+def test_example_runs(tmp_path, capsys):
     example = runpy.run_path(str(ROOT / "examples" / "google_adk.py"))
     for expected in ("13 messages in the log, 5 of them", "27 messages in the log, 3 of them"):
         asyncio.run(example["main"](str(tmp_path / "adk.db")))

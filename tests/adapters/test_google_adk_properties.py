@@ -78,7 +78,7 @@ def event_of(step, value, number, events):
 
 @settings(max_examples=examples(25))
 @given(STEPS)
-def test_any_conversation(services, steps):
+def test_any_conversation_comes_back_equal(services, steps):
     ours, theirs, run, store = services
     Numbers.last += 1
     user = {"app_name": f"p{Numbers.last}", "user_id": "u"}
@@ -111,6 +111,6 @@ async def view(store, user):
 
 
 def sent(events):
-    """What ADK sends of these events."""
+    """The contents that ADK sends of these events."""
     live = _process_compaction_events(_apply_rewinds(events))
     return [event.content.parts[0].text for event in live if event.content]

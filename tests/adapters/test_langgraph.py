@@ -1,4 +1,4 @@
-"""What LangGraph's checkpoints become in a session, and what comes back."""
+"""LangGraph's checkpoints as messages of a session, and back."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def test_each_message_is_written_once(thread):
     assert thread.session.verify().ok
 
 
-def test_a_fork_is_a_rewind_and_each_branch_comes_back(thread):
+def test_fork_is_a_rewind_and_each_branch_comes_back(thread):
     configs = [thread.put(messages=said(*"abcd"[:count])) for count in range(1, 5)]
     fork = thread.put(configs[1], messages=[*said("a", "b"), HumanMessage("x", id="x")])
     assert thread.shown() == ["a", "b", "x"]
@@ -41,7 +41,7 @@ def test_a_fork_is_a_rewind_and_each_branch_comes_back(thread):
     )
 
 
-def test_a_summary_of_the_graph_hides_what_it_stands_for(thread):
+def test_summary_of_the_graph_hides_what_it_stands_for(thread):
     before = thread.put(messages=said(*"abcdef"))
     summary = SystemMessage("what was said", id="s")
     thread.put(messages=[summary, *said(*"abcdef")[4:], HumanMessage("g", id="g")])
@@ -57,7 +57,7 @@ def test_a_summary_of_the_graph_hides_what_it_stands_for(thread):
     assert thread.session.verify().ok
 
 
-def test_what_a_graph_removes_is_hidden_behind_a_marker(thread):
+def test_messages_removed_by_a_graph_are_hidden_by_a_marker(thread):
     thread.put(messages=[SystemMessage("be brief", id="0"), *said(*"abcdef")])
     thread.put(messages=[SystemMessage("be brief", id="0"), *said(*"abcdef")[3:]])
     assert thread.shown()[0] == "be brief"
@@ -70,7 +70,7 @@ def test_what_a_graph_removes_is_hidden_behind_a_marker(thread):
     assert thread.written().count("e") == 1
 
 
-def test_a_pinned_message_is_rewound_where_it_may_not_be_hidden(thread):
+def test_removed_message_with_a_pin_is_rewound(thread):
     thread.put(messages=said(*"abcd"))
     thread.session.pin(thread.session.view().messages[1].seq)
     thread.put(messages=said(*"abcd")[2:])
@@ -78,7 +78,7 @@ def test_a_pinned_message_is_rewound_where_it_may_not_be_hidden(thread):
     assert thread.values()["messages"] == said(*"abcd")[2:]
 
 
-def test_a_message_that_is_changed_by_its_id_is_rewound(thread):
+def test_message_that_is_changed_by_its_id_is_rewound(thread):
     thread.put(messages=said(*"abc"))
     changed = [*said("a"), AIMessage("other", id="b"), *said(*"abc")[2:]]
     thread.put(messages=changed)
@@ -92,14 +92,14 @@ def test_a_message_that_is_changed_by_its_id_is_rewound(thread):
     assert thread.values()["messages"] == []
 
 
-def test_a_change_of_type_alone_is_a_change(thread):
+def test_change_of_type_alone_is_a_change(thread):
     for value in (1, True, 1.0):
         thread.put(messages=[HumanMessage("a", id="a", additional_kwargs={"n": value})])
         (message,) = thread.values()["messages"]
         assert type(message.additional_kwargs["n"]) is type(value)
 
 
-def test_what_others_write_to_the_session_is_taken_back(thread):
+def test_messages_of_others_are_rewound(thread):
     thread.put(messages=said("a", "b"))
     thread.session.append("user", "by hand")
     thread.put(messages=said(*"abc"))
@@ -146,7 +146,7 @@ def test_messages_come_back_equal(thread, message):
     assert len(thread.written()) == 2
 
 
-def test_a_class_of_the_applications_own_is_stored_as_the_serializer_gives_it(thread):
+def test_class_of_the_applications_own_is_stored_as_the_serializer_gives_it(thread):
     thread.put(messages=[Own("x", id="1", additional_kwargs={"when": {1, 2}})])
     (found,) = thread.values()["messages"]
     assert thread.shown() == ["x"]
@@ -185,7 +185,7 @@ def after(step: str, place: int, messages: list[BaseMessage], new: BaseMessage) 
 
 @settings(max_examples=examples(40))
 @given(STEPS)
-def test_whatever_a_graph_does_each_checkpoint_comes_back(shared_store, steps):
+def test_checkpoints_of_any_graph_come_back(shared_store, steps):
     thread = Thread(RooContextSaver(shared_store), shared_store.create().id)
     put: list[tuple[Any, list[BaseMessage]]] = []
     config, messages = at(thread.name), []

@@ -43,7 +43,7 @@ def turn(number):
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
+def test_agent_of_fifty_turns_survives_a_compaction_a_kill_and_a_fork(opened, engine):
     with opened(engine, "sync") as lab:
         graph = agent(lab.store)
         for number in range(20):
@@ -64,7 +64,7 @@ def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
         chat = lab.store.session("langgraph:t")
         assert chat.verify().ok
 
-        # It goes on where it was: the graph first finishes what was begun.
+        # It continues where it was: the graph first finishes what was begun.
         graph = agent(lab.store)
         if graph.get_state(CONFIG).next:
             graph.invoke(None, CONFIG)
@@ -82,7 +82,7 @@ def test_fifty_turns_a_compaction_a_killed_process_and_a_fork(opened, engine):
         expected = ["what was said"] + [text for number in range(19, 50) for text in turn(number)]
         assert [text for text in shown(chat) if text in set(expected)] == expected
 
-        # Time travel: a branch from right behind turn 29, which is a rewind.
+        # Time travel: a branch from right after turn 29, which is a rewind.
         past = next(
             one
             for one in graph.get_state_history(CONFIG)
@@ -119,7 +119,7 @@ def compact(graph):
     graph.update_state(CONFIG, {"messages": update}, as_node="agent")
 
 
-def test_the_same_agent_with_an_asynchronous_store(tmp_path):
+def test_agent_with_an_asynchronous_store_is_the_same(tmp_path):
     async def run():
         async with await AsyncStore.open(tmp_path / "a.db", durability="normal") as store:
             graph = agent(store)
@@ -137,7 +137,7 @@ def test_the_same_agent_with_an_asynchronous_store(tmp_path):
     assert texts(history[0].values["messages"]) == said
 
 
-def test_a_subgraph_is_a_child_session_and_its_interrupt_is_resumed(opened):
+def test_subgraph_is_a_child_session_and_its_interrupt_is_resumed(opened):
     def ask(state: MessagesState):
         return {"messages": [AIMessage(f"You said {interrupt('what?')}.")]}
 
@@ -155,7 +155,7 @@ def test_a_subgraph_is_a_child_session_and_its_interrupt_is_resumed(opened):
         assert shown(inside) == ["hello", "You said yes."]
 
 
-def test_a_delta_channel_is_rebuilt_also_behind_pruned_checkpoints(opened):
+def test_delta_channel_is_rebuilt_after_pruned_checkpoints(opened):
     def joined(state, writes):
         return [*state, *(one for write in writes for one in write)]
 
@@ -176,7 +176,7 @@ def test_a_delta_channel_is_rebuilt_also_behind_pruned_checkpoints(opened):
         assert graph.invoke({"log": []}, CONFIG)["log"] == [*range(8)]
 
 
-def test_the_example_continues_its_thread(tmp_path):
+def test_example_continues_its_thread(tmp_path):
     command = [sys.executable, str(ROOT / "examples" / "langgraph_agent.py"), tmp_path / "a.db"]
     first, second = (
         subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

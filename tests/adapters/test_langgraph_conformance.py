@@ -10,7 +10,7 @@ from roocontext.adapters.langgraph import RooContextSaver
 
 
 @pytest.mark.parametrize(("engine", "kind"), [("file", Store), ("postgres", AsyncStore)])
-def test_the_conformance_suite_passes_in_full(opened, engine, kind):
+def test_conformance_suite_passes_in_full(opened, engine, kind):
     with opened(engine, "sync") as lab:
 
         @checkpointer_test(name="roocontext")

@@ -15,7 +15,7 @@ from roocontext.adapters.langgraph import RooContextSaver
 
 @pytest.fixture
 def statements(monkeypatch):
-    """What SQLite is asked, with the values: so its length is also what is written."""
+    """SQLite's statements with their values: so their length is also that of the data written."""
     asked, connect = [], sqlite3.connect
 
     def recording(*args, **options):
@@ -61,7 +61,7 @@ class Steps:
 
 
 def length(statement):
-    """How long a statement is, whatever the digits of the numbers in it."""
+    """The length of a statement, whatever the digits of the numbers in it."""
     return len(re.sub(r"\b\d+\b", "0", statement))
 
 
@@ -70,7 +70,7 @@ def said(number):
     return kind("some words " * 10, id=f"{number:09}")
 
 
-def test_a_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
+def test_step_and_a_load_cost_the_same_at_any_length(tmp_path, statements):
     cost = {}
     for count in (10, 10_000):
         steps = Steps(tmp_path / f"{count}.db", count)

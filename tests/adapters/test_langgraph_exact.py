@@ -1,4 +1,4 @@
-"""Which values JSON gives back exactly: decided without writing them where that is certain."""
+"""Values that JSON gives back exactly: decided without writing them where that is certain."""
 
 import json
 import marshal
@@ -43,11 +43,11 @@ VALUES = st.recursive(
 @example({1: "a"})
 @example({"\ud83d\ude00": 1})
 @example([-0.0, 1e22, 2**64, True, 1])
-def test_a_value_is_exact_if_writing_and_reading_it_changes_nothing(value):
+def test_value_is_exact_if_writing_and_reading_it_changes_nothing(value):
     assert is_exact(value) == _is_equal_after_a_trip(value)
 
 
-def test_a_deep_value_is_exact_and_one_within_itself_is_not():
+def test_deep_value_is_exact_and_one_within_itself_is_not():
     deep: list = []
     for _ in range(400):
         deep = [deep]

@@ -66,7 +66,7 @@ STEPS = st.lists(
 
 @settings(max_examples=examples(60))
 @given(STEPS)
-def test_whatever_is_changed_in_place_comes_back(shared_store, steps):
+def test_values_changed_in_place_come_back(shared_store, steps):
     thread = Thread(RooContextSaver(shared_store), shared_store.create().id)
     messages = [fresh(number) for number in range(3)]
     thread.put(messages=messages)

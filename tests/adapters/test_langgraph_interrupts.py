@@ -29,7 +29,7 @@ def ask_twice(state: State) -> Any:
 
 
 def shown(graph: Any, thread: Any) -> list[Any]:
-    """What a graph says of each of its checkpoints."""
+    """The state that a graph reports of each of its checkpoints."""
     return [
         (
             one.values,
@@ -41,7 +41,7 @@ def shown(graph: Any, thread: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("answers", [("yes", "no"), ("yes", "yes"), ("yes", "no", "yes", "no")])
-def test_a_paused_checkpoint_is_answered_again(
+def test_paused_checkpoint_is_answered_again(
     saver: RooContextSaver, thread: Thread, answers: tuple[str, ...]
 ) -> None:
     histories = []

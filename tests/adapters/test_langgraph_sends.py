@@ -1,4 +1,4 @@
-"""What a graph sends to its tasks: it comes back equal, and no conversation is written twice."""
+"""A graph's messages to its tasks come back equal, and no conversation is written twice."""
 
 from copy import deepcopy
 from typing import Any
@@ -48,7 +48,7 @@ SENT = {
 
 
 @pytest.mark.parametrize("kind", SENT)
-def test_what_is_sent_comes_back_equal(thread: Thread, kind: str):
+def test_sent_state_comes_back_equal(thread: Thread, kind: str):
     value, written = SENT[kind]
     thread.put(messages=LONG)
     sizes = []
@@ -69,7 +69,7 @@ def test_what_is_sent_comes_back_equal(thread: Thread, kind: str):
     assert (sizes[0] > 3_000, sizes[1] > 6_000) == (written > 10, written > 10)
 
 
-def test_calls_at_once_are_sent_the_same_state(thread):
+def test_parallel_calls_are_sent_the_same_state(thread):
     sent = [called(LONG) for _ in range(3)]
     thread.put(messages=LONG, **{TASKS: sent})
     found = thread.values()[TASKS]
@@ -79,7 +79,7 @@ def test_calls_at_once_are_sent_the_same_state(thread):
     assert states[1] == LONG
 
 
-def test_what_was_sent_stays_when_the_conversation_changes(thread):
+def test_sent_state_stays_when_the_conversation_changes(thread):
     thread.put(messages=LONG)
     thread.saver.put_writes(thread.config, [(TASKS, called(LONG))], "task")
     first = thread.put(messages=LONG, **{TASKS: [called(LONG)]})
@@ -95,7 +95,7 @@ def test_what_was_sent_stays_when_the_conversation_changes(thread):
     assert copied[TASKS] == [called(LONG[:3])]
 
 
-def test_a_redaction_reaches_what_was_sent(thread):
+def test_redaction_reaches_the_sent_state(thread):
     thread.put(messages=LONG, **{TASKS: [called(LONG)]})
     thread.session.redact(thread.session.view().messages[7].seq)
     (found,) = thread.values()[TASKS]
@@ -105,7 +105,7 @@ def test_a_redaction_reaches_what_was_sent(thread):
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_an_agent_that_stops_ahead_of_its_tools_goes_on_in_another_process(opened, engine):
+def test_agent_that_stops_before_its_tools_continues_in_another_process(opened, engine):
     with opened(engine, "sync") as lab:
 
         def agent(**options: Any) -> Any:

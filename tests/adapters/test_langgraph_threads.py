@@ -33,7 +33,7 @@ class Reversing(CipherProtocol):
         return ciphertext[::-1]
 
 
-def test_what_is_encrypted_is_not_laid_open(shared_store, thread):
+def test_encrypted_values_are_not_stored_in_the_clear(shared_store, thread):
     thread.saver = RooContextSaver(shared_store, serde=EncryptedSerializer(Reversing()))
     thread.put(messages=said("secret"), other="secret")
     thread.saver.put_writes(thread.config, [("messages", said("secret"))], "task")
@@ -58,7 +58,7 @@ def test_writes_with_an_index_count_once_and_special_ones_are_replaced(thread):
     assert thread.session.head().seq - begun == 6  # the repeated call wrote nothing
 
 
-def test_a_call_that_is_repeated_writes_nothing(thread):
+def test_call_that_is_repeated_writes_nothing(thread):
     config = thread.put(messages=said("a"))
     checkpoint = empty_checkpoint() | {"channel_values": {"messages": said("a", "b")}}
     checkpoint["channel_versions"] = {"messages": "2"}
@@ -76,7 +76,7 @@ def test_a_call_that_is_repeated_writes_nothing(thread):
     assert thread.session.head().seq > last
 
 
-def test_the_key_of_a_stored_call_is_made_of_json(thread):
+def test_key_of_a_stored_call_is_made_of_json(thread):
     config = thread.put(messages=said("a", "é\ud800"), n=1.0)
     thread.saver.put_writes(config, [("n", 2)], "task")
     task, note = thread.session.internals.newest_notes("langgraph/", limit=9)
@@ -103,7 +103,7 @@ def digests(session):
 @pytest.mark.parametrize(
     "name", ["", "a/b", "a%2Fb", "~a", "x" * 400, "\ud800", "\0", "тема ✓", " "]
 )
-def test_a_thread_id_is_any_string(saver, name):
+def test_thread_id_may_be_any_string(saver, name):
     own = saver._given.run_now(lambda store: store.create()).id
     thread = f"{name}{own}" if name else ""
     namespaces = sorted({"", name, "child:1|grandchild:2"})
@@ -121,7 +121,7 @@ def test_a_thread_id_is_any_string(saver, name):
     assert [*saver.list({"configurable": {"thread_id": thread}})] == []
 
 
-def test_an_id_that_is_too_long_is_refused_with_its_size(thread):
+def test_id_that_is_too_long_is_refused_with_its_size(thread):
     with pytest.raises(InvalidIdentifier, match="session_id has 1,010 bytes"):
         thread.saver.put(at("x" * 1_000), empty_checkpoint(), {}, {})
     with pytest.raises(InvalidIdentifier, match="1,017 bytes"):
@@ -129,7 +129,7 @@ def test_an_id_that_is_too_long_is_refused_with_its_size(thread):
     assert [*thread.saver.list(at(thread.name))] == []
 
 
-def test_checkpoint_ids_of_any_kind(thread):
+def test_checkpoint_id_may_be_any_string(thread):
     names = ["a", "a b", "a!", "b/c", "~", "x" * 900, "é", "\ud800"]
     for number, name in enumerate(names):
         checkpoint = empty_checkpoint() | {"id": name, "channel_values": {"n": number}}
@@ -143,7 +143,7 @@ def test_checkpoint_ids_of_any_kind(thread):
     assert sorted(listed) == sorted(names)
 
 
-def test_the_newest_is_that_with_the_greatest_id(thread):
+def test_newest_is_that_with_the_greatest_id(thread):
     for name in ("3", "1", "2"):
         checkpoint = empty_checkpoint() | {"id": name, "channel_values": {}}
         thread.saver.put(at(thread.name), checkpoint, {"n": name}, {})
@@ -155,7 +155,7 @@ def test_the_newest_is_that_with_the_greatest_id(thread):
     assert [one.checkpoint["id"] for one in before] == ["2"]
 
 
-def test_metadata_that_is_no_json_comes_back(thread):
+def test_metadata_beyond_json_comes_back(thread):
     metadata = {"step": float("inf"), "writes": {"x": (1, 2)}, "when": b"x", "run_id": "r"}
     checkpoint = empty_checkpoint() | {"versions_seen": {1: {"a": (1, 2)}}}
     thread.saver.put(thread.config, checkpoint, metadata, {})
@@ -165,7 +165,7 @@ def test_metadata_that_is_no_json_comes_back(thread):
     assert found.checkpoint["versions_seen"] == {1: {"a": [1, 2]}}
 
 
-def test_deleting_hides_and_the_id_can_be_used_again(thread):
+def test_deleted_thread_is_hidden_and_its_id_can_be_used_again(thread):
     thread.put(messages=said("a", "b"))
     thread.saver.put_writes(thread.config, [("a", 1)], "task")
     gone = thread.config
@@ -182,7 +182,7 @@ def test_deleting_hides_and_the_id_can_be_used_again(thread):
     assert thread.session.verify().ok
 
 
-def test_another_process_has_deleted_the_thread(thread):
+def test_thread_deleted_by_another_process_is_begun_anew(thread):
     config = thread.put(messages=said("a"))
     RooContextSaver(thread.store).delete_thread(thread.name)
     thread.put(config, messages=said("a", "b"))
@@ -208,7 +208,7 @@ def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
 
 
-def test_deleting_a_run_shows_what_was_before_it(thread):
+def test_deleted_run_shows_the_checkpoints_before_it(thread):
     def put(run, *texts):
         checkpoint = empty_checkpoint() | {"channel_values": {"messages": said(*texts)}}
         config = {"configurable": {**thread.config["configurable"], "run": run}}
@@ -267,7 +267,7 @@ def test_no_checkpoint_names_a_parent_that_is_hidden(thread):
     assert thread.session.verify().ok
 
 
-def test_one_string_is_no_list_of_ids(thread):
+def test_single_string_is_not_taken_for_a_list_of_ids(thread):
     digits = [f"{thread.name}{digit}" for digit in "12"]
     for name in [*digits, "1", "2"]:
         thread.saver.put(at(name), empty_checkpoint(), {"run_id": name}, {})
@@ -301,7 +301,7 @@ def test_checkpoints_that_are_their_own_ancestors_end(thread):
 
 
 @pytest.mark.parametrize("own", [True, False])
-def test_a_channel_that_a_step_did_not_write_has_the_value_that_it_had(thread, own):
+def test_channel_that_a_step_did_not_write_has_the_value_that_it_had(thread, own):
     saver = thread.saver if own else InMemorySaver()
     config = at(thread.name)
     steps = [({"b": 1, "c": 1}, {"b": "1", "c": "1"}), ({"c": 2}, {"c": "2"}), ({}, {"c": "3"})]
@@ -337,7 +337,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("wanted", "is_found"), FILTERS)
-def test_a_filter_is_contained_in_the_metadata(thread, wanted, is_found):
+def test_filter_is_contained_in_the_metadata(thread, wanted, is_found):
     metadata = {
         "a": {"b": 1, "c": [1, {"d": None, "e": 2}]},
         "list": [1, 2, 3],
@@ -350,12 +350,12 @@ def test_a_filter_is_contained_in_the_metadata(thread, wanted, is_found):
 
 
 @pytest.mark.parametrize("wanted", ["a", [("a", 1)], {1: 2}])
-def test_what_is_no_filter_is_refused(thread, wanted):
+def test_wrong_filter_is_refused(thread, wanted):
     with pytest.raises(InvalidOption):
         next(thread.saver.list(at(thread.name), filter=wanted), None)
 
 
-def test_a_copy_has_its_own_life(thread):
+def test_copied_thread_is_independent(thread):
     thread.put(messages=said("a", "b"), n=1)
     child = at(thread.name, namespace="child:1")
     checkpoint = empty_checkpoint() | {"channel_values": {"messages": said("x")}}
@@ -372,7 +372,7 @@ def test_a_copy_has_its_own_life(thread):
         thread.saver.copy_thread(thread.name, copy.name)
 
 
-def test_a_namespace_is_a_child_of_its_thread(thread):
+def test_namespace_is_a_child_of_its_thread(thread):
     child = at(thread.name, namespace="tools:1")
     thread.saver.put_writes(
         {"configurable": {**child["configurable"], "checkpoint_id": "1"}}, [], "t"
@@ -419,7 +419,7 @@ def test_two_savers_that_write_at_once_lose_nothing(thread):
     assert thread.session.stats().visible_messages == 9
 
 
-def test_a_version_without_the_protocol_gives_one_error(monkeypatch):
+def test_langgraph_without_the_protocol_is_one_clear_error(monkeypatch):
     old = types.ModuleType("langgraph.checkpoint.base")
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.base", old)
     for name in [name for name in sys.modules if name.startswith("roocontext.adapters.langgraph")]:

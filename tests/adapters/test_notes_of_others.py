@@ -31,7 +31,7 @@ async def use(url, framework, *texts):
 
 
 @pytest.mark.parametrize("framework", WRITERS)
-def test_an_adapter_passes_over_notes_of_others(tmp_path, framework):
+def test_adapter_ignores_notes_of_others(tmp_path, framework):
     url = tmp_path / "store.db"
     asyncio.run(use(url, framework, "a", "b"))
     with Store.open(url) as store:
@@ -46,7 +46,7 @@ def test_an_adapter_passes_over_notes_of_others(tmp_path, framework):
     assert asyncio.run(use(url, framework, "d")) == ["a", "b", "c", "d"]
 
 
-def test_state_of_google_adk_beside_notes_of_others(tmp_path):
+def test_state_of_google_adk_ignores_notes_of_others(tmp_path):
     async def state(begun=None):
         async with await AsyncStore.open(tmp_path / "store.db", durability="normal") as store:
             service, names = RooContextSessionService(store), {"app_name": "a", "user_id": "u"}
@@ -62,7 +62,7 @@ def test_state_of_google_adk_beside_notes_of_others(tmp_path):
     assert asyncio.run(state()) == {"x": 1, "y": 2}
 
 
-def test_lists_beside_sessions_of_others(tmp_path):
+def test_lists_ignore_sessions_of_others(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         for metadata in (
             {"framework": "claude-agent-sdk", "project": "p", "level": "main"},

@@ -7,15 +7,15 @@ import sys
 from pathlib import Path
 
 from roocontext import AsyncStore
-from support.agents_loop import Recording, Scripted, turn
+from support.openai_agents_loop import Recording, Scripted, turn
 from support.provider_rules_responses import violations
 
-LOOP = Path(__file__).parents[1] / "support" / "agents_loop.py"
+LOOP = Path(__file__).parents[1] / "support" / "openai_agents_loop.py"
 TURNS = 50
 
 
 def killed_loop(url, turns):
-    """What a process had stored when it was killed in some turn."""
+    """The items stored by a process when it was killed in some turn."""
     running = subprocess.Popen(
         [sys.executable, LOOP, url, "chat"], stdout=subprocess.PIPE, text=True
     )
@@ -32,7 +32,7 @@ def killed_loop(url, turns):
     return stored, done
 
 
-def test_fifty_turns(opened, leg):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
     with opened(leg[0], "sync") as lab:
         stored, done = killed_loop(str(lab.url), 10)
 
@@ -77,6 +77,6 @@ def check_the_request(items):
     """The Responses API accepts it, and reasoning is with what it led to."""
     typed = [{"type": "message", **item} if "role" in item else item for item in items]
     assert violations(typed, complete=True) == []
-    for ahead, item in zip([{}, *items], items, strict=False):
+    for previous, item in zip([{}, *items], items, strict=False):
         if str(item.get("id", "")).startswith("msg_"):
-            assert ahead.get("type") == "reasoning"
+            assert previous.get("type") == "reasoning"

@@ -1,4 +1,4 @@
-"""The adapters' pages, executed beside the frameworks."""
+"""The adapters' pages, executed with the frameworks installed."""
 
 from pathlib import Path
 
@@ -8,6 +8,8 @@ from acceptance.test_docs import FRAMEWORKS, name_of, run
 
 
 @pytest.mark.parametrize("page", FRAMEWORKS, ids=name_of)
-def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_of_an_adapters_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     run(page)

@@ -17,7 +17,7 @@ TURNS = 50
 
 
 def killed_loop(url, turns):
-    """How many turns a process had saved when it was killed."""
+    """The number of turns that a process had saved when it was killed."""
     running = subprocess.Popen([sys.executable, LOOP, url, "t"], stdout=subprocess.PIPE, text=True)
     done = 0
     while done < turns:
@@ -29,7 +29,7 @@ def killed_loop(url, turns):
     return int(rest[-1]) + 1 if rest else done
 
 
-def test_fifty_turns(opened, leg):
+def test_loop_of_fifty_turns_is_stored_and_resumed(opened, leg):
     with opened(leg[0], "sync") as lab:
         killed_loop(str(lab.url), 12)
         model = Scripted()
@@ -66,7 +66,7 @@ def test_fifty_turns(opened, leg):
             check_the_request(messages)
 
 
-def test_the_example(tmp_path, capsys):
+def test_example_runs(tmp_path, capsys):
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "pydantic_agent.py"))
     for _ in range(2):
         asyncio.run(example["main"](str(tmp_path / "agents.db")))

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 from roocontext import AsyncStore, SessionNotFound
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
-from support.claude_desk import KEY
+from support.claude_agent_driver import KEY
 
 
 @pytest.fixture(params=["file", "postgres"])
@@ -20,7 +20,7 @@ def lab(request, opened):
         yield lab
 
 
-def test_the_store_works(lab):
+def test_store_works_under_trio(lab):
     async def run():
         async with await AsyncStore.open(lab.url) as store:
             chat = await store.create("trio")
@@ -35,7 +35,7 @@ def test_the_store_works(lab):
     assert lab.store.session("trio").verify().ok
 
 
-def test_a_cancelled_call_has_ended_when_it_is_cancelled(lab):
+def test_cancelled_call_has_ended_when_it_is_cancelled(lab):
     begun, may_end = threading.Event(), threading.Event()
 
     def work(store):
@@ -63,7 +63,7 @@ def test_a_cancelled_call_has_ended_when_it_is_cancelled(lab):
     assert lab.store.session("created all the same").id
 
 
-def test_a_cancelled_open_leaves_no_store_open(lab):
+def test_cancelled_open_leaves_no_store_open(lab):
     async def run():
         with trio.CancelScope() as scope:
             scope.cancel()
@@ -74,7 +74,7 @@ def test_a_cancelled_open_leaves_no_store_open(lab):
 
 
 @pytest.mark.parametrize("kind", ["url", "store", "async"])
-def test_the_claude_agent_sdk_mirrors_its_transcripts(lab, kind):
+def test_claude_agent_sdk_stores_its_transcripts_under_trio(lab, kind):
     entry = {"type": "user", "uuid": "u-1", "message": {"role": "user", "content": "Hi."}}
 
     async def run():
@@ -90,7 +90,7 @@ def test_the_claude_agent_sdk_mirrors_its_transcripts(lab, kind):
     assert trio.run(run) == [entry]
 
 
-def test_conversations_of_pydantic_ai(lab):
+def test_pydantic_ai_stores_its_conversations_under_trio(lab):
     async def run():
         async with RooContextConversationStore(lab.url) as store:
             messages = [ModelRequest(parts=[UserPromptPart("Hello.")])]

@@ -17,7 +17,7 @@ def write() -> Iterator[Any]:
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 @pytest.mark.parametrize("framework", WRITERS)
-def test_two_processes_write_at_once(opened, write, engine, framework):
+def test_two_processes_lose_nothing(opened, write, engine, framework):
     with opened(engine, "sync") as lab:
         done = write(framework, str(lab.url))
         # In each round both have read the same. The frameworks that check that refuse one of them.

@@ -37,6 +37,6 @@ def test_every_error_has_a_category_and_an_exit_code(kind):
     assert code_of(kind()) in {Code.NO, Code.NOT_FOUND, Code.USAGE, Code.REFUSED, Code.DATABASE}
 
 
-def test_an_unknown_outcome_is_a_category_of_its_own():
+def test_unknown_outcome_is_a_category_of_its_own():
     assert errors.StoreUnavailable(outcome_unknown=False).category is errors.Category.DATABASE
     assert errors.StoreUnavailable(outcome_unknown=True).category is errors.Category.UNCERTAIN

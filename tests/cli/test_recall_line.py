@@ -49,7 +49,7 @@ def manager(scribe, policy="default", *, recall=True):
 
 
 @pytest.mark.parametrize("policy", ["default", "hybrid"])
-def test_a_summary_ends_with_what_it_hides(chat, policy):
+def test_summary_ends_with_what_it_hides(chat, policy):
     talk(chat, 20)
     manager(Scribe(), policy).condense(chat)
     hidden = [one.seq for one in chat.audit() if one.condense_parent]
@@ -58,7 +58,7 @@ def test_a_summary_ends_with_what_it_hides(chat, policy):
 
 
 @pytest.mark.parametrize("policy", ["default", "hybrid"])
-def test_the_line_is_not_carried_into_the_next_summary(chat, policy):
+def test_line_is_not_carried_into_the_next_summary(chat, policy):
     scribe = Scribe()
     context = manager(scribe, policy)
     talk(chat, 20)
@@ -72,7 +72,7 @@ def test_the_line_is_not_carried_into_the_next_summary(chat, policy):
     assert last > 20
 
 
-def test_a_summary_that_is_summarised_alone_is_read_without_its_line(chat):
+def test_summary_that_is_summarised_alone_is_read_without_its_line(chat):
     scribe = Scribe()
     scribe.says = "S " * 800
     talk(chat, 20)
@@ -85,7 +85,7 @@ def test_a_summary_that_is_summarised_alone_is_read_without_its_line(chat):
     assert summary_of(chat).endswith(f"\n\nT\n\n{LINE.format(last)}")
 
 
-def test_without_recall_no_summary_names_a_tool(chat):
+def test_summary_without_recall_names_no_tool(chat):
     scribe = Scribe()
     talk(chat, 20)
     manager(scribe).condense(chat)
@@ -99,12 +99,12 @@ def test_without_recall_no_summary_names_a_tool(chat):
     "text",
     ["", "S", "entries 1-5", "[Hidden behind this summary: entries a-5.]", LINE.format(3) + "\nx"],
 )
-def test_other_words_are_left_alone(text):
+def test_other_last_lines_are_left_alone(text):
     assert hidden_in(text) is None
     assert without_hidden_line(text) == text
 
 
-def test_the_line_is_read_as_it_is_written():
+def test_line_is_read_as_it_is_written():
     text = f"S\n\n{hidden_line((2, 57))}"
     assert hidden_in(text) == (2, 57)
     assert without_hidden_line(text) == "S"

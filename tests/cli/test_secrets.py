@@ -29,7 +29,7 @@ def test_no_default_prints_a_variable_or_an_object_of_this_process():
     assert live_objects() == []
 
 
-def test_what_a_manager_works_with_prints_no_variable():
+def test_settings_of_a_manager_print_no_variable():
     made = ContextManager("claude-sonnet-4")
     assert SECRET not in repr(made.settings)
     given = ContextManager("claude-sonnet-4", environ={"TOKEN": SECRET})
@@ -50,7 +50,7 @@ URLS = [
 
 
 @pytest.mark.parametrize("url", URLS, ids=range(len(URLS)))
-def test_an_error_about_a_database_prints_no_password(url):
+def test_error_about_a_database_prints_no_password(url):
     with pytest.raises(RooContextError) as caught:
         Store.open(url, upgrade=False)
     error = caught.value
@@ -58,13 +58,13 @@ def test_an_error_about_a_database_prints_no_password(url):
     assert not [text for text in said if SECRET in text]
 
 
-def test_what_holds_a_url_prints_no_password():
+def test_objects_with_a_url_print_no_password():
     engine = engine_of(URLS[0])
     assert SECRET not in repr(engine)
     assert SECRET not in repr(Invocation(lambda: 0, db=URLS[0]))
 
 
-def test_an_option_that_is_refused_does_not_print_a_variable():
+def test_option_that_is_refused_does_not_print_a_variable():
     with pytest.raises(InvalidOption) as caught:
         ContextManager("claude-sonnet-4", policy="opencode", limits=3, environ={"TOKEN": SECRET})
     assert SECRET not in repr(caught.value)

@@ -10,7 +10,7 @@ from roocontext.store.counting import count
 from roocontext.tokens import counter_for
 
 
-def test_a_message_is_shown_before_the_next_one_is_read(store):
+def test_message_is_shown_before_the_next_one_is_read(store):
     chat = store.create()
     chat.append_many([NewMessage("user", f"message {number}.") for number in range(5)])
     shown, rows = history.streamed_history(chat, None)
@@ -27,7 +27,7 @@ def test_a_message_is_shown_before_the_next_one_is_read(store):
     assert "message 4." in file.getvalue()
 
 
-def test_the_messages_are_read_page_by_page_at_one_moment(store):
+def test_messages_are_read_page_by_page_at_one_moment(store):
     chat = store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(900)])
     whole = history.effective_history(chat, None)
@@ -42,7 +42,7 @@ def test_the_messages_are_read_page_by_page_at_one_moment(store):
     assert "899" not in str(seen[898].content)  # read only after its redaction
 
 
-def test_a_view_is_counted_in_portions(store, monkeypatch):
+def test_view_is_counted_in_portions(store, monkeypatch):
     chat = store.create()
     for number in range(4):
         chat.append_many([NewMessage("user", f"word {n} " * n) for n in range(12)])

@@ -1,4 +1,4 @@
-"""What people read and write, as the command line reads and writes it: texts, names, times."""
+"""Texts, names and times, as the command line reads and writes them."""
 
 import io
 import sys
@@ -43,7 +43,7 @@ def unseen() -> set[str]:
     return {chr(code) for ends in codes for code in range(ends[0], ends[-1] + 1)}
 
 
-def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
+def test_control_and_invisible_characters_are_escaped() -> None:
     acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     spared = {"\n", "\t"} | shaped()
     hidden = unseen()
@@ -71,7 +71,7 @@ def test_every_character_that_acts_or_hides_becomes_its_escape() -> None:
         "「…」！？—“”",
     ],
 )
-def test_what_shapes_letters_stays(text: str) -> None:
+def test_characters_that_shape_letters_stay(text: str) -> None:
     assert safe_text.safe(text) == text
 
 
@@ -87,7 +87,7 @@ def test_what_shapes_letters_stays(text: str) -> None:
         ("ส" + "\u0e47" * 7, "ส" + "\u0e47" * 6 + "\\u0e47"),
     ],
 )
-def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
+def test_characters_that_shape_nothing_are_escaped(text: str, shown: str) -> None:
     assert safe_text.safe(text) == shown
 
 
@@ -101,7 +101,7 @@ def test_what_shapes_nothing_is_seen(text: str, shown: str) -> None:
 )
 @example(["語", *"\u200d\ufe0f" * 5])
 @example(["z", *"\u0301\u200d" * 9])
-def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
+def test_runs_of_invisible_characters_are_escaped(characters: list[str]) -> None:
     height = silent = 0
     for one in safe_text.safe("".join(characters)):
         height = height + 1 if unicodedata.category(one) in ("Mn", "Me", "Cf") else 0
@@ -112,7 +112,7 @@ def test_no_heap_of_the_unseen_stays(characters: list[str]) -> None:
 
 
 @pytest.mark.parametrize("length", [36, 100])
-def test_an_id_that_may_have_to_be_copied_is_whole(length: int) -> None:
+def test_id_for_a_command_is_not_shortened(length: int) -> None:
     assert safe_text.named("i" * length, "...") == "i" * length
 
 
@@ -126,7 +126,7 @@ def test_long_names_do_not_flood_the_screen(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @given(st.text(), st.integers(0, 40))
-def test_a_shortened_line_fits(text: str, width: int) -> None:
+def test_shortened_line_fits(text: str, width: int) -> None:
     from rich.cells import cell_len  # noqa: PLC0415
 
     line = safe_text.one_line(text)
@@ -149,7 +149,7 @@ def test_a_shortened_line_fits(text: str, width: int) -> None:
         (2 * 10**12, "2000 GB"),
     ],
 )
-def test_sizes_are_said_shortly(count: int, said: str) -> None:
+def test_sizes_are_short(count: int, said: str) -> None:
     assert naming.size(count) == said
 
 
@@ -221,12 +221,12 @@ def test_points_of_a_session_are_read(text: str, meant: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["last", "new", "=x", "-x", "a b", "last~1", "a\x1b", "é", ""])
-def test_a_name_that_could_not_be_typed_is_in_no_command(name: str) -> None:
+def test_untypable_name_is_in_no_command(name: str) -> None:
     assert next_command(name, "show {}") == ""
     assert next_command("x-1", "show {} 5") == "roocontext show x-1 5"
 
 
-def test_what_is_no_point_may_be_a_messages_id() -> None:
+def test_other_words_are_message_ids() -> None:
     assert points.target("--to", "m8", NOW) == "m8"
     with pytest.raises(InvalidOption):
         points.target("--to", "-8", NOW)

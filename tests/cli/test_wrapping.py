@@ -25,7 +25,7 @@ def by_rich(text: str, width: int) -> list[str]:
 
 
 @given(TEXTS, st.integers(2, 40))
-def test_lines_are_those_of_rich(text: str, width: int) -> None:
+def test_wrapped_lines_equal_those_of_rich(text: str, width: int) -> None:
     lines = ["".join(piece for piece, _ in line) for line in wrapped([(text, "")], width)]
     assert lines == by_rich(text, width)
 
@@ -42,7 +42,7 @@ def test_each_part_keeps_its_style(texts: list[str], width: int) -> None:
     assert plain == ["".join(part for part, _ in line) for line in whole]
 
 
-def test_what_counts_as_simple_takes_a_column_each() -> None:
+def test_simple_characters_take_one_column_each() -> None:
     simple = [chr(code) for code in range(0x3000) if _SIMPLE.fullmatch(chr(code))]
     assert len(simple) > 900
     assert all(cell_len(one) == 1 for one in simple)

@@ -3,10 +3,12 @@
 from hypothesis import given, settings
 
 from roocontext import Store
-from roocontext.log.forms import forms
+from roocontext.log.forms import form_named, forms
+from roocontext.log.forms.dialects import DIALECTS
 from support import (
     provider_rules,
     provider_rules_chat,
+    provider_rules_dialects,
     provider_rules_gemini,
     provider_rules_responses,
 )
@@ -29,6 +31,10 @@ def faults(chat):
             found += check(chat.messages(form, model=model), model=model)
             out = forms[form].compose(rows, model=model, complete=True)
             found += check(out.messages, complete=True, model=model)
+    for dialect in DIALECTS:
+        out = form_named("openai", dialect).compose(rows, model="mine", complete=True)
+        facts = {"complete": True, "model": "mine", "reasons": True}
+        found += provider_rules_dialects.violations(out.messages, dialect, **facts)
     return found
 
 

@@ -6,12 +6,22 @@ import threading
 
 import pytest
 
-from roocontext import AsyncSession, AsyncStore, NewMessage, Plan, Session, Store
+from roocontext import (
+    AsyncChanges,
+    AsyncSession,
+    AsyncStore,
+    Changes,
+    NewMessage,
+    Plan,
+    Session,
+    Store,
+)
 from support.steady_sources import CountedIds, SetClock
 
 pytestmark = pytest.mark.every_leg
 
-BOTH = [(Store, AsyncStore), (Session, AsyncSession)]
+BOTH = [(Store, AsyncStore), (Session, AsyncSession), (Changes, AsyncChanges)]
+NOT_AWAITED = {("run", AsyncStore.run), ("changes", AsyncStore.changes)}
 
 
 def public(cls):
@@ -23,7 +33,7 @@ def public(cls):
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_both_have_the_same_names(plain, coroutine):
+def test_store_and_async_store_have_the_same_names(plain, coroutine):
     assert set(public(coroutine)) - set(public(plain)) <= {"run"}
     assert set(public(plain)) <= set(public(coroutine))
 
@@ -31,13 +41,17 @@ def test_both_have_the_same_names(plain, coroutine):
 def renamed(annotation):
     """An annotation of the one as the other should have it."""
     text = str(annotation)
-    for old, new in (("AsyncSession", "Session"), ("AsyncStore", "Store")):
+    for old, new in (
+        ("AsyncSession", "Session"),
+        ("AsyncStore", "Store"),
+        ("AsyncChanges", "Changes"),
+    ):
         text = text.replace(old, new)
     return text.replace("AsyncIterator", "Iterator")
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_both_take_and_give_the_same(plain, coroutine):
+def test_store_and_async_store_have_the_same_signatures(plain, coroutine):
     """A wrapped method is the other's own; only those written by hand can differ."""
     for name, method in public(plain).items():
         twin_method = public(coroutine)[name]
@@ -53,7 +67,7 @@ def test_both_take_and_give_the_same(plain, coroutine):
         assert renamed(one.return_annotation) == renamed(other.return_annotation), name
 
 
-def test_a_wrapped_method_shows_the_signature_of_the_other():
+def test_wrapped_method_shows_the_signature_of_the_other():
     assert inspect.signature(AsyncSession.append) == inspect.signature(Session.append)
     assert (
         str(inspect.signature(AsyncSession.stats))
@@ -62,8 +76,8 @@ def test_a_wrapped_method_shows_the_signature_of_the_other():
 
 
 @pytest.mark.parametrize(("plain", "coroutine"), BOTH)
-def test_all_of_one_is_awaited(plain, coroutine):
-    for name, method in public(coroutine).items() - {("run", AsyncStore.run)}:
+def test_methods_of_the_async_store_are_awaited(plain, coroutine):
+    for name, method in public(coroutine).items() - NOT_AWAITED:
         asynchronous = inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method)
         assert asynchronous, name
         assert inspect.isasyncgenfunction(method) is inspect.isgeneratorfunction(
@@ -122,7 +136,9 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_nothing_moves_after_a_cancellation(engine, operation, request, tmp_path):
+def test_cancelled_call_has_ended_when_the_cancellation_is_raised(
+    engine, operation, request, tmp_path
+):
     """The call is joined before CancelledError is delivered, whatever it did by then."""
     clock = HeldClock()
 
@@ -152,7 +168,7 @@ def test_nothing_moves_after_a_cancellation(engine, operation, request, tmp_path
     asyncio.run(cancel_in_the_middle())
 
 
-def test_an_error_behind_a_cancellation_is_still_a_cancellation(engine, request, tmp_path):
+def test_cancelled_call_that_fails_is_still_cancelled(engine, request, tmp_path):
     clock = HeldClock()
 
     async def cancel_what_fails():
@@ -172,7 +188,7 @@ def test_an_error_behind_a_cancellation_is_still_a_cancellation(engine, request,
     asyncio.run(cancel_what_fails())
 
 
-def test_a_timeout_is_a_cancellation(engine, request, tmp_path):
+def test_timeout_is_a_cancellation(engine, request, tmp_path):
     clock = HeldClock()
 
     async def append_too_late(chat):
@@ -208,7 +224,7 @@ def test_many_tasks_share_a_store(engine, request, tmp_path):
     asyncio.run(crowd())
 
 
-def test_one_of_many_wins_a_version(engine, request, tmp_path):
+def test_one_of_many_tasks_wins_a_version(engine, request, tmp_path):
     async def race():
         async with await held_store(engine, request, tmp_path, SetClock()) as store:
             chat = await store.create()

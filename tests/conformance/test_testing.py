@@ -8,7 +8,7 @@ from support.empty_files import empty_file
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_ours_keeps_every_promise(engine, tmp_path, request):
+def test_reference_store_keeps_every_promise(engine, tmp_path, request):
     if engine == "postgres":
         place = request.getfixturevalue("postgres_url")
     else:
@@ -28,6 +28,6 @@ class TestTheClass(StoreContract):
     test_killed_writers_lose_nothing = None
 
 
-def test_a_name_without_a_factory_is_refused():
+def test_name_without_a_factory_is_refused():
     with pytest.raises(InvalidOption, match=r"package\.module:factory"):
         examine("my_driver")

@@ -1,4 +1,4 @@
-"""What a caller gets is plain JSON by `to_dict`."""
+"""Values that a caller gets are plain JSON by `to_dict`."""
 
 import inspect
 import json

@@ -31,7 +31,7 @@ def chat_of(store: Any, name: str = "claude-code:s-1") -> Any:
 
 
 def seen(chat: Any) -> list[Any]:
-    """What the model sees: roles, and texts or tools in short."""
+    """The view: roles, and texts or tools in short."""
     return [
         (message.role[0], short(block))
         for message in chat.view().messages
@@ -52,7 +52,7 @@ def records(chat: Any) -> list[Any]:
     ]
 
 
-def test_a_plain_session(store, file):
+def test_plain_session_becomes_messages(store, file):
     file.user("hello")
     file.reply("m1", {"type": "thinking", "thinking": "hm", "signature": "x"})
     file.reply("m1", "let me see", use("t1"), stop="tool_use")
@@ -81,7 +81,7 @@ def test_a_plain_session(store, file):
     assert {repair.rule for repair in chat.repairs()} == {Rule.MERGED}
 
 
-def test_importing_again_changes_nothing(store, file):
+def test_second_import_changes_nothing(store, file):
     file.user("hello")
     file.reply("m1", "yes", stop="end_turn")
     file.compact()
@@ -93,7 +93,7 @@ def test_importing_again_changes_nothing(store, file):
     assert chat_of(store).head() == head
 
 
-def test_a_session_that_has_grown_is_continued(store, file):
+def test_session_that_has_grown_is_continued(store, file):
     file.user("one")
     take(store, file.path)
     file.reply("m1", "two", stop="end_turn")
@@ -122,7 +122,7 @@ def test_parallel_calls_are_no_branches(store, file):
     assert len(records(chat)) == 7 + 1  # with the metadata
 
 
-def test_results_between_the_rows_of_an_answer_come_behind_it(store, file):
+def test_results_between_the_rows_of_a_reply_come_after_it(store, file):
     file.user("go")
     first = file.reply("m1", use("t1"))
     file.result("t1", parent=first, move=False)
@@ -132,7 +132,7 @@ def test_results_between_the_rows_of_an_answer_come_behind_it(store, file):
     assert [short for _, short in seen(chat_of(store))] == ["go", "t1", "t2", "=t1", "=t2"]
 
 
-def test_an_edited_prompt_is_a_rewind(store, file):
+def test_edited_prompt_is_a_rewind(store, file):
     file.user("hello")
     at = file.reply("m1", "yes", stop="end_turn")
     file.user("left")
@@ -150,7 +150,7 @@ def test_an_edited_prompt_is_a_rewind(store, file):
         assert len(list(chat_of(fresh).audit())) == len(list(chat.audit()))
 
 
-def test_a_compaction(store, file):
+def test_compaction_becomes_a_summary(store, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     file.compact("S1")
@@ -166,7 +166,7 @@ def test_a_compaction(store, file):
 
 
 @pytest.mark.parametrize("newer", [True, False])
-def test_a_compaction_that_keeps_rows(store, file, newer):
+def test_compaction_that_keeps_rows_leaves_them_visible(store, file, newer):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     head = file.user("kept")
@@ -179,7 +179,7 @@ def test_a_compaction_that_keeps_rows(store, file, newer):
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
 
 
-def test_a_file_that_begins_with_a_compaction(store, file):
+def test_file_that_begins_with_a_compaction_begins_with_its_summary(store, file):
     file.at = "not-here"
     file.compact("S")
     file.user("more")
@@ -187,7 +187,7 @@ def test_a_file_that_begins_with_a_compaction(store, file):
     assert (seen(chat_of(store)), done.problems) == ([("u", "S"), ("u", "more")], ())
 
 
-def test_a_compaction_without_a_summary(store, file):
+def test_compaction_without_a_summary_hides_all_before_it(store, file):
     file.user("one")
     boundary = file.compact("S")
     lines = file.path.read_text().splitlines(keepends=True)
@@ -197,7 +197,7 @@ def test_a_compaction_without_a_summary(store, file):
     assert (boundary, seen(chat_of(store))) == ("u-3", [("u", "more")])
 
 
-def test_a_micro_compaction_clears(store, file):
+def test_micro_compaction_clears(store, file):
     file.user("go")
     file.reply("m1", use("t1"), stop="tool_use")
     file.result("t1", "long " * 50)
@@ -223,7 +223,7 @@ def test_rows_are_taken_once(store, file):
     assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
 
 
-def test_two_records_on_a_line(store, file):
+def test_two_records_on_a_line_are_both_taken(store, file):
     file.user("one")
     file.path.write_text(file.path.read_text().rstrip("\n"))
     file.line({"type": "summary", "summary": "T", "leafUuid": "u-1"})
@@ -233,7 +233,7 @@ def test_two_records_on_a_line(store, file):
     assert chat_of(store).info().title == "T"
 
 
-def test_a_line_that_is_being_written_is_taken_later(store, file):
+def test_line_that_is_being_written_is_taken_later(store, file):
     file.user("one")
     file.user("two \ud83d \0")
     whole = file.path.read_bytes()
@@ -262,7 +262,7 @@ def test_bad_lines_are_named_and_the_rest_is_taken(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_transcript_of_which_no_row_can_be_read_has_failed(store, file):
+def test_transcript_of_which_no_row_can_be_read_has_failed(store, file):
     file.user("hello")
     file.path.write_text(file.path.read_text()[:-20])
     (done,) = import_paths(store, [file.path])
@@ -273,7 +273,7 @@ def test_a_transcript_of_which_no_row_can_be_read_has_failed(store, file):
     assert store.sessions() == []
 
 
-def test_a_line_that_is_not_json_in_a_field_that_no_row_needs(store, file):
+def test_invalid_json_in_an_unused_field_is_reported(store, file):
     file.user("one")
     with file.path.open("a") as text:
         text.write('{"type": "odd", "a": NaN}\n{"type": "user", "uuid": "x", "a": NaN}\n')
@@ -284,7 +284,7 @@ def test_a_line_that_is_not_json_in_a_field_that_no_row_needs(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_record_that_is_nested_too_deeply_for_the_store(store, file):
+def test_record_nested_too_deeply_is_reported(store, file):
     deep: Any = 1
     for _ in range(600):
         deep = [deep]
@@ -297,7 +297,7 @@ def test_a_record_that_is_nested_too_deeply_for_the_store(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_cycle_of_parents(store, file):
+def test_cycle_of_parents_is_cut(store, file):
     file.user("one", parent="u-2")
     file.user("two", parent="u-1")
     file.user("three", parent="u-3")
@@ -306,7 +306,7 @@ def test_a_cycle_of_parents(store, file):
     assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 3
 
 
-def test_a_result_below_a_cycle_of_words(store, file):
+def test_result_below_a_cycle_of_texts_is_taken(store, file):
     file.reply("m1", use("t1"))
     file.user("one", parent="u-3")
     file.user("two", parent="u-2")
@@ -316,7 +316,7 @@ def test_a_result_below_a_cycle_of_words(store, file):
     assert len([e for e in chat_of(store).audit() if e.kind == "message"]) == 4
 
 
-def test_a_row_whose_parent_is_missing_follows_the_row_before_it(store, file):
+def test_row_whose_parent_is_missing_follows_the_row_before_it(store, file):
     file.user("one")
     file.user("two", parent="elsewhere")
     take(store, file.path)
@@ -348,7 +348,7 @@ def test_errors_of_the_api_are_not_sent(store, file):
     assert seen(chat_of(store)) == [("u", "one"), ("u", "two")]
 
 
-def test_entries_of_somebody_else_are_never_taken_back(store, file):
+def test_entries_of_others_are_never_rewound(store, file):
     file.user("one")
     take(store, file.path)
     chat = chat_of(store)
@@ -368,7 +368,7 @@ def test_entries_of_somebody_else_are_never_taken_back(store, file):
     assert (done.session_id, done.messages) == ("claude-code:s-1~2", 1)
 
 
-def test_a_source_that_was_rewritten_and_comes_back(store, file):
+def test_source_that_was_rewritten_and_restored_is_followed(store, file):
     file.user("one")
     file.user("two")
     file.user("three")
@@ -386,7 +386,7 @@ def test_a_source_that_was_rewritten_and_comes_back(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_dry_run_writes_nothing(store, file):
+def test_dry_run_writes_nothing(store, file):
     file.user("one")
     file.compact()
     (done,) = import_paths(store, [file.path], dry_run=True)
@@ -394,7 +394,7 @@ def test_a_dry_run_writes_nothing(store, file):
     assert (done.messages, done.controls, store.sessions()) == (1, 1, [])
 
 
-def test_a_file_that_grows_line_by_line_gives_what_the_whole_gives(store, file):
+def test_file_that_grows_line_by_line_equals_the_whole(store, file):
     file.user("go")
     first = file.reply("m1", use("t1"))
     second = file.reply("m1", use("t2"), stop="tool_use")
@@ -436,7 +436,7 @@ def test_every_record_is_in_the_log(store, file):
     assert len(records(chat_of(store))) == 7 + 1
 
 
-def test_a_very_long_line(store, file):
+def test_very_long_line_is_taken(store, file):
     length = 10_000_000 if TORTURE else 500_000
     file.user("x" * length)
     file.user("after")
@@ -444,7 +444,7 @@ def test_a_very_long_line(store, file):
     assert [len(text) for _, text in seen(chat_of(store))] == [length, 5]
 
 
-def test_a_kept_row_that_is_written_again_behind_the_summary(store, file):
+def test_kept_row_is_written_again_after_the_summary(store, file):
     file.user("one")
     kept = file.user("kept")
     file.user("hidden")
@@ -452,7 +452,7 @@ def test_a_kept_row_that_is_written_again_behind_the_summary(store, file):
     file.user("kept", uuid=kept, parent=summary, timestamp="2026-03-01T09:00:00.000Z")
     file.user("more", parent=kept)
     (done,) = take(store, file.path)
-    # The row comes behind the summary, so it is hidden where it is, and written again.
+    # The row comes after the summary, so it is hidden where it is, and written again.
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more"]
     assert done.again == 1
     assert take(store, file.path)[0].new == 0
@@ -461,7 +461,7 @@ def test_a_kept_row_that_is_written_again_behind_the_summary(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "more", "and more"]
 
 
-def test_a_kept_row_that_an_earlier_compaction_hides_is_written_again(store, file):
+def test_kept_row_hidden_by_an_earlier_compaction_is_written_again(store, file):
     first = file.user("kept at last")
     file.user("one")
     file.compact("S1")
@@ -474,7 +474,7 @@ def test_a_kept_row_that_an_earlier_compaction_hides_is_written_again(store, fil
     assert take(store, file.path)[0].new == 0
 
 
-def test_an_earlier_summary_and_a_row_that_it_hides_are_kept(store, file):
+def test_earlier_summary_and_a_row_that_it_hides_may_be_kept(store, file):
     one = file.user("one")
     file.reply("m1", "two", stop="end_turn")
     file.compact("S1")
@@ -487,7 +487,7 @@ def test_an_earlier_summary_and_a_row_that_it_hides_are_kept(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["S2", "one", "S1", "three"]
 
 
-def test_a_hidden_row_that_is_kept_ahead_of_a_summary_is_reported(store, file):
+def test_hidden_row_kept_before_a_summary_is_reported(store, file):
     first = file.user("hidden for good")
     file.compact("S1")
     head = file.user("kept")
@@ -499,7 +499,7 @@ def test_a_hidden_row_that_is_kept_ahead_of_a_summary_is_reported(store, file):
     ]
 
 
-def test_rows_that_are_kept_ahead_of_the_summary(store, file):
+def test_rows_kept_before_the_summary_stay_in_place(store, file):
     head = file.user("kept")
     tail = file.reply("m1", "kept too", stop="end_turn")
     file.user("hidden")
@@ -510,7 +510,7 @@ def test_rows_that_are_kept_ahead_of_the_summary(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["kept", "kept too", "S", "more"]
 
 
-def test_a_kept_segment_has_all_results(store, file):
+def test_kept_segment_has_all_results(store, file):
     file.user("one")
     head = file.reply("m1", use("t1"))
     other = file.reply("m1", use("t2"), stop="tool_use")
@@ -522,7 +522,7 @@ def test_a_kept_segment_has_all_results(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["S", "t1", "t2", "=t1", "=t2"]
 
 
-def test_a_compaction_without_a_summary_behind_attachments(store, file):
+def test_compaction_without_a_summary_hides_all_before_its_attachments(store, file):
     file.user("one")
     file.compact("S")
     lines = file.path.read_text().splitlines(keepends=True)
@@ -533,7 +533,7 @@ def test_a_compaction_without_a_summary_behind_attachments(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["more"]
 
 
-def test_a_branch_behind_a_micro_compaction_that_cleared_nothing(store, file):
+def test_branch_after_an_empty_micro_compaction_is_followed(store, file):
     file.user("one")
     at = file.row("system", subtype="microcompact_boundary", microcompactMetadata={})
     file.user("left")
@@ -543,7 +543,7 @@ def test_a_branch_behind_a_micro_compaction_that_cleared_nothing(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_ids_that_were_removed_before_publication(store, file):
+def test_removed_ids_do_not_merge_rows(store, file):
     removed = {"uuid": "REDACTED", "parent": "REDACTED"}
     file.user("one", **removed)
     file.reply("REDACTED", use("REDACTED"), stop="tool_use", **removed)
@@ -558,7 +558,7 @@ def test_ids_that_were_removed_before_publication(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_duplicate_with_another_version_is_a_note(store, file):
+def test_duplicate_with_another_version_becomes_a_note(store, file):
     file.user("one")
     file.user("one", uuid="u-1", parent=None, version="2.1.99")
     take(store, file.path)
@@ -567,7 +567,7 @@ def test_a_duplicate_with_another_version_is_a_note(store, file):
     assert note.content["record"]["version"] == "2.1.99"
 
 
-def test_files_beside_a_transcript_are_kept(store, file):
+def test_files_next_to_a_transcript_become_notes(store, file):
     file.user("one")
     outputs = file.path.with_suffix("") / "tool-results"
     outputs.mkdir(parents=True)
@@ -577,7 +577,7 @@ def test_files_beside_a_transcript_are_kept(store, file):
     assert note.content["record"] == {"name": "toolu_1.txt", "text": "long \udcff"}
 
 
-def test_a_message_that_is_nested_too_deeply_is_kept_as_text(store, file):
+def test_message_nested_too_deeply_is_kept_as_text(store, file):
     deep: Any = 1
     for _ in range(600):
         deep = [deep]
@@ -592,7 +592,7 @@ def test_a_message_that_is_nested_too_deeply_is_kept_as_text(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
+def test_compaction_keeps_rows_after_its_logical_parent(store, file):
     last = file.user("one")
     head = file.user("kept")
     tail = file.reply("m1", "kept too", stop="end_turn")
@@ -603,7 +603,7 @@ def test_a_compaction_keeps_rows_behind_its_logical_parent(store, file):
     assert [text for _, text in seen(chat_of(store))] == ["S", "kept", "kept too", "more"]
 
 
-def test_a_branch_behind_a_message_that_was_refused(store, file):
+def test_branch_after_a_refused_message_is_followed(store, file):
     file.user("one")
     at = file.user([{"type": "function_call"}])
     file.user("left")
@@ -614,7 +614,7 @@ def test_a_branch_behind_a_message_that_was_refused(store, file):
     assert take(store, file.path)[0].new == 0
 
 
-def test_a_parent_in_another_file_is_not_looked_for(store, file):
+def test_parent_in_another_file_is_not_looked_for(store, file):
     leaf = file.user("one")
     resumed = Transcript(file.path.with_name("s-2.jsonl"), "s-2")
     resumed.at, resumed.count = leaf, 10

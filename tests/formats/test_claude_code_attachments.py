@@ -1,4 +1,4 @@
-"""What Claude Code sends of attachments after a resume, as recorded with 2.1.261 to 2.1.330."""
+"""Attachments as Claude Code sends them after a resume, recorded with 2.1.261 to 2.1.330."""
 
 from pathlib import Path
 from typing import Any
@@ -52,7 +52,7 @@ def done(file: Transcript, **fields: Any) -> None:
     file.reply("m2", "done", stop="end_turn", **fields)
 
 
-def test_words_that_the_user_typed_while_the_agent_worked_are_a_message(store, file):
+def test_text_typed_while_the_agent_worked_is_a_message(store, file):
     work(file)
     file.queued("wait")
     file.queued([IMAGE, say("see")])
@@ -76,7 +76,7 @@ def test_words_that_the_user_typed_while_the_agent_worked_are_a_message(store, f
         ([5, {"content": None}], "wait"),
     ],
 )
-def test_what_a_row_says_was_sent_is_sent_again(store, file, rendered, content):
+def test_rows_marked_as_sent_are_sent_again(store, file, rendered, content):
     work(file)
     file.queued("wait", rendered=rendered)
     seen = [one.content for one in imported(store, file).view().messages[3:]]
@@ -107,14 +107,14 @@ def test_other_attachments_are_notes(store, file, attachment):
 
 
 @pytest.mark.parametrize(("kind", "seen"), [("file", "go R done"), ("skill_listing", "go done")])
-def test_a_file_that_the_user_named_is_sent_as_its_row_says(store, file, kind, seen):
+def test_mentioned_file_is_sent_as_its_row_says(store, file, kind, seen):
     file.user("go")
     file.queued("", attachment={"type": kind}, rendered=[{"content": "R"}])
     done(file)
     assert sent(store, file) == seen
 
 
-def test_words_beside_the_way_from_a_result(store, file):
+def test_text_off_the_path_from_a_result_is_sent_after_it(store, file):
     at = work(file)
     file.queued("one")
     file.queued("two")
@@ -123,7 +123,7 @@ def test_words_beside_the_way_from_a_result(store, file):
     assert sent(store, file) == "go t1 =t1 one two three done"
 
 
-def test_words_beside_others_that_are_on_the_way(store, file):
+def test_text_off_the_path_next_to_others_on_it_is_sent(store, file):
     work(file)
     at = file.queued("one")
     file.queued("two")
@@ -131,7 +131,7 @@ def test_words_beside_others_that_are_on_the_way(store, file):
     assert sent(store, file) == "go t1 =t1 one two done"
 
 
-def test_words_beside_the_way_that_come_late(store, file):
+def test_late_text_off_the_path_is_sent(store, file):
     at = work(file)
     done(file)
     file.queued("wait", parent=at, move=False)
@@ -140,7 +140,7 @@ def test_words_beside_the_way_that_come_late(store, file):
     assert sent(store, file) == "go t1 =t1 wait done more"
 
 
-def test_words_beside_a_prompt_or_ahead_of_others_are_a_branch(store, file):
+def test_text_next_to_a_prompt_is_a_branch(store, file):
     file.user("go")
     file.queued("left", move=False)
     file.reply("m1", use("t1"), stop="tool_use")
@@ -151,7 +151,7 @@ def test_words_beside_a_prompt_or_ahead_of_others_are_a_branch(store, file):
     assert sent(store, file) == "go t1 =t1 done"
 
 
-def test_words_on_the_way_to_a_late_result(store, file):
+def test_text_on_the_path_to_a_late_result_is_sent(store, file):
     file.user("go")
     calls = [file.reply("m1", use(call)) for call in ("t1", "t2")]
     file.result("t1", parent=calls[0])
@@ -161,7 +161,7 @@ def test_words_on_the_way_to_a_late_result(store, file):
     assert sent(store, file) == "go t1 t2 =t1 =t2 wait done"
 
 
-def test_words_that_a_compaction_kept(store, file):
+def test_text_kept_by_a_compaction_stays_visible(store, file):
     work(file)
     file.queued("wait")
     done(file)
@@ -169,7 +169,7 @@ def test_words_that_a_compaction_kept(store, file):
     assert sent(store, file) == "S wait done"
 
 
-def test_words_in_a_file_that_grows(store, file, tmp_path):
+def test_text_in_a_growing_file_is_placed_as_in_the_whole(store, file, tmp_path):
     at = work(file)
     file.queued("one")
     file.queued("two", parent=at)

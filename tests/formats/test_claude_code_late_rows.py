@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Transcript:
 
 
 def sent(store: Any, file: Transcript) -> list[str]:
-    """What is seen after an import, and after a second one that must change nothing."""
+    """The view after an import, and after a second one that must change nothing."""
     for source in claude_code.sources(file.path):
         play(store, source)
         again = play(store, source)
@@ -38,7 +38,7 @@ def short(block: dict[str, Any]) -> str:
     return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
 
 
-def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file):
+def test_text_on_the_path_from_a_call_to_its_result_is_sent(store, file):
     file.user("go")
     file.reply("m1", use("t1"), use("t2"), stop="tool_use")
     file.result("t1")
@@ -49,7 +49,7 @@ def test_words_on_the_way_from_a_call_to_its_result_are_sent(store, file):
     assert " ".join(sent(store, file)) == "go t1 t2 =t1 =t2 wait please done"
 
 
-def test_an_answer_on_the_way_from_a_call_to_its_result_is_sent(store, file):
+def test_reply_on_the_path_from_a_call_to_its_result_is_sent(store, file):
     file.user("go")
     file.reply("m1", use("t1"))
     file.user("wait")
@@ -59,7 +59,7 @@ def test_an_answer_on_the_way_from_a_call_to_its_result_is_sent(store, file):
     assert " ".join(sent(store, file)) == "go t1 =t1 wait sure done"
 
 
-def test_words_beside_the_way_from_a_call_to_its_result_are_a_branch(store, file):
+def test_text_off_the_path_from_a_call_to_its_result_is_a_branch(store, file):
     file.user("go")
     reply = file.reply("m1", use("t1"), stop="tool_use")
     file.user("wait")
@@ -69,7 +69,7 @@ def test_words_beside_the_way_from_a_call_to_its_result_are_a_branch(store, file
     assert sent(store, file) == ["go", "t1", "=t1", "done"]
 
 
-def test_words_beside_the_way_are_sent_if_the_session_goes_on_behind_them(store, file):
+def test_text_off_the_path_is_sent_if_the_session_continues_after_it(store, file):
     file.user("go")
     reply = file.reply("m1", use("t1"), stop="tool_use")
     words = file.user("wait")
@@ -79,7 +79,7 @@ def test_words_beside_the_way_are_sent_if_the_session_goes_on_behind_them(store,
 
 
 @pytest.mark.parametrize("kind", ["system", "attachment"])
-def test_the_branch_with_the_newest_note_is_the_live_one(store, file, kind):
+def test_branch_with_the_newest_note_is_the_live_one(store, file, kind):
     at = file.user("go")
     file.user("one")
     first = file.reply("m1", "first", stop="end_turn")
@@ -93,7 +93,7 @@ def test_the_branch_with_the_newest_note_is_the_live_one(store, file, kind):
 
 @pytest.mark.parametrize("metadata", ["preservedMessages", "preservedSegment"])
 @pytest.mark.parametrize("on_call", [True, False])
-def test_the_result_of_a_call_that_a_compaction_kept(store, file, metadata, on_call):
+def test_result_of_a_call_kept_by_a_compaction_is_sent(store, file, metadata, on_call):
     file.user("go")
     reply = file.reply("m1", use("t1"), stop="tool_use")
     segment = {"headUuid": reply, "tailUuid": reply, "anchorUuid": "u-4"}
@@ -105,7 +105,7 @@ def test_the_result_of_a_call_that_a_compaction_kept(store, file, metadata, on_c
 
 
 @pytest.mark.parametrize("version", ["2.0.11", "2.1.81", NEW, None])
-def test_a_row_whose_parent_is_missing(store, file, version):
+def test_row_with_a_missing_parent_follows_the_row_before_it(store, file, version):
     file.version = version
     file.user("go")
     file.reply("m1", "yes", stop="end_turn")
@@ -115,7 +115,7 @@ def test_a_row_whose_parent_is_missing(store, file, version):
     assert sent(store, file) == ["go", "yes", "again", "done"]
 
 
-def test_the_version_is_that_of_the_release_that_wrote_last(store, file):
+def test_newest_version_in_the_file_counts(store, file):
     file.user("go")
     file.version = NEW
     file.reply("m1", "yes", stop="end_turn")
@@ -123,7 +123,7 @@ def test_the_version_is_that_of_the_release_that_wrote_last(store, file):
     assert store.session("claude-code:s-1").info().metadata["version"] == NEW
 
 
-def test_a_missing_parent_of_a_note_leaves_the_chain_whole(store, file):
+def test_note_with_a_missing_parent_leaves_the_chain_whole(store, file):
     file.version = NEW
     file.user("go")
     file.reply("m1", "yes", stop="end_turn")
@@ -132,7 +132,7 @@ def test_a_missing_parent_of_a_note_leaves_the_chain_whole(store, file):
     assert sent(store, file) == ["go", "yes", "again"]
 
 
-def test_a_missing_parent_behind_a_compaction(store, file):
+def test_row_with_a_missing_parent_after_a_compaction_follows_it(store, file):
     file.version = NEW
     file.user("go")
     file.compact()
@@ -141,7 +141,7 @@ def test_a_missing_parent_behind_a_compaction(store, file):
     assert sent(store, file) == ["S", "again", "done"]
 
 
-def test_a_first_row_without_its_parent_begins_the_history(store, file):
+def test_first_row_without_its_parent_begins_the_history(store, file):
     file.version = NEW
     file.user("go", parent="gone")
     file.reply("m1", "yes", stop="end_turn")
@@ -158,7 +158,7 @@ def test_a_first_row_without_its_parent_begins_the_history(store, file):
         {"preservedSegment": {"headUuid": "u-4", "tailUuid": "u-3", "anchorUuid": "u-6"}},
     ],
 )
-def test_a_compaction_that_names_a_row_that_is_missing_keeps_none(store, file, metadata):
+def test_compaction_that_keeps_a_missing_row_keeps_none(store, file, metadata):
     file.user("go")
     file.reply("m1", "yes", stop="end_turn")
     file.user("kept")
@@ -188,9 +188,7 @@ LATE_SEGMENT = {"preservedSegment": {"anchorUuid": "c", "headUuid": "a", "tailUu
         ({}, "c", "a", "S two three"),
     ],
 )
-def test_a_row_that_a_compaction_kept_and_that_is_written_only_after_it(
-    store, file, metadata, above, below, seen
-):
+def test_kept_row_written_after_the_compaction_is_taken(store, file, metadata, above, below, seen):
     file.version = NEW
     file.user("one", uuid="u")
     boundary = {"trigger": "auto", **metadata}
@@ -210,7 +208,7 @@ def test_a_row_that_a_compaction_kept_and_that_is_written_only_after_it(
     assert " ".join(sent(store, file)) == seen
 
 
-def test_a_segment_is_read_as_it_is_in_the_file(store, file):
+def test_segment_is_read_as_it_is_in_the_file(store, file):
     head = file.user("one")
     tail = file.reply("m1", "two", stop="end_turn")
     file.compact("S0", preservedSegment={"headUuid": head, "tailUuid": tail, "anchorUuid": "u-4"})

@@ -73,7 +73,7 @@ def seen(store: Any, name: str = "cline:s1") -> list[Any]:
     ]
 
 
-def test_a_session(store, tmp_path):
+def test_session_becomes_messages(store, tmp_path):
     folder = session(tmp_path / "sessions" / "s1", ROWS)
     (done,) = take(store, folder)
     assert (done.tool, done.messages, done.problems) == ("cline", 6, ())
@@ -95,7 +95,7 @@ def test_a_session(store, tmp_path):
     assert (again.messages, again.notes, again.controls) == (0, 0, 0)
 
 
-def test_a_compaction(store, tmp_path):
+def test_compaction_becomes_a_summary(store, tmp_path):
     folder = session(tmp_path / "s1", ROWS)
     take(store, folder)
     kept = [SUMMARY, ROWS[4]]
@@ -112,25 +112,25 @@ def test_a_compaction(store, tmp_path):
     assert seen(store)[-1] == "Third"
 
 
-def test_a_compaction_without_a_summary(store, tmp_path):
+def test_compaction_without_a_summary_keeps_its_messages(store, tmp_path):
     take(store, session(tmp_path / "s1", ROWS, source_message_count=4, messages=[ROWS[4]]))
     assert seen(store) == ["done", "Second", "fine"]
 
 
 @pytest.mark.parametrize("count", [7, -1, "4", None])
-def test_a_compaction_of_other_messages_counts_for_nothing(store, tmp_path, count):
+def test_compaction_of_other_messages_hides_nothing(store, tmp_path, count):
     take(store, session(tmp_path / "s1", ROWS, source_message_count=count, messages=[SUMMARY]))
     assert seen(store)[0] == "First"
 
 
-def test_a_sub_agent_is_a_child(store, tmp_path):
+def test_sub_agent_is_a_child(store, tmp_path):
     folder = session(tmp_path / "s1", ROWS)
     session(folder, ROWS[:1], "agent-2")
     take(store, folder)
     assert [one.session_id for one in store.session("cline:s1").children()] == ["cline:agent-2"]
 
 
-def test_odd_records_and_a_damaged_file(store, tmp_path):
+def test_odd_records_and_damaged_files_are_reported(store, tmp_path):
     folder = session(tmp_path / "s1", [*ROWS, 7, {"role": "robot"}, {"role": "user"}])
     (done,) = take(store, folder)
     assert len(done.problems) == 1  # a message without content
@@ -144,7 +144,7 @@ def test_odd_records_and_a_damaged_file(store, tmp_path):
     assert seen(store) == ["First"]
 
 
-def test_the_default_place(store, tmp_path, monkeypatch):
+def test_default_folder_is_found(store, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     session(tmp_path / ".cline" / "data" / "sessions" / "s1", ROWS)
     assert find.places("cline") == [tmp_path / ".cline" / "data" / "sessions"]

@@ -40,7 +40,7 @@ def seen(store: Any, name: str = "codex:aa") -> list[str]:
     return [short(message.content) for message in store.session(name).view().messages]
 
 
-def test_a_session(store, path):
+def test_session_becomes_messages(store, path):
     call = {"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"}
     output = {"type": "function_call_output", "call_id": "c1", "output": "a \0 b"}
     used = {"input_tokens": 9, "cached_input_tokens": 4, "output_tokens": 2}
@@ -67,7 +67,7 @@ def test_a_session(store, path):
     assert take(store, path).messages == 1
 
 
-def test_a_compaction_that_replaces_the_history(store, path):
+def test_compaction_replaces_the_history(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     new = [said("developer", "permissions"), said("user", "one"), said("user", "Summary: S")]
     write(path, line("compacted", message="S", replacement_history=new), item("user", "three"))
@@ -78,7 +78,7 @@ def test_a_compaction_that_replaces_the_history(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_summary_that_nobody_can_read(store, path):
+def test_sealed_summary_is_kept(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
     opaque = {"type": "compaction", "encrypted_content": "x"}
     write(path, line("compacted", message="", replacement_history=[opaque]), item("user", "three"))
@@ -87,7 +87,7 @@ def test_a_summary_that_nobody_can_read(store, path):
     assert take(store, path).new == 0
 
 
-def test_items_that_are_kept_without_a_summary(store, path):
+def test_compaction_without_a_summary_keeps_its_items(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
     kept = [said("user", "one"), {"type": "compaction", "encrypted_content": "x"}]
     write(path, line("compacted", message="", replacement_history=kept), item("user", "three"))
@@ -95,14 +95,14 @@ def test_items_that_are_kept_without_a_summary(store, path):
     assert seen(store) == ["one", "compaction", "three"]
 
 
-def test_an_old_compaction_keeps_what_the_user_said(store, path):
+def test_old_compaction_keeps_what_the_user_said(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("assistant", "four"))
     take(store, path)
     assert seen(store) == ["<environment_context>", "one", "three", "S", "four"]
 
 
-def test_a_rollback(store, path):
+def test_rollback_becomes_a_rewind(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), item("assistant", "four"))
     write(path, line("event_msg", type="thread_rolled_back", num_turns=1), item("user", "five"))
@@ -114,7 +114,7 @@ def test_a_rollback(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_file_without_envelopes(store, tmp_path):
+def test_file_without_envelopes_is_read(store, tmp_path):
     path = tmp_path / "rollout-old.jsonl"
     meta = {"id": "aa", "timestamp": "2025-05-01T00:00:00Z", "instructions": None, "git": {}}
     write(path, meta, said("user", "one"), {"record_type": "state"}, said("assistant", "two"))
@@ -122,7 +122,7 @@ def test_a_file_without_envelopes(store, tmp_path):
     assert seen(store) == ["one", "two"]
 
 
-def test_a_thread_of_a_sub_agent(store, path, tmp_path):
+def test_thread_of_a_sub_agent_is_a_child(store, path, tmp_path):
     write(path, item("user", "one"))
     take(store, path)
     other = tmp_path / "rollout-b.jsonl"
@@ -132,7 +132,7 @@ def test_a_thread_of_a_sub_agent(store, path, tmp_path):
     assert [one.session_id for one in store.session("codex:aa").children()] == ["codex:bb"]
 
 
-def test_a_file_that_is_being_written(store, path):
+def test_incomplete_last_line_is_taken_later(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])
@@ -146,7 +146,7 @@ def rollback(turns: int) -> dict[str, Any]:
     return line("event_msg", type="thread_rolled_back", num_turns=turns)
 
 
-def test_a_rollback_into_what_a_compaction_left(store, path):
+def test_rollback_into_the_rows_left_by_a_compaction_is_followed(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     new = [said("developer", "permissions"), said("user", "one"), said("user", "three"),
            said("user", "Summary: S")]  # fmt: skip
@@ -160,7 +160,7 @@ def test_a_rollback_into_what_a_compaction_left(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_rollback_behind_an_old_compaction(store, path):
+def test_rollback_after_an_old_compaction_is_followed(store, path):
     write(path, ENVIRONMENT, item("user", "one"), item("assistant", "two"), item("user", "three"))
     write(path, line("compacted", message="S"), item("user", "four"), rollback(2))
     take(store, path)
@@ -168,7 +168,7 @@ def test_a_rollback_behind_an_old_compaction(store, path):
     assert take(store, path).new == 0
 
 
-def test_an_old_compaction_keeps_only_the_first_context(store, path):
+def test_old_compaction_keeps_only_the_first_context(store, path):
     write(path, PERMISSIONS, ENVIRONMENT, item("user", "one"), item("assistant", "two"))
     write(path, PERMISSIONS, item("user", "three"), line("compacted", message=""))
     take(store, path)
@@ -177,7 +177,7 @@ def test_an_old_compaction_keeps_only_the_first_context(store, path):
     ]
 
 
-def test_a_rollback_of_all_that_a_compaction_left_and_then_of_nothing(store, path):
+def test_rollback_of_all_rows_left_by_a_compaction_leaves_none(store, path):
     new = [said("user", "one"), said("user", "Summary: S")]
     write(path, item("user", "one"), line("compacted", message="S", replacement_history=new))
     output = {"type": "function_call_output", "call_id": "c1", "output": "late"}
@@ -187,7 +187,7 @@ def test_a_rollback_of_all_that_a_compaction_left_and_then_of_nothing(store, pat
     assert take(store, path).new == 0
 
 
-def test_a_rollback_of_nothing(store, path):
+def test_rollback_of_nothing_changes_nothing(store, path):
     write(path, item("user", "one"), rollback(0), item("assistant", "two"))
     take(store, path)
     assert seen(store) == ["one", "two"]
@@ -211,7 +211,7 @@ def test_events_count_where_there_are_no_items(store, path):
     assert seen(store) == ["hello"]
 
 
-def test_what_is_around_an_item_is_kept(store, path):
+def test_envelope_of_an_item_is_kept(store, path):
     write(path, {**item("user", "one"), "ordinal": 7})
     take(store, path)
     (entry,) = [one for one in store.session("codex:aa").audit() if one.kind == "message"]
@@ -222,13 +222,13 @@ def test_what_is_around_an_item_is_kept(store, path):
     }
 
 
-def test_an_envelope_without_a_payload_is_no_item(store, path):
+def test_envelope_without_a_payload_is_no_item(store, path):
     write(path, item("user", "one"), {"type": "event_msg", "payload": None})
     take(store, path)
     assert seen(store) == ["one"]
 
 
-def test_a_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
+def test_session_whose_id_was_removed_is_named_after_its_file(store, tmp_path):
     path = tmp_path / "rollout-x.jsonl"
     write(path, line("session_meta", id="REDACTED"), item("user", "one"))
     assert take(store, path).session_id == "codex:rollout-x"
@@ -243,7 +243,7 @@ def forked(name: str, base: str, end: int) -> dict[str, Any]:
     return line("session_meta", id=name, forked_from_id=base, history_base=shared)
 
 
-def test_a_fork_begins_with_what_it_shares(store, tmp_path):
+def test_fork_begins_with_the_shared_rows(store, tmp_path):
     days = [tmp_path / "sessions" / "2026" / "03" / day for day in ("01", "02", "03")]
     first, second, third = (
         day / f"rollout-2026-{name}.jsonl"
@@ -265,7 +265,7 @@ def test_a_fork_begins_with_what_it_shares(store, tmp_path):
     assert seen(store, "codex:cc") == ["one", "1", "two", "three", "3"]
 
 
-def test_a_fork_of_a_thread_that_is_not_here(store, tmp_path):
+def test_fork_of_a_missing_thread_is_reported(store, tmp_path):
     file = tmp_path / "rollout-2026-bb.jsonl"
     for name in ("aa", "../aa", "bb"):
         file.unlink(missing_ok=True)
@@ -275,7 +275,7 @@ def test_a_fork_of_a_thread_that_is_not_here(store, tmp_path):
     assert seen(store, "codex:bb") == ["two"]
 
 
-def test_the_summary_of_an_earlier_compaction_is_not_kept(store, path):
+def test_summary_of_an_earlier_compaction_is_not_kept(store, path):
     write(path, line("session_meta", id="aa", cli_version="0.59.0"), item("user", "one"))
     write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "two"))
     write(path, line("compacted", message=f"{SUMMARY}\nT"))
@@ -284,7 +284,7 @@ def test_the_summary_of_an_earlier_compaction_is_not_kept(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
+def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
     write(path, META, line("turn_context", model="m" * 201, cwd="/work"))
     write(path, item("user", "hello"), item("assistant", "hi"))
     done = take(store, path)
@@ -293,3 +293,94 @@ def test_a_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path
         "model has 201 characters: at most 200 are allowed; the message was imported without it"
     )
     assert [message.model for message in store.session("codex:aa").view().messages] == [None, None]
+
+
+def rollout(path: Path, version: str) -> Path:
+    file = path / "rollout.jsonl"
+    file.unlink(missing_ok=True)
+    write(file, line("session_meta", id="aa", cli_version=version))
+    return file
+
+
+def texts(store: Any) -> list[str]:
+    return [one.content["content"][0]["text"] for one in store.session("codex:aa").view().messages]
+
+
+def words(size: int, word: str) -> str:
+    return (word * size)[:size]
+
+
+def marked(text: str) -> tuple[int, str, int]:
+    """The length before the mark, the mark, and the length after it."""
+    before, tokens, after = text.split("\N{HORIZONTAL ELLIPSIS}")
+    return len(before), tokens, len(after)
+
+
+SEVERAL = [
+    # The messages before a compaction, and the lengths of what is sent. A cut one: before the
+    # mark, tokens, after it.
+    ([40_000, 40_000], [40_000, 40_000]),
+    ([5, 40_004, 40_000], [(20_000, 1, 20_000), 40_000]),
+    ([5, 39_999, 40_002], [(19_998, 1, 19_998), 40_002]),
+    ([5, 39_998, 39_995], [(2, 1, 2), 39_998, 39_995]),
+    ([5, 80_000], [80_000]),
+    ([48, 79_996], [(2, 11, 2), 79_996]),
+    ([200_000], [(40_000, 30_000, 40_000)]),
+]
+
+
+@pytest.mark.parametrize(("sizes", "sent"), SEVERAL)
+def test_newest_user_messages_are_kept_up_to_their_limit(store, tmp_path, sizes, sent):
+    path = rollout(tmp_path, "0.77.0")
+    write(path, item("user", "<environment_context>"))
+    for size in sizes:
+        write(path, item("user", words(size, "abc ")), item("assistant", "yes"))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"), item("user", "more"))
+    take(store, path)
+    context, *found, summary, last = texts(store)
+    assert (context, summary, last) == ("<environment_context>", f"{SUMMARY}\nS", "more")
+    expected = [
+        size if isinstance(size, int) else (size[0], f"{size[1]} tokens truncated", size[2])
+        for size in sent
+    ]
+    assert [marked(text) if "truncated" in text else len(text) for text in found] == expected
+    assert take(store, path).new == 0
+    write(path, item("user", "and more"))
+    assert take(store, path).new == 1
+
+
+def test_characters_are_not_cut(store, tmp_path):
+    path = rollout(tmp_path, "0.64.0")
+    write(path, item("user", "\xe9\u20ac\U0001f600" * 9_000), item("user", "\xfc" * 30_000))
+    write(path, line("compacted", message="S"))
+    take(store, path)
+    assert marked(texts(store)[0]) == (3_333, "15250 tokens truncated", 3_333)
+
+
+def test_shortened_message_is_shortened_again_and_rolled_back(store, tmp_path):
+    path = rollout(tmp_path, "0.95.0")
+    write(path, item("user", words(50_000, "abc ")), item("user", words(50_000, "def ")))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"))
+    write(path, item("user", words(30_006, "ghi ")), line("compacted", message=f"{SUMMARY}\nT"))
+    take(store, path)
+    cut, later, summary = texts(store)
+    assert (marked(cut)[1], len(later), summary[-1]) == ("2 tokens truncated", 30_006, "T")
+    write(path, line("event_msg", type="thread_rolled_back", num_turns=2), item("user", "six"))
+    take(store, path)
+    assert texts(store) == [cut, "six"]
+    assert take(store, path).new == 0
+
+
+def test_message_with_an_image_keeps_its_text(store, tmp_path):
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+    tags = [
+        {"type": "input_text", "text": text} for text in ("<image name=[Image #1]>", "</image>")
+    ]
+    look = {"type": "input_text", "text": "look"}
+    message = {"type": "message", "role": "user"}
+    path = rollout(tmp_path, "0.95.0")
+    write(path, item("user", "one"))
+    write(path, line("response_item", **message, content=[tags[0], image, tags[1], look, look]))
+    write(path, line("compacted", message=f"{SUMMARY}\nS"))
+    take(store, path)
+    assert texts(store)[:2] == ["one", "looklook"]

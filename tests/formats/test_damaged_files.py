@@ -159,7 +159,7 @@ def damage(path: Path, dice: random.Random) -> None:
 @pytest.mark.parametrize("source", SOURCES)
 @settings(max_examples=examples(8))
 @given(seed=st.integers(0, 1 << 32))
-def test_a_damaged_source_is_reported_and_never_raises(tmp_path_factory, source, seed):
+def test_damaged_source_is_reported_and_never_raises(tmp_path_factory, source, seed):
     dice = random.Random(seed)
     folder = tmp_path_factory.mktemp("damaged")
     path = SOURCES[source](folder)
@@ -180,7 +180,7 @@ def test_a_damaged_source_is_reported_and_never_raises(tmp_path_factory, source,
         assert all(store.session(one.session_id).verify().ok for one in store.sessions())
 
 
-def test_a_strange_folder(tmp_path):
+def test_strange_folder_is_reported(tmp_path):
     (tmp_path / "dir.jsonl").mkdir()
     (tmp_path / "a.jsonl").write_bytes(b"\0\xff" * 99)
     (tmp_path / "b.jsonl").write_text("7\n[]\n")
@@ -193,7 +193,7 @@ def test_a_strange_folder(tmp_path):
 
 
 # A good line is one whose text is as the tool wrote it, wherever in the file it is. Its record has
-# to be in the log, as a message, beside a message, or as a note.
+# to be in the log, as a message, in its extra data, or as a note.
 
 
 def marked(record: Any, mark: str) -> Any:
@@ -289,7 +289,7 @@ def test_no_good_message_of_a_document_is_lost(tmp_path_factory, source, seed):
 
 
 @pytest.mark.parametrize("source", ["claude_code", "codex", "gemini"])
-def test_a_file_that_grows_gives_what_the_whole_gives(tmp_path, source):
+def test_growing_file_equals_the_whole(tmp_path, source):
     path = SOURCES[source](tmp_path)
     lines = path.read_text().splitlines(keepends=True)
     with Store.open(":memory:") as store:
@@ -302,14 +302,14 @@ def test_a_file_that_grows_gives_what_the_whole_gives(tmp_path, source):
 
 
 def views(store: Store) -> dict[str, list[Any]]:
-    """What the model sees of each session."""
+    """The view of each session."""
     return {
         one.session_id: [m.content for m in store.session(one.session_id).view().messages]
         for one in store.sessions()
     }
 
 
-def test_a_document_that_is_being_written_anew_takes_nothing_back(tmp_path):
+def test_document_being_rewritten_rewinds_nothing(tmp_path):
     task = tmp_path / "tasks" / "1"
     task.mkdir(parents=True)
     contents = [{"role": role, "parts": [{"text": role}]} for role in ("user", "model", "user")]
@@ -330,7 +330,7 @@ def test_a_document_that_is_being_written_anew_takes_nothing_back(tmp_path):
                 assert len(store.session(done.session_id).view().messages) == 3
 
 
-def test_lines_that_are_being_written_anew_take_nothing_back(tmp_path):
+def test_lines_being_rewritten_rewind_nothing(tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     for text in ("one", "two", "three"):
         file.user(text)

@@ -17,7 +17,7 @@ MADE = [claude_code, codex, gemini, opencode, roo]
 
 
 def imported(store: Any, path: Path, **options: Any) -> Any:
-    """What a dry run says, and then the import, which must be the same."""
+    """Import after a dry run, which must report the same."""
     before = [(one.session_id, one.last_seq) for one in store.sessions()]
     would = list(import_paths(store, [path], dry_run=True, **options))
     assert [(one.session_id, one.last_seq) for one in store.sessions()] == before
@@ -30,13 +30,13 @@ def imported(store: Any, path: Path, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("made", MADE)
-def test_sources_of_every_tool(store, tmp_path, made):
+def test_dry_run_of_every_tool_equals_the_import(store, tmp_path, made):
     path = made(tmp_path)
     (done, *_) = imported(store, path)
     assert done.messages
 
 
-def test_a_second_file_of_a_session(store, tmp_path):
+def test_dry_run_of_a_second_file_equals_the_import(store, tmp_path):
     for folder, more in (("a", False), ("b", True), ("c", False)):
         file = Transcript(tmp_path / folder / "s.jsonl")
         file.user("one")
@@ -48,7 +48,7 @@ def test_a_second_file_of_a_session(store, tmp_path):
     assert "taken from" in equal.why
 
 
-def test_a_second_file_of_a_session_that_has_its_own_entries(store, tmp_path):
+def test_dry_run_of_a_second_file_with_own_entries_equals_the_import(store, tmp_path):
     Transcript(tmp_path / "a" / "s.jsonl").user("one")
     (done,) = imported(store, tmp_path)
     store.session(done.session_id).append("user", "mine")
@@ -59,7 +59,7 @@ def test_a_second_file_of_a_session_that_has_its_own_entries(store, tmp_path):
     assert (longer.why.count("with other messages"), longer.is_problem) == (1, True)
 
 
-def test_a_second_file_of_a_sub_agent_without_its_parent(store, tmp_path):
+def test_dry_run_of_a_sub_agent_without_its_parent_equals_the_import(store, tmp_path):
     for folder in "ab":
         path = tmp_path / folder / "s" / "subagents" / "agent-q1.jsonl"
         Transcript(path).user("one", isSidechain=True, agentId="q1")
@@ -67,7 +67,7 @@ def test_a_second_file_of_a_sub_agent_without_its_parent(store, tmp_path):
     assert (done.messages, second.is_problem) == (1, False)
 
 
-def test_kept_rows_cleared_outputs_and_branches(store, tmp_path):
+def test_dry_run_of_kept_rows_clearings_and_branches_equals_the_import(store, tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     one = file.user("one")
     file.reply("m1", use("t1"), stop="tool_use")
@@ -88,7 +88,7 @@ def test_kept_rows_cleared_outputs_and_branches(store, tmp_path):
     assert (done.messages, done.controls) == (1, 1)
 
 
-def test_messages_that_the_store_refuses(store, tmp_path):
+def test_dry_run_reports_messages_that_the_store_refuses(store, tmp_path):
     deep: Any = {}
     for _ in range(600):
         deep = {"a": deep}
@@ -100,14 +100,14 @@ def test_messages_that_the_store_refuses(store, tmp_path):
     assert len(done.problems) == 2
 
 
-def test_a_summary_that_hides_nothing(store, tmp_path):
+def test_dry_run_of_a_summary_that_hides_nothing_equals_the_import(store, tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     file.compact("S")
     (done,) = imported(store, tmp_path)
     assert (done.messages, done.controls) == (1, 0)
 
 
-def test_a_session_with_entries_of_its_own(store, tmp_path):
+def test_dry_run_of_a_session_with_own_entries_equals_the_import(store, tmp_path):
     path = tmp_path / "rollout-x.jsonl"
     write(path, line("session_meta", id="aa"), item("user", "one"), item("assistant", "two"))
     imported(store, path)
@@ -124,7 +124,7 @@ def test_a_session_with_entries_of_its_own(store, tmp_path):
     assert (done.session_id, done.messages) == ("codex:aa~2", 1)
 
 
-def test_a_second_copy_with_other_messages(store, tmp_path):
+def test_dry_run_of_a_copy_with_other_messages_equals_the_import(store, tmp_path):
     for folder, text in (("a", "one"), ("b", "two"), ("c", "two")):
         Transcript(tmp_path / folder / "s.jsonl").user(text)
     _, *others = import_paths(store, [tmp_path])

@@ -1,4 +1,4 @@
-"""What every export does: it knows its formats, and reports its progress."""
+"""All exports: the known formats, the files, and the progress that they report."""
 
 from pathlib import Path
 
@@ -11,14 +11,14 @@ from roocontext.formats.exporter import Exporter
 from roocontext.reports.html_export import HTML
 
 
-def test_an_unknown_format_is_refused_with_all_names(store):
+def test_unknown_format_is_refused_with_all_names(store):
     chat = store.create()
     with pytest.raises(InvalidOption, match=r"jsonl, markdown, claude-code, roo, .*, gemini"):
         exports.exported_files(store, chat, "nonsense")
 
 
 @pytest.mark.parametrize("to", ["jsonl", HTML, "markdown", "claude-code"])
-def test_the_progress_reaches_the_end(store, to):
+def test_progress_reaches_the_end(store, to):
     chat = store.create()
     chat.append_many([NewMessage("user", f"m{n}") for n in range(250)])
     seen: list[tuple[int, int]] = []
@@ -41,7 +41,7 @@ FOLDERS = ["new", "new/", "new.jsonl/", "there", "there.jsonl"]
 
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("family", [False, True])
-def test_a_transcript_is_written_into_a_folder(store, tmp_path, name, family):
+def test_transcript_is_written_into_a_folder(store, tmp_path, name, family):
     chat = store.create()
     for folder in ("there", "there.jsonl"):
         (tmp_path / folder).mkdir()
@@ -51,7 +51,7 @@ def test_a_transcript_is_written_into_a_folder(store, tmp_path, name, family):
     assert next(files).path.parent == tmp_path / name
 
 
-def test_a_transcript_is_the_file_that_is_named(store, tmp_path):
+def test_transcript_is_the_file_that_is_named(store, tmp_path):
     chat = store.create()
     file = tmp_path / "one.jsonl"
     (found,) = exports.exported_files(store, chat, "claude-code", output=file)
@@ -64,7 +64,7 @@ def test_a_transcript_is_the_file_that_is_named(store, tmp_path):
     "to", [HTML, *(one for one in exports.EXPORTERS.values() if one.folder is None)]
 )
 @pytest.mark.parametrize("name", ["new/", ""])
-def test_a_folder_is_no_place_for_one_file(store, tmp_path, to, name):
+def test_folder_as_output_of_one_file_is_refused(store, tmp_path, to, name):
     chat = store.create()
     with pytest.raises(InvalidOption, match="name a file, not a folder"):
         exports.exported_files(store, chat, to, output=f"{tmp_path}/{name}")
@@ -82,7 +82,7 @@ def test_task_folders_are_written_into_a_folder(store, tmp_path, name):
     assert all((tmp_path / name) in path.parents for path in paths)
 
 
-def test_a_session_is_exported_from_python(store, tmp_path):
+def test_session_is_exported_from_python(store, tmp_path):
     chat = store.create()
     chat.append("user", "Hello.")
     done = export(store, chat, "claude-code", output=tmp_path / "new")
@@ -92,7 +92,7 @@ def test_a_session_is_exported_from_python(store, tmp_path):
         export(store, chat, "claude-code", output=tmp_path / "new")
 
 
-def test_an_exporter_of_somebody_else(store, tmp_path):
+def test_registered_exporter_is_used(store, tmp_path):
     chat = store.create()
     ids = Exporter("ids", lambda sessions: iter([one.id.encode() for one in sessions]))
     done = export(store, chat, ids, output=tmp_path / "ids.txt")
@@ -100,7 +100,7 @@ def test_an_exporter_of_somebody_else(store, tmp_path):
     assert done.bytes == len(chat.id)
 
 
-def test_a_file_is_where_the_output_says(store, tmp_path):
+def test_output_names_the_file(store, tmp_path):
     chat = store.create()
     (file,) = exports.exported_files(store, chat, HTML, output=tmp_path / "page.html")
     assert file.path == tmp_path / "page.html"

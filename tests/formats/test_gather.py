@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
+from roocontext import NewMessage, Store
 from roocontext.cli.exit_codes import Code, code_of
-from roocontext.errors import SourceDiverged, StoreUnavailable, UnreadableSource
-from roocontext.formats import find, jsonl
-from roocontext.formats.importer import IMPORTERS
+from roocontext.errors import InvalidOption, SourceDiverged, StoreUnavailable, UnreadableSource
+from roocontext.formats import find, import_paths, jsonl
+from roocontext.formats.events import Added, Event, Source
+from roocontext.formats.find import places, tools
+from roocontext.formats.importer import IMPORTERS, Importer
 from roocontext.formats.importers import claude_code, opencode
-from roocontext.formats.imports import SkippedSource, import_paths
+from roocontext.formats.imports import SkippedSource
 from roocontext.formats.writing import SessionImport
 from support.examples import TORTURE
 from support.transcripts import Transcript
@@ -51,9 +53,7 @@ def export_of(path: Path, text: str, *more: str) -> None:
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, RuntimeError, MemoryError, KeyError])
-def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
-    store, tmp_path, monkeypatch, error
-):
+def test_unexpected_error_in_one_file_does_not_keep_the_others(store, tmp_path, monkeypatch, error):
     for name in ("a", "b", "c"):
         talk(tmp_path / f"{name}.jsonl", "secret")
     real = IMPORTERS["claude-code"]
@@ -72,7 +72,7 @@ def test_an_unexpected_error_in_one_file_does_not_keep_the_others(
     assert isinstance(third, SessionImport)
 
 
-def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
+def test_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp_path, monkeypatch):
     talk(tmp_path / "a.jsonl", "one", "two")
     events_of = claude_code.events_of
 
@@ -90,7 +90,7 @@ def test_an_unexpected_error_in_one_session_is_reported_with_its_type(store, tmp
     assert "secret" not in done.problems[0].what
 
 
-def test_a_store_that_is_gone_ends_the_import(store, tmp_path, monkeypatch):
+def test_lost_store_ends_the_import(store, tmp_path, monkeypatch):
     talk(tmp_path / "a.jsonl", "one")
 
     def broken(*_: Any, **__: Any) -> Any:
@@ -101,12 +101,12 @@ def test_a_store_that_is_gone_ends_the_import(store, tmp_path, monkeypatch):
         list(import_paths(store, [tmp_path]))
 
 
-def test_the_errors_of_an_import_have_exit_codes():
+def test_errors_of_an_import_have_exit_codes():
     assert code_of(UnreadableSource("x")) == Code.NOT_FOUND
     assert code_of(SourceDiverged("x")) == Code.REFUSED
 
 
-def test_children_wait_for_their_parents(store, tmp_path):
+def test_children_are_imported_after_their_parents(store, tmp_path):
     chats = tmp_path / "chats"
     recording(chats / "g-1" / "g-2.jsonl", "g-2")
     recording(chats / "g-2" / "g-3.jsonl", "g-3")
@@ -120,7 +120,7 @@ def test_children_wait_for_their_parents(store, tmp_path):
     assert [one.created for one in import_paths(store, [tmp_path])] == [False] * 4
 
 
-def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
+def test_session_in_two_files_is_imported_once(store, tmp_path):
     export_of(tmp_path / "a.json", "one", "two")
     export_of(tmp_path / "b.json", "one")
     export_of(tmp_path / "c.json", "another")
@@ -133,7 +133,7 @@ def test_a_session_that_lies_twice_is_taken_once(store, tmp_path):
     assert len(store.session("opencode:ses_1").view().messages) == 2
 
 
-def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
+def test_dry_run_reads_exported_files(store, tmp_path):
     chat = store.create("one")
     chat.append("user", "hello")
     chat.append("assistant", "yes")
@@ -162,7 +162,7 @@ def test_a_dry_run_reads_files_of_our_own(store, tmp_path):
         assert [problem.line for problem in done.problems] == [3]
 
 
-def test_progress_goes_on_within_a_file(store, tmp_path):
+def test_progress_is_reported_within_a_file(store, tmp_path):
     talk(tmp_path / "a.jsonl", *("x" * 2_000 for _ in range(600)))
     seen: list[tuple[int, int]] = []
     list(import_paths(store, [tmp_path], progress=lambda done, total: seen.append((done, total))))
@@ -178,7 +178,7 @@ def test_exports_of_opencode_are_found_in_folders(store, tmp_path):
     assert done.session_id == "opencode:ses_1"
 
 
-def test_a_folder_with_very_many_files(store, tmp_path):
+def test_folder_with_very_many_files_is_imported(store, tmp_path):
     count = 10_000 if TORTURE else 300
     for number in range(count):
         (tmp_path / f"note-{number}.txt").write_text("no session")
@@ -190,7 +190,7 @@ def test_a_folder_with_very_many_files(store, tmp_path):
     assert not any(one.is_problem for one in found if isinstance(one, SkippedSource))
 
 
-def test_a_folder_in_the_place_of_a_file(store, tmp_path):
+def test_folder_in_place_of_a_file_is_reported(store, tmp_path):
     task = tmp_path / "tasks" / "1"
     task.mkdir(parents=True)
     (task / "ui_messages.json").write_text("[]")
@@ -236,13 +236,13 @@ def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_pat
     ]
 
 
-def test_a_source_of_which_nothing_can_be_read_has_failed(store, tmp_path):
+def test_source_of_which_nothing_can_be_read_has_failed(store, tmp_path):
     (tmp_path / "opencode.db").write_bytes(b"no database, but named like one")
     (done,) = import_paths(store, [tmp_path])
     assert (done.failed, len(done.problems), store.sessions()) == (True, 1, [])
 
 
-def test_what_has_changed_since_it_was_seen(tmp_path):
+def test_source_changed_since_it_was_seen_is_imported_again(tmp_path):
     file = talk(tmp_path / "a.jsonl", "one")
     export_of(tmp_path / "b.json", "one")
     task = tmp_path / "tasks" / "1"
@@ -259,7 +259,7 @@ def test_what_has_changed_since_it_was_seen(tmp_path):
     assert find.changed_paths([tmp_path], seen) == [tmp_path / "opencode.db"]
 
 
-def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
+def test_parent_with_an_impossible_id_is_reported(store, tmp_path):
     task = tmp_path / "tasks" / "1"
     task.mkdir(parents=True)
     (task / "api_conversation_history.json").write_text('[{"role": "user", "content": "a"}]')
@@ -280,7 +280,7 @@ def test_a_parent_whose_id_no_store_would_take(store, tmp_path):
         ("claude-code", ".claude/projects"),
     ],
 )
-def test_the_places_of_a_tool_that_exist_are_found(tmp_path, monkeypatch, tool, place):
+def test_existing_folders_of_a_tool_are_found(tmp_path, monkeypatch, tool, place):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     assert find.places(tool) == []
@@ -299,7 +299,7 @@ def test_the_places_of_a_tool_that_exist_are_found(tmp_path, monkeypatch, tool, 
         ("cline", "XDG_CONFIG_HOME", "Code/User/globalStorage/saoudrizwan.claude-dev/tasks"),
     ],
 )
-def test_the_places_that_the_variables_of_a_tool_name(tmp_path, monkeypatch, tool, variable, place):
+def test_folders_named_by_variables_are_found(tmp_path, monkeypatch, tool, variable, place):
     elsewhere = tmp_path / "a [folder] * with $HOME"
     (elsewhere / place).mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -310,7 +310,7 @@ def test_the_places_that_the_variables_of_a_tool_name(tmp_path, monkeypatch, too
     assert find.places(tool) == [elsewhere / place]
 
 
-def test_a_database_that_a_variable_names(tmp_path, monkeypatch):
+def test_database_named_by_a_variable_is_found(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "mine.db"))
     assert find.places("opencode") == []
@@ -348,7 +348,7 @@ def test_compressed_transcripts_are_named(store, tmp_path):
     ]
 
 
-def test_an_empty_file_is_no_problem(store, tmp_path):
+def test_empty_file_is_no_problem(store, tmp_path):
     (tmp_path / "a.jsonl").touch()
     (done,) = import_paths(store, [tmp_path])
     assert done == SkippedSource(tmp_path / "a.jsonl", "it is empty", is_problem=False)
@@ -362,8 +362,48 @@ def test_an_empty_file_is_no_problem(store, tmp_path):
         {"display": "hello", "pastedContents": {}, "timestamp": 1, "project": "/work"},
     ],
 )
-def test_a_list_of_prompts_or_sessions_is_no_problem(store, tmp_path, record):
+def test_list_of_prompts_or_sessions_is_no_problem(store, tmp_path, record):
     (tmp_path / "a.jsonl").write_text(f"{json.dumps(record)}\n" * 2)
     (done,) = import_paths(store, [tmp_path])
     why = "it only lists prompts or sessions"
     assert done == SkippedSource(tmp_path / "a.jsonl", why, is_problem=False)
+
+
+def sources(path: Path) -> Iterator[Source]:
+    def events() -> Iterator[Event]:
+        for number, text in enumerate(path.read_text().splitlines(), 1):
+            yield Added(f"{number}", NewMessage("user", text), number)
+
+    yield Source(f"notebook:{path.stem}", path, {"tool": "notebook"}, events)
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Importer:
+    """An importer of a tool whose files have one message on each line."""
+    importer = Importer(
+        tool="notebook",
+        sources=sources,
+        places=("~/notes",),
+        is_file=lambda path: path.suffix == ".notes",
+        is_candidate=lambda path: path.suffix == ".notes",
+    )
+    monkeypatch.setitem(IMPORTERS, importer.tool, importer)
+    return importer
+
+
+def test_known_tools_are_listed():
+    assert tools() == ("claude-code", "cline", "codex", "gemini-cli", "opencode", "roo-code")
+    with pytest.raises(InvalidOption, match="The tools are claude-code, cline, codex"):
+        places("nonsense")
+
+
+@pytest.mark.usefixtures("notebook")
+def test_new_importer_needs_no_other_change(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.notes").write_text("one\ntwo\n")
+    assert places("notebook") == [tmp_path / "notes"]
+    (done,) = import_paths(store, places("notebook"), tool="notebook")
+    assert (done.session_id, done.messages, done.created) == ("notebook:a", 2, True)
+    (again,) = import_paths(store, [tmp_path])
+    assert (again.messages, again.notes) == (0, 0)

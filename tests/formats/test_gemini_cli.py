@@ -60,7 +60,7 @@ SEEN = [
 ]
 
 
-def test_a_recording_as_one_document(store, path):
+def test_recording_as_one_document_becomes_messages(store, path):
     path = path.with_suffix(".json")
     path.write_text(json.dumps({**META, "messages": WORK, "summary": "A title"}, indent=2))
     done = take(store, path)
@@ -73,7 +73,7 @@ def test_a_recording_as_one_document(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_recording_line_by_line(store, path):
+def test_recording_line_by_line_becomes_messages(store, path):
     pending = {**WORK[2], "toolCalls": [{**CALL, "status": "executing", "result": None}]}
     write(
         path,
@@ -95,7 +95,7 @@ def test_a_recording_line_by_line(store, path):
     assert take(store, path).messages == 1
 
 
-def test_a_rewind(store, path):
+def test_rewind_becomes_a_rewind(store, path):
     write(path, META, *WORK, {"$rewindTo": "3"}, record("5", "user", "instead"))
     take(store, path)
     assert seen(store) == [("u", "hello"), ("u", "instead")]
@@ -106,13 +106,13 @@ def test_a_rewind(store, path):
     assert take(store, path).new == 0
 
 
-def test_a_list_that_is_set_anew(store, path):
+def test_list_set_anew_replaces_the_messages(store, path):
     write(path, META, *WORK, {"$set": {"messages": [WORK[0], record("9", "gemini", "short")]}})
     take(store, path)
     assert seen(store) == [("u", "hello"), ("m", "short")]
 
 
-def test_what_a_patch_changed_is_a_note(store, path):
+def test_change_by_a_patch_becomes_a_note(store, path):
     write(path, META, record("1", "user", "hello"), record("3", "gemini", "", toolCalls=[CALL]))
     write(path, {"$patch": {"id": "3", "content": "new", "toolCalls": [{"id": "c1", "args": {}}]}})
     write(path, {"$patch": {"updates": [{"id": "1", "content": "goodbye"}, {"id": "3"}]}})
@@ -127,7 +127,7 @@ def test_what_a_patch_changed_is_a_note(store, path):
     assert take(store, path).notes == 0
 
 
-def test_patches(store, path):
+def test_patches_of_messages_are_applied(store, path):
     bare = {**WORK[2], "toolCalls": [{**CALL, "result": None}]}
     write(path, META, WORK[0], bare)
     write(path, {"$patch": {"id": "3", "toolCalls": [{"id": "c1", "result": RESPONSE}]}}, WORK[3])
@@ -138,7 +138,7 @@ def test_patches(store, path):
     assert [one[0] for one in seen(store)] == ["m", "u", "u"]
 
 
-def test_what_is_not_sent(store, path):
+def test_records_that_are_not_sent_become_notes(store, path):
     texts = ["", "/help", "?", "<session_context>x", "<hook_context>x", "real"]
     write(path, META, *(record(str(n), "user", text) for n, text in enumerate(texts)))
     write(path, record("8", "user", [{"text": "a picture"}, {"inlineData": {"data": "AA"}}]))
@@ -151,13 +151,13 @@ def test_what_is_not_sent(store, path):
     ]
 
 
-def test_a_server_sends_nothing_of_it(store, path):
+def test_records_of_a_server_are_not_sent(store, path):
     write(path, {**META, "sessionId": "a2a-server"}, WORK[0])
     done = take(store, path)
     assert (done.messages, done.notes) == (0, 3)
 
 
-def test_a_sub_agent(store, path):
+def test_sub_agent_is_a_child(store, path):
     write(path, META, WORK[0])
     take(store, path)
     other = path.parent / "g-1" / "g-2.jsonl"
@@ -168,7 +168,7 @@ def test_a_sub_agent(store, path):
 
 
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_a_checkpoint(store, tmp_path, wrapped):
+def test_checkpoint_becomes_a_session(store, tmp_path, wrapped):
     history = [
         {"role": "user", "parts": [{"text": "summary"}]},
         {"role": "model", "parts": [{"text": "Got it."}]},
@@ -181,14 +181,14 @@ def test_a_checkpoint(store, tmp_path, wrapped):
     assert seen(store, done.session_id) == [("u", "summary"), ("m", "Got it.")]
 
 
-def test_a_recording_that_was_moved_is_taken_once(path):
+def test_recording_that_was_moved_is_taken_once(path):
     old = path.with_suffix(".json")
     old.write_text(json.dumps({**META, "messages": WORK}))
     write(path, META)
     assert list(gemini_cli.sources(old)) == []
 
 
-def test_damage(store, path):
+def test_damaged_recording_is_reported(store, path):
     write(path, META, WORK[0])
     with path.open("a") as file:
         file.write('nonsense\n[1]\n{"id": 7}\n')
@@ -198,7 +198,7 @@ def test_damage(store, path):
     assert seen(store) == [("u", "hello"), ("m", "done")]
 
 
-def test_a_checkpoint_ahead_of_a_tool(store, path):
+def test_checkpoint_before_a_tool_becomes_a_session(store, path):
     folder = path.parent.parent / "checkpoints"
     folder.mkdir()
     file = folder / "2026-04-01T00-00-00_000Z-a.txt-write_file.json"
@@ -212,7 +212,7 @@ def test_a_checkpoint_ahead_of_a_tool(store, path):
     assert note.content["record"]["toolCall"] == call
 
 
-def test_calls_without_ids_in_an_old_checkpoint(store, tmp_path):
+def test_calls_without_ids_in_an_old_checkpoint_are_paired(store, tmp_path):
     history = [
         {"role": "user", "parts": [{"text": "go"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]},
@@ -258,7 +258,7 @@ def test_several_results_of_calls_without_ids_are_paired_by_name_and_order(store
     assert take(store, path).new == 0
 
 
-def test_the_prompts_of_a_project(store, path):
+def test_prompts_of_a_project_are_imported(store, path):
     file = path.parent.parent / "logs.json"
     prompt = {"sessionId": "g-1", "messageId": 0, "type": "user", "message": "/help"}
     file.write_text(json.dumps([prompt, {**prompt, "messageId": 1, "message": "hello"}]))
@@ -280,7 +280,7 @@ def test_results_that_are_also_recorded_as_a_message_are_sent_twice(store, path)
     ]
 
 
-def test_the_words_for_the_program_may_have_a_picture_behind_them(store, path):
+def test_program_command_with_an_image_is_recognised(store, path):
     picture = {"inlineData": {"mimeType": "image/png", "data": "AA=="}}
     write(path, META, record("1", "user", [{"text": "/draw"}, picture]), WORK[0])
     write(path, record("2", "user", [{"text": ""}, picture]))
@@ -288,7 +288,7 @@ def test_the_words_for_the_program_may_have_a_picture_behind_them(store, path):
     assert seen(store) == [("u", "hello"), ("u", "text", "inlineData")]
 
 
-def test_a_call_without_a_result_and_blank_words(store, path):
+def test_call_without_a_result_and_blank_text_are_taken(store, path):
     bare = {**CALL, "result": ""}
     write(path, META, WORK[0], record("3", "gemini", "  ", toolCalls=[bare]))
     write(path, record("4", "gemini", " \n"))
@@ -296,7 +296,7 @@ def test_a_call_without_a_result_and_blank_words(store, path):
     assert seen(store) == [("u", "hello"), ("m", "functionCall")]
 
 
-def test_ids_that_were_removed_before_publication(store, path):
+def test_removed_ids_do_not_merge_messages(store, path):
     removed = {**META, "sessionId": "REDACTED"}
     write(path, removed, *({**one, "id": "REDACTED"} for one in WORK))
     done = take(store, path)
@@ -304,13 +304,13 @@ def test_ids_that_were_removed_before_publication(store, path):
     assert seen(store, done.session_id) == SEEN
 
 
-def test_lines_in_a_file_that_is_named_like_a_document(store, path):
+def test_lines_in_a_file_named_like_a_document_are_read(store, path):
     write(path, META, *WORK)
     moved = path.rename(path.with_suffix(".json"))
     assert (take(store, moved).problems, seen(store)) == ((), SEEN)
 
 
-def test_a_document_is_recognised_by_what_it_holds(tmp_path):
+def test_document_is_recognised_by_its_content(tmp_path):
     file = tmp_path / "saved.json"
     for record_ in ({"sessionId": "g", "messages": []}, [{"role": "model", "parts": []}]):
         file.write_text(json.dumps(record_))

@@ -35,7 +35,7 @@ def talk(path: Path, text: str = "hello") -> Path:
     return file.path
 
 
-def test_a_link_to_itself_does_not_end_the_import(store, tmp_path):
+def test_link_to_itself_does_not_end_the_import(store, tmp_path):
     talk(tmp_path / "a.jsonl")
     talk(tmp_path / "z" / "z.jsonl")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
@@ -44,7 +44,7 @@ def test_a_link_to_itself_does_not_end_the_import(store, tmp_path):
     assert told(found) == [f"{tmp_path / 'loop'}: Too many levels of symbolic links"]
 
 
-def test_a_link_to_itself_may_be_named_itself(store, tmp_path):
+def test_named_link_to_itself_is_reported(store, tmp_path):
     talk(tmp_path / "a.jsonl")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     found = list(import_paths(store, [tmp_path / "loop", tmp_path / "a.jsonl"]))
@@ -61,7 +61,7 @@ def closed_link(tmp_path: Path, link: Path) -> Path:
     return closed
 
 
-def test_a_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, monkeypatch):
+def test_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, monkeypatch):
     talk(tmp_path / "top" / "a.jsonl")
     talk(tmp_path / "top" / "z" / "z.jsonl")
     sessions = tmp_path / "top" / "storage" / "session"
@@ -85,7 +85,7 @@ def test_a_link_into_a_closed_folder_does_not_end_the_import(store, tmp_path, mo
 
 
 @pytest.mark.parametrize("closed", ["message/ses_1", "part/msg_1"])
-def test_messages_in_a_closed_folder_are_reported(tmp_path, monkeypatch, closed):
+def test_messages_in_an_unreadable_folder_are_reported(tmp_path, monkeypatch, closed):
     storage = tmp_path / "storage"
     for name, record in (
         ("session/p/ses_1", {"id": "ses_1"}),
@@ -110,7 +110,7 @@ def test_messages_in_a_closed_folder_are_reported(tmp_path, monkeypatch, closed)
     (storage / closed).chmod(0o755)
 
 
-def test_a_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
+def test_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatch):
     (tmp_path / "top").mkdir()
     file = tmp_path / "top" / "export.json"
     file.write_text("{}")
@@ -123,7 +123,7 @@ def test_a_document_that_may_not_be_read_is_reported(store, tmp_path, monkeypatc
     assert (skipped.why, skipped.is_problem) == ("Permission denied", True)
 
 
-def test_a_closed_folder_among_the_places_of_a_tool(monkeypatch):
+def test_unreadable_folder_of_a_tool_is_reported(monkeypatch):
     for name in ("XDG_CONFIG_HOME", "GEMINI_CLI_HOME"):
         monkeypatch.delenv(name, raising=False)
     with TemporaryDirectory() as home:
@@ -148,7 +148,7 @@ def test_a_closed_folder_among_the_places_of_a_tool(monkeypatch):
         *("storage/session/info/ses_1.json", "session-1.json", "opencode.db", "b.jsonl"),
     ],
 )
-def test_a_pipe_is_not_waited_for(store, tmp_path, name):
+def test_pipe_is_reported_and_not_read(store, tmp_path, name):
     talk(tmp_path / "a.jsonl")
     if name == "s.json":
         (tmp_path / "s.messages.json").write_text(
@@ -167,7 +167,7 @@ def test_a_pipe_is_not_waited_for(store, tmp_path, name):
     assert alone.why == "it is not a regular file"
 
 
-def test_a_pipe_in_the_place_of_a_part(store, tmp_path):
+def test_pipe_in_place_of_a_part_is_reported(store, tmp_path):
     info = tmp_path / "storage" / "session" / "p" / "ses_1.json"
     message = tmp_path / "storage" / "message" / "ses_1" / "msg_1.json"
     for file in (info, message):
@@ -201,7 +201,7 @@ def test_other_encodings_are_read(tmp_path, made, encoding):
     assert imported() == wanted
 
 
-def test_our_own_files_in_other_encodings(store, tmp_path):
+def test_exported_files_in_other_encodings_are_read(store, tmp_path):
     chat = store.create()
     chat.append("user", "é \ud83d")
     lines = b"".join(jsonl.export_session(chat)).decode()
@@ -212,7 +212,7 @@ def test_our_own_files_in_other_encodings(store, tmp_path):
             assert (taken([done]), told([done])) == ([chat.id], [])
 
 
-def test_half_of_a_character_at_the_end(store, tmp_path):
+def test_half_a_character_at_the_end_is_taken_later(store, tmp_path):
     path = talk(tmp_path / "a.jsonl")
     path.write_bytes((path.read_text() * 2 + '{"ty').encode("utf-16")[:-1])
     (done,) = import_paths(store, [tmp_path])
@@ -228,7 +228,7 @@ def test_each_recording_of_a_server_is_a_session(store, tmp_path):
     assert (taken(found), told(found)) == (names, [])
 
 
-def test_projects_with_long_names_that_begin_alike(store, tmp_path):
+def test_projects_with_long_common_prefixes_are_kept_apart(store, tmp_path):
     for project in ("a-project-with-a-name", "a-project-with-another", "0123456789abcdef" * 4):
         folder = tmp_path / project
         folder.mkdir()
@@ -258,7 +258,7 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
 
 
 @pytest.mark.parametrize("made", [claude_code, codex, gemini, opencode, roo])
-def test_a_name_that_an_object_has_twice_is_reported(store, tmp_path, made):
+def test_name_that_an_object_has_twice_is_reported(store, tmp_path, made):
     path = made(tmp_path)
     file = path if path.is_file() else path / "api_conversation_history.json"
     file.write_text(file.read_text().replace('"role":', '"role": "x", "role":', 1))
@@ -271,7 +271,7 @@ def test_a_name_that_an_object_has_twice_is_reported(store, tmp_path, made):
     assert again.messages == 0
 
 
-def test_a_name_twice_in_a_database(store, tmp_path):
+def test_repeated_name_in_a_database_is_reported(store, tmp_path):
     with closing(sqlite3.connect(tmp_path / "opencode.db")) as connection:
         for table in ("session", "message", "part"):
             columns = "id TEXT, session_id TEXT, message_id TEXT, data TEXT"
@@ -285,7 +285,7 @@ def test_a_name_twice_in_a_database(store, tmp_path):
     assert told([done]) == [f"{path}: an object has the same name twice: the last value was taken"]
 
 
-def test_refusals_are_short_and_in_our_words(store, tmp_path):
+def test_refusals_are_short_and_quote_nothing(store, tmp_path):
     deep: Any = {}
     for _ in range(900):
         deep = {"a": deep}
@@ -303,7 +303,7 @@ def test_refusals_are_short_and_in_our_words(store, tmp_path):
     ] * 2
 
 
-def test_a_rollout_that_is_another_ones_base_is_a_pipe(store, tmp_path):
+def test_pipe_as_the_base_of_a_rollout_is_reported(store, tmp_path):
     os.mkfifo(tmp_path / "rollout-1-base.jsonl")
     base = {"thread_id": "base", "end_ordinal_exclusive": 3}
     write(tmp_path / "rollout-2-x.jsonl", line("session_meta", id="x", history_base=base))
@@ -313,7 +313,7 @@ def test_a_rollout_that_is_another_ones_base_is_a_pipe(store, tmp_path):
 
 
 @pytest.mark.parametrize("cut", [b'{"seq":1,', b""])
-def test_a_file_that_is_cut_before_its_first_entry_leaves_no_session(store, tmp_path, cut):
+def test_file_that_is_cut_before_its_first_entry_leaves_no_session(store, tmp_path, cut):
     with Store.open(":memory:") as other:
         chat = other.create("cut")
         chat.append("user", "x")

@@ -1,4 +1,4 @@
-"""What every importer owes, point by point: twice, cut off, unknown, complete, times, odd texts."""
+"""Laws of every importer, numbered: twice, cut off, unknown, complete, times, odd texts."""
 
 import json
 from collections.abc import Callable
@@ -101,7 +101,7 @@ def text_in(content: Any) -> str:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_1_importing_twice_changes_nothing(store, tmp_path, source):
+def test_1_second_import_changes_nothing(store, tmp_path, source):
     path = SOURCES[source](tmp_path, ["one", "one", "two"])
     first = take(store, path)
     assert (first.messages, first.created) == (3, True)
@@ -110,7 +110,7 @@ def test_1_importing_twice_changes_nothing(store, tmp_path, source):
 
 
 @pytest.mark.parametrize("source", BY_LINES)
-def test_2_and_8_a_line_that_is_being_written_is_reported_and_taken_later(store, tmp_path, source):
+def test_2_and_8_incomplete_line_is_reported_and_taken_later(store, tmp_path, source):
     path = SOURCES[source](tmp_path, ["one", "two"])
     whole = b"".join(path.read_bytes().splitlines(keepends=True)[:-1])
     for size in range(len(whole) - 40, len(whole) - 1):
@@ -131,7 +131,7 @@ def test_3_unknown_types_are_kept_raw(store, tmp_path, source):
 
 
 @pytest.mark.parametrize("source", BY_LINES)
-def test_5_the_audit_has_every_record_once(store, tmp_path, source):
+def test_5_audit_has_every_record_once(store, tmp_path, source):
     path = SOURCES[source](tmp_path, ["one", "two", "two"])
     records = len(path.read_text().splitlines())
     take(store, path)

@@ -1,4 +1,4 @@
-"""What bringing sessions in and out holds in memory: no more for many entries than for few."""
+"""Imports and exports hold no more memory for many entries than for few."""
 
 import gc
 import json
@@ -44,16 +44,14 @@ def large(tmp_path: Path) -> Store:
     return store
 
 
-def test_a_log_that_comes_from_an_iterator_is_not_held(large: Store, tmp_path: Path) -> None:
+def test_log_from_an_iterator_is_not_held(large: Store, tmp_path: Path) -> None:
     with large, Store.open(empty_file(tmp_path / "other.db")) as other:
         stored = large.session("large").stored()
         assert peak(lambda: other.restore("large", stored)) < MOST
         assert other.session("large").head() == large.session("large").head()
 
 
-def test_a_file_is_neither_held_while_it_is_written_nor_while_it_is_read(
-    large: Store, tmp_path: Path
-) -> None:
+def test_file_is_neither_held_when_written_nor_when_read(large: Store, tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
 
     def write() -> None:
@@ -123,7 +121,7 @@ FEW, MANY = 300, 2_300
         (gemini_file, 3_500),
     ],
 )
-def test_of_a_line_little_is_kept(
+def test_import_keeps_little_memory_of_a_line(
     written: Callable[[Path, int], Iterable[Source]],
     most: int,
     tmp_path: Path,

@@ -13,7 +13,7 @@ def failing() -> Iterator[bytes]:
     raise OSError(28, "No space left on device")
 
 
-def test_files_in_new_folders(tmp_path: Path) -> None:
+def test_new_file_is_written_into_new_folders(tmp_path: Path) -> None:
     paths = [tmp_path / "a" / "b" / "one", tmp_path / "a" / "two"]
     files, size = write_new(NewFile(path, iter([b"x", b"yz"])) for path in paths)
     assert (files, size) == (paths, 6)
@@ -21,7 +21,7 @@ def test_files_in_new_folders(tmp_path: Path) -> None:
     assert paths[0].stat().st_mode & 0o777 == 0o600
 
 
-def test_nothing_stays_behind_after_a_failure(tmp_path: Path) -> None:
+def test_failed_write_leaves_no_file(tmp_path: Path) -> None:
     files = [
         NewFile(tmp_path / "a" / "one", iter([b"x"])),
         NewFile(tmp_path / "a" / "b" / "two", failing()),
@@ -31,7 +31,7 @@ def test_nothing_stays_behind_after_a_failure(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_exists_stays_as_it_is(tmp_path: Path) -> None:
+def test_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     there = tmp_path / "two"
     there.write_text("mine")
     with pytest.raises(FileExistsError):
@@ -39,7 +39,7 @@ def test_a_file_that_exists_stays_as_it_is(tmp_path: Path) -> None:
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("two", "mine")]
 
 
-def test_a_file_that_appears_meanwhile_stays_as_it_is(tmp_path: Path) -> None:
+def test_file_that_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     def chunks() -> Iterator[bytes]:
         yield b"x"
         (tmp_path / "two").write_text("theirs")

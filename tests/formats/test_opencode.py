@@ -138,7 +138,7 @@ def seen(store: Any) -> list[str]:
     return [short(block) for message in view.messages for block in message.content]
 
 
-def test_a_session(store, kept):
+def test_session_becomes_messages(store, kept):
     path = kept(
         user(1, "hello"),
         reply(2, "let me", tool("c1"), {"type": "step-start"}, tool("c2", "error"), "done"),
@@ -164,27 +164,27 @@ ASKED = user(3, {"type": "compaction", "auto": True})
 SUMMARY = reply(4, "S", summary=True, parentID="msg_003")
 
 
-def test_a_compaction(store, kept):
+def test_compaction_becomes_a_summary(store, kept):
     path = kept(user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on"))
     take(store, path)
     assert seen(store) == ["What did we do so far?", "S", "go on"]
     assert take(store, path).messages == 0
 
 
-def test_a_compaction_that_keeps_a_tail(store, kept):
+def test_compaction_that_keeps_a_tail_leaves_it_visible(store, kept):
     asked = user(3, {"type": "compaction", "auto": True, "tail_start_id": "msg_002"})
     take(store, kept(user(1, "one"), user(2, "two"), asked, SUMMARY, user(5, "go on")))
     assert seen(store) == ["What did we do so far?", "S", "two", "go on"]
 
 
 @pytest.mark.parametrize("damage", [{"finish": None}, {"parentID": "?"}, {"parentID": "msg_9"}])
-def test_an_unfinished_summary_hides_nothing(store, kept, damage):
+def test_unfinished_summary_hides_nothing(store, kept, damage):
     summary = {**SUMMARY, "info": {**SUMMARY["info"], **damage}}
     take(store, kept(user(1, "one"), ASKED, summary))
     assert seen(store)[:2] == ["one", "What did we do so far?"]
 
 
-def test_outputs_that_were_cleared(store, kept):
+def test_cleared_outputs_become_a_clearing(store, kept):
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
     path = kept(user(1, "one"), reply(2, cleared, tool("c2")))
     take(store, path)
@@ -194,7 +194,7 @@ def test_outputs_that_were_cleared(store, kept):
     assert "[Old tool result content cleared]" in seen(store)
 
 
-def test_a_revert(store, kept):
+def test_revert_becomes_a_rewind(store, kept):
     messages = (user(1, "one"), reply(2, "two", "three"), user(3, "four"))
     take(store, kept(*messages, revert={"messageID": "msg_003"}))
     assert seen(store) == ["one", "two", "three"]
@@ -204,7 +204,7 @@ def test_a_revert(store, kept):
     assert seen(store) == ["one", "two", "three", "four"]
 
 
-def test_a_database_that_is_none(store, tmp_path):
+def test_file_that_is_no_database_is_reported(store, tmp_path):
     path = tmp_path / "opencode.db"
     path.write_bytes(b"not a database, and long enough to be taken for one" * 9)
     done = take(store, path)
@@ -229,7 +229,7 @@ def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
     assert not any("credential" in query or "account" in query for query in asked)
 
 
-def test_a_session_of_which_there_are_only_events_is_reported(store, tmp_path):
+def test_session_of_which_there_are_only_events_is_reported(store, tmp_path):
     path = as_database(tmp_path, INFO, [])
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE event (aggregate_id, seq, type, data)")
@@ -243,14 +243,14 @@ def test_a_session_of_which_there_are_only_events_is_reported(store, tmp_path):
     ]
 
 
-def test_the_database_of_another_tool_is_left_alone(tmp_path):
+def test_database_of_another_tool_is_left_alone(tmp_path):
     path = tmp_path / ".opencode" / "opencode.db"
     path.parent.mkdir()
     path.write_bytes(b"")
     assert list(find.possible_sources(tmp_path, [])) == []
 
 
-def test_a_summary_that_failed(store, tmp_path):
+def test_failed_summary_hides_nothing(store, tmp_path):
     failed = reply(4, summary=True, parentID="msg_003", error={"name": "X"})
     path = as_export(tmp_path, INFO, [user(1, "one"), ASKED, failed])
     take(store, path)
@@ -258,13 +258,13 @@ def test_a_summary_that_failed(store, tmp_path):
     assert take(store, path).messages == 0
 
 
-def test_a_summary_of_the_first_months_that_nobody_asked_for_hides_nothing(store, tmp_path):
+def test_old_summary_without_a_request_hides_nothing(store, tmp_path):
     messages = [user(1, "one"), reply(2, "S", summary=True), user(3, "two")]
     take(store, as_export(tmp_path, {**INFO, "version": "0.3.50"}, messages))
     assert seen(store) == ["one", "S", "two"]
 
 
-def test_attachments_of_outputs(store, tmp_path):
+def test_attachments_of_outputs_are_kept(store, tmp_path):
     picture = {"mime": "image/png", "url": "data:image/png;base64,AA"}
     messages = [user(1, "go"), reply(2, tool("c1", attachments=[picture]), tool("c2"))]
     take(store, as_export(tmp_path, INFO, messages))
@@ -273,7 +273,7 @@ def test_attachments_of_outputs(store, tmp_path):
     assert results[1]["content"] == "out c2"
 
 
-def test_a_call_that_was_stopped(store, tmp_path):
+def test_stopped_call_has_a_result(store, tmp_path):
     metadata = {"interrupted": True, "output": "half"}
     messages = [
         user(1, "go"),
@@ -285,7 +285,7 @@ def test_a_call_that_was_stopped(store, tmp_path):
     assert (second["content"], second["is_error"]) == ("[Tool execution was interrupted]", True)
 
 
-def test_a_tail_that_begins_before_the_last_compaction(store, tmp_path):
+def test_tail_that_begins_before_the_last_compaction_is_kept(store, tmp_path):
     messages = [
         user(1, "one"),
         user(2, "two"),
@@ -303,14 +303,14 @@ def test_a_tail_that_begins_before_the_last_compaction(store, tmp_path):
     assert take(store, path).messages == 0
 
 
-def test_prunes_of_a_session_that_was_reverted(store, tmp_path):
+def test_prunes_of_a_reverted_session_are_kept(store, tmp_path):
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
     messages = [user(1, "one"), reply(2, cleared), user(3, "two"), user(4, "three")]
     take(store, as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_004"}}, messages))
     assert seen(store) == ["one", "c1", "[Old tool result content cleared]", "two"]
 
 
-def test_the_first_messages(store, tmp_path):
+def test_messages_of_the_first_schema_are_read(store, tmp_path):
     invocation = {"toolCallId": "c1", "toolName": "bash", "args": {}, "result": "out"}
     metadata = {
         "time": {"created": 5},
@@ -340,7 +340,7 @@ def test_the_first_messages(store, tmp_path):
     assert (messages[0].ts, messages[1].model) == (4, "claude-x")
 
 
-def test_the_second_schema(store, tmp_path):
+def test_messages_of_the_second_schema_are_read(store, tmp_path):
     path = tmp_path / "opencode.db"
     done = {"status": "completed", "input": {"a": 1}, "content": [{"type": "text", "text": "out"}]}
     failed = {"status": "error", "input": {}, "error": {"message": "no"}}
@@ -375,7 +375,7 @@ def test_the_second_schema(store, tmp_path):
     assert take(store, path).messages == 0
 
 
-def test_ids_that_were_removed_before_publication(store, tmp_path):
+def test_removed_ids_do_not_merge_messages(store, tmp_path):
     messages = [user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")]
     bare = [
         {"info": {**one["info"], "id": "REDACTED", "parentID": "REDACTED"}, "parts": one["parts"]}
@@ -388,7 +388,7 @@ def test_ids_that_were_removed_before_publication(store, tmp_path):
 
 
 @pytest.mark.parametrize("form", [as_storage, as_first_storage])
-def test_ids_that_were_removed_from_the_files_of_a_folder(store, tmp_path, form):
+def test_removed_ids_in_a_folder_do_not_merge_messages(store, tmp_path, form):
     path = form(tmp_path, INFO, [user(1, "one"), reply(2, "two"), ASKED, SUMMARY, user(5, "go on")])
     for file in path.rglob("*.json"):
         record = json.loads(file.read_text())
@@ -399,14 +399,14 @@ def test_ids_that_were_removed_from_the_files_of_a_folder(store, tmp_path, form)
     assert take(store, path).messages == 0
 
 
-def test_what_an_export_without_its_texts_holds(store, tmp_path):
+def test_export_without_texts_is_read(store, tmp_path):
     messages = [user(1, "[redacted:text:prt_1]"), user(2), reply(3, tool("c1", "running"))]
     done = take(store, as_export(tmp_path, INFO, messages))
     assert done.problems == ()
     assert seen(store) == ["[redacted:text:prt_1]", "c1", "[Tool execution was interrupted]"]
 
 
-def test_an_id_that_is_a_way_to_another_folder(store, tmp_path):
+def test_id_with_a_path_is_not_followed(store, tmp_path):
     folder = as_storage(tmp_path, {**INFO, "id": "../../elsewhere"}, [])
     put(tmp_path / "elsewhere" / "msg_001.json", user(1, "secret")["info"])
     take(store, folder)

@@ -49,7 +49,7 @@ def tagged(rows: list[Any], lo: int, hi: int, **tags: Any) -> list[Any]:
     return [{**one, **tags} if lo <= n < hi else one for n, one in enumerate(rows)]
 
 
-def test_a_task(store, folder):
+def test_task_becomes_messages(store, folder):
     screen = [
         {"ts": 999, "type": "say", "say": "text", "text": "Fix the parser"},
         {"ts": 1_000, "type": "say", "say": "api_req_started", "text": "{}"},
@@ -73,7 +73,7 @@ def test_a_task(store, folder):
     assert take(store, folder).messages == 1
 
 
-def test_a_condense_of_december_2025(store, folder):
+def test_condense_of_december_2025_becomes_a_summary(store, folder):
     rows = tagged(talk(8), 1, 5, condenseParent="c1")
     summary = row("assistant", "S", 1_004, isSummary=True, condenseId="c1")
     task(folder, [*rows[:5], summary, *rows[5:]])
@@ -84,7 +84,7 @@ def test_a_condense_of_december_2025(store, folder):
     assert take(store, folder).new == 0
 
 
-def test_a_condense_of_2026(store, folder):
+def test_condense_of_2026_becomes_a_summary(store, folder):
     rows = tagged(talk(4), 0, 4, condenseParent="c1")
     first = row("user", "S1", 1_004, isSummary=True, condenseId="c1", condenseParent="c2")
     later = tagged(talk(2, 2_000), 0, 2, condenseParent="c2")
@@ -94,7 +94,7 @@ def test_a_condense_of_2026(store, folder):
     assert seen(store, done) == ["S2", "go on"]
 
 
-def test_a_condense_without_ids(store, folder):
+def test_condense_without_ids_becomes_a_summary(store, folder):
     old = {"role": "assistant", "content": "S", "ts": 1_000, "isSummary": True}
     task(folder, [row("user", "m0", 1_000), old, row("user", "m7", 1_007)])
     done = take(store, folder)
@@ -104,7 +104,7 @@ def test_a_condense_without_ids(store, folder):
 
 
 @pytest.mark.parametrize("at", [1, 5], ids=["of the first days", "today's"])
-def test_a_truncation(store, folder, at):
+def test_truncation_becomes_a_marker(store, folder, at):
     rows = tagged(talk(8), 1, 5, truncationParent="t1")
     marker = row("user", "[hidden]", 1_004, isTruncationMarker=True, truncationId="t1")
     task(folder, [*rows[:at], marker, *rows[at:]])
@@ -118,7 +118,7 @@ def test_tags_without_their_summary_hide_nothing(store, folder):
     assert seen(store, take(store, folder)) == ["m0", "m1", "m2"]
 
 
-def test_a_compaction_after_an_import_is_a_rewind_and_what_follows(store, folder):
+def test_compaction_after_an_import_is_a_rewind_and_a_new_tail(store, folder):
     task(folder, talk(8))
     take(store, folder)
     rows = tagged(talk(8), 1, 5, condenseParent="c1")
@@ -129,7 +129,7 @@ def test_a_compaction_after_an_import_is_a_rewind_and_what_follows(store, folder
     assert store.session(done.session_id).verify().ok
 
 
-def test_rows_that_cline_leaves_out(store, folder):
+def test_rows_that_cline_leaves_out_are_hidden(store, folder):
     screen = [
         {"ts": 1, "text": "t", "lastCheckpointHash": "x", "conversationHistoryIndex": -1},
         {"ts": 2, "conversationHistoryDeletedRange": [2, 3]},
@@ -147,7 +147,7 @@ def test_rows_that_cline_leaves_out(store, folder):
     assert take(store, folder).new == 0
 
 
-def test_equal_times_and_unknown_rows(store, folder):
+def test_rows_with_equal_times_and_unknown_rows_are_kept(store, folder):
     rows: list[Any] = [row("user", "a", 5), row("user", "a", 5), row("user", "b", 5)]
     reasoning = {"type": "reasoning", "summary": [], "encrypted_content": "x", "role": "assistant"}
     task(folder, [*rows, 7, {"role": "robot", "content": "x"}, {**reasoning, "ts": 6}])
@@ -168,7 +168,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_file_is_named_and_the_rest_taken(store, folder, damage):
+def test_damaged_file_is_named_and_the_rest_taken(store, folder, damage):
     task(folder, talk(3), [{"ts": 1, "type": "say", "text": "title"}])
     text, kept = DAMAGE[damage]
     (folder / roo.API).write_bytes(text)
@@ -178,14 +178,14 @@ def test_a_damaged_file_is_named_and_the_rest_taken(store, folder, damage):
     assert (folder / roo.API).read_bytes() == text
 
 
-def test_the_old_name_of_the_screen_file(store, folder):
+def test_old_name_of_the_screen_file_is_found(store, folder):
     task(folder, talk(2))
     (folder / "ui_messages.json").rename(folder / "claude_messages.json")
     assert take(store, folder).problems == ()
     assert (folder / "claude_messages.json").exists()
 
 
-def test_a_subtask_is_a_child(store, folder):
+def test_subtask_is_a_child(store, folder):
     task(folder, talk(2))
     take(store, folder)
     other = folder.parent / "0191-task"
@@ -228,7 +228,7 @@ def test_results_of_calls_that_a_summary_hides_are_not_sent(store, folder):
     assert take(store, folder).new == 0
 
 
-def test_what_cline_knows_of_its_edits_is_kept(store, folder):
+def test_edits_recorded_by_cline_are_kept(store, folder):
     task(folder, talk(2))
     (folder / "context_history.json").write_text("[[1, [0, []]]]")
     take(store, folder)
@@ -237,11 +237,11 @@ def test_what_cline_knows_of_its_edits_is_kept(store, folder):
 
 
 def edit(message: int, block: int, *texts: str) -> list[Any]:
-    """What Cline keeps of the texts that replace a block's."""
+    """The texts that replace a block's, as Cline keeps them."""
     return [message, [0, [[block, [[9, "text", [text], []] for text in texts]]]]]
 
 
-def test_the_texts_that_cline_sends_in_place_of_others(store, folder):
+def test_texts_replaced_by_cline_are_sent(store, folder):
     answer = {"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "f"}]}
     rows = [*talk(6), {"role": "user", "content": [answer], "ts": 7}]
     rows[4]["content"].insert(0, {**answer, "tool_use_id": "left out"})
@@ -261,7 +261,7 @@ def test_the_texts_that_cline_sends_in_place_of_others(store, folder):
     assert take(store, folder).new == 0
 
 
-def test_the_list_of_the_tasks_of_cline(store, tmp_path):
+def test_task_list_of_cline_is_read(store, tmp_path):
     folder = tmp_path / ".cline" / "data" / "tasks" / "17"
     folder.mkdir(parents=True)
     task(folder, talk(7), [{"ts": 1, "conversationHistoryDeletedRange": [2, 3]}])
@@ -281,14 +281,14 @@ def test_the_list_of_the_tasks_of_cline(store, tmp_path):
     assert seen(store, take(store, folder)) == ["m0", "m1", "m4", "m5", "m6"]
 
 
-def test_a_range_that_ends_behind_the_last_row(store, folder):
+def test_range_that_ends_after_the_last_row_is_followed(store, folder):
     screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [2, 99]}]
     task(folder, talk(5), screen)
     assert seen(store, take(store, folder)) == ["m0", "m1"]
     assert take(store, folder).new == 0
 
 
-def test_a_range_behind_a_row_that_is_no_message(store, folder):
+def test_range_after_a_row_that_is_no_message_is_followed(store, folder):
     rows: list[Any] = [*talk(2), 7, *talk(3)]
     screen = [{"ts": 1, "lastCheckpointHash": "x", "conversationHistoryDeletedRange": [3, 4]}]
     task(folder, rows, screen)
@@ -298,7 +298,7 @@ def test_a_range_behind_a_row_that_is_no_message(store, folder):
     assert seen(store, take(store, folder)) == ["m0", "m1", "m0", "m1", "m2"]
 
 
-def test_edits_of_messages_that_cannot_be(store, folder):
+def test_impossible_edits_are_ignored(store, folder):
     edits = [edit(-1, 0, "-"), edit(-9, 0, "-"), edit(2, -1, "-"), edit(1, 0, "edited")]
     task(folder, talk(3), [{"ts": 1, "lastCheckpointHash": "x"}])
     (folder / "context_history.json").write_text(json.dumps(edits))
@@ -307,7 +307,7 @@ def test_edits_of_messages_that_cannot_be(store, folder):
     assert [one.content[0]["text"] for one in messages] == ["m0", "edited", "m2"]
 
 
-def test_what_follows_a_range_is_no_record(store, folder):
+def test_range_before_an_odd_row_is_followed(store, folder):
     rows = talk(6)
     task(folder, [*rows[:4], 5, *rows[4:]], [{"ts": 1, "conversationHistoryDeletedRange": [2, 3]}])
     assert seen(store, take(store, folder)) == ["m0", "m1", "m4", "m5"]

@@ -1,4 +1,4 @@
-"""What an import hides, clears or goes back to has the time of its record, or of the one before."""
+"""Imported control rows have the time of their record, or of the record before."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -72,7 +72,7 @@ def test_every_control_row_has_a_time(store: Store) -> None:
     assert chat.verify().ok
 
 
-def test_a_later_import_goes_back_with_the_time_of_the_source(store: Store) -> None:
+def test_later_import_goes_back_with_the_time_of_the_source(store: Store) -> None:
     play(store, source(*EVENTS[:3]))
     play(store, source(*EVENTS[:2], said("z", 90)))
     chat = store.session("s")
@@ -81,7 +81,7 @@ def test_a_later_import_goes_back_with_the_time_of_the_source(store: Store) -> N
     assert chat.info().happened_at == 90
 
 
-def test_the_fork_of_an_import_has_the_time_of_the_source(store: Store) -> None:
+def test_fork_of_an_import_has_the_time_of_the_source(store: Store) -> None:
     play(store, source(*EVENTS[:3]))
     store.session("s").append("user", "my own")
     play(store, source(*EVENTS[:2], said("z", 90)), on_conflict="fork")

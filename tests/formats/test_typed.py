@@ -50,7 +50,7 @@ CLAUDE: list[tuple[Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("content", "found"), CLAUDE)
-def test_claude_code(store, tmp_path, content, found):
+def test_typed_text_of_claude_code_is_found(store, tmp_path, content, found):
     file = Transcript(tmp_path / "s.jsonl")
     file.user("A note of the tool", isMeta=True)
     file.user(content)
@@ -59,7 +59,7 @@ def test_claude_code(store, tmp_path, content, found):
     assert prompt(store, file.path) == (found or "and then this")
 
 
-def test_claude_code_words_typed_while_the_agent_worked(store, tmp_path):
+def test_text_typed_while_claude_code_worked_is_found(store, tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     words = {"type": "queued_command", "prompt": "done", "commandMode": "task-notification"}
     notice = [{"role": "user", "content": "<system-reminder>notice: Stop</system-reminder>"}]
@@ -70,7 +70,7 @@ def test_claude_code_words_typed_while_the_agent_worked(store, tmp_path):
     assert prompt(store, file.path) == "Stop"
 
 
-def test_a_summary_of_what_another_file_holds_is_no_prompt(store, tmp_path):
+def test_summary_of_another_files_rows_is_no_prompt(store, tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     file.compact("Earlier work, summed up")
     file.user("Go on")
@@ -92,7 +92,7 @@ CODEX = [
 
 
 @pytest.mark.parametrize(("text", "found"), CODEX)
-def test_codex(store, tmp_path, text, found):
+def test_typed_text_of_codex_is_found(store, tmp_path, text, found):
     file = tmp_path / "rollout-x.jsonl"
     write(file, line("session_meta", id="aa"), item("developer", "rules"), item("user", text))
     assert prompt(store, file) == found
@@ -100,7 +100,7 @@ def test_codex(store, tmp_path, text, found):
     assert prompt(store, file) == (found or "and then this")
 
 
-def test_codex_texts_in_one_message_and_in_events(store, tmp_path):
+def test_typed_text_of_codex_is_found_in_messages_and_events(store, tmp_path):
     file = tmp_path / "rollout-x.jsonl"
     both = item("user", CODEX[1][0])
     both["payload"]["content"] += [{"type": "input_text", "text": one} for one in (CODEX[0][0],)]
@@ -114,7 +114,7 @@ def test_codex_texts_in_one_message_and_in_events(store, tmp_path):
     assert prompt(store, file) == "Fix it"
 
 
-def test_codex_a_replacement_that_hides_nothing(store, tmp_path):
+def test_codex_replacement_that_hides_nothing_keeps_the_prompt(store, tmp_path):
     file = tmp_path / "rollout-x.jsonl"
     kept = [item("user", one)["payload"] for one in (CODEX[0][0], "Fix it", "The summary")]
     meta = line("session_meta", id="aa")
@@ -132,7 +132,7 @@ GEMINI: list[tuple[Any, str | None]] = [
 
 
 @pytest.mark.parametrize(("content", "found"), GEMINI)
-def test_gemini_recordings_and_checkpoints(store, tmp_path, content, found):
+def test_typed_text_of_gemini_recordings_and_checkpoints_is_found(store, tmp_path, content, found):
     file = tmp_path / "session-1.jsonl"
     write(file, {"sessionId": "g", "projectHash": "h"})
     write(file, {"id": "1", "type": "user", "content": content})
@@ -146,7 +146,7 @@ def test_gemini_recordings_and_checkpoints(store, tmp_path, content, found):
     assert prompt(store, file) == (found or "and then this")
 
 
-def test_gemini_shows_what_was_typed_of_a_command(store, tmp_path):
+def test_gemini_command_is_shown_as_typed(store, tmp_path):
     file = tmp_path / "session-1.jsonl"
     write(file, {"sessionId": "g", "projectHash": "h"})
     shown = {"id": "1", "type": "user", "content": "A long prompt of /plan"}
@@ -162,7 +162,7 @@ def opencode(path: Path, parts: list[Any], title: str | None = None) -> Path:
     return path
 
 
-def test_opencode(store, tmp_path):
+def test_typed_text_of_opencode_is_found(store, tmp_path):
     read = {"type": "text", "text": "Called the Read tool", "synthetic": True}
     words = {"type": "text", "text": "<system-reminder>Plan</system-reminder>Fix it"}
     assert prompt(store, opencode(tmp_path / "a.json", [read])) is None
@@ -171,7 +171,7 @@ def test_opencode(store, tmp_path):
     assert prompt(store, opencode(tmp_path / "d.json", [read, words, read])) == "Fix it"
 
 
-def test_opencode_names_of_sessions_without_a_title(store, tmp_path):
+def test_opencode_placeholder_titles_are_ignored(store, tmp_path):
     parts = [{"type": "text", "text": "Fix it"}]
     for title in ("New session - 2026-01-02T03:04:05.678Z", "Child session - 2026-01-02T03:04:05Z"):
         opencode(tmp_path / "a.json", parts, title)
@@ -195,7 +195,7 @@ ROO = [
 
 @pytest.mark.parametrize(("text", "found"), ROO)
 @pytest.mark.parametrize("is_session", [False, True])
-def test_roo_code_and_cline(store, tmp_path, text, found, is_session):
+def test_typed_text_of_roo_code_and_cline_is_found(store, tmp_path, text, found, is_session):
     folder = tmp_path / "tasks" / "one"
     folder.mkdir(parents=True)
     rows = [{"role": "user", "content": [say(text), say(ROO[0][0])], "ts": 1}]
@@ -206,7 +206,7 @@ def test_roo_code_and_cline(store, tmp_path, text, found, is_session):
     assert prompt(store, folder) == found
 
 
-def test_the_content_of_a_message_and_its_record_stay(store, tmp_path):
+def test_content_of_a_message_and_its_record_stay(store, tmp_path):
     file = Transcript(tmp_path / "s.jsonl")
     file.user("<ide_selection>x</ide_selection>Fix it")
     prompt(store, file.path)

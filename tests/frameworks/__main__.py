@@ -17,7 +17,7 @@ def judge(suite: Suite, source: Path) -> Verdict:
     ours = run(suite, source, "ours")
     unexpected = ours.which("failed") - suite.expected
     nothing = Outcomes({}, 0)
-    # A test that depends on time may fail beside others.
+    # A test that depends on time may fail when others run.
     alone = run(suite, source, "ours", only=unexpected, alone=True) if unexpected else nothing
     asked = (ours.which("failed") | ours.which("skipped")) - alone.which("passed")
     own = run(suite, source, "own", only=asked) if asked else nothing

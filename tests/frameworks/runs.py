@@ -64,7 +64,7 @@ class Suite:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What came out of each test: passed, skipped or failed."""
+    """The outcome of each test: passed, skipped or failed."""
 
     of: dict[str, str]
     on_ours: int

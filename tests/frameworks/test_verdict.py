@@ -35,17 +35,17 @@ def test_tests_that_pass_are_counted() -> None:
     )
 
 
-def test_a_test_that_fails_only_over_ours_is_a_fault() -> None:
+def test_test_that_fails_only_over_ours_is_a_fault() -> None:
     verdict = judged(SUITE, over_ours(b="failed"), NOTHING, Outcomes({"b": "passed"}, 0))
     assert verdict.faults == ["b fails only over our store"]
 
 
-def test_a_test_that_the_own_store_did_not_run_is_a_fault() -> None:
+def test_test_that_the_own_store_did_not_run_is_a_fault() -> None:
     verdict = judged(SUITE, over_ours(b="failed"), NOTHING, NOTHING)
     assert verdict.faults == ["b fails only over our store"]
 
 
-def test_a_test_that_passes_alone_has_passed() -> None:
+def test_test_that_passes_alone_has_passed() -> None:
     verdict = judged(SUITE, over_ours(b="failed"), Outcomes({"b": "passed"}, 1), NOTHING)
     assert verdict.faults == []
     assert "3 passed" in verdict.line
@@ -59,12 +59,12 @@ def test_what_also_happens_over_the_own_store_is_not_counted(outcome: str) -> No
     assert "1 not counted" in verdict.line
 
 
-def test_a_test_that_is_skipped_only_over_ours_is_a_fault() -> None:
+def test_test_that_is_skipped_only_over_ours_is_a_fault() -> None:
     verdict = judged(SUITE, over_ours(b="skipped"), NOTHING, Outcomes({"b": "passed"}, 0))
     assert verdict.faults == ["b is skipped only over our store"]
 
 
-def test_an_expected_failure_must_fail_over_ours_and_pass_over_the_own_store() -> None:
+def test_expected_failure_must_fail_over_ours_and_pass_over_the_own_store() -> None:
     suite = replace(SUITE, expected=frozenset({"b"}))
     right = judged(suite, over_ours(b="failed"), NOTHING, Outcomes({"b": "passed"}, 0))
     assert right.faults == []

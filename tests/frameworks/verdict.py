@@ -1,4 +1,4 @@
-"""What the runs of a suite say about our adapter."""
+"""The verdict on our adapter from the runs of a suite."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from frameworks.runs import Outcomes, Suite
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a suite came to: its closing line, and what is wrong with it."""
+    """A suite's closing line, and the faults that it found."""
 
     line: str
     faults: list[str]

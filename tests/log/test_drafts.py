@@ -1,4 +1,4 @@
-"""What a recorded reply keeps in its extra data, beside the agent's own."""
+"""The reserved part of a recorded reply's extra data."""
 
 import pytest
 
@@ -14,16 +14,16 @@ def stored(extra, kept):
 
 
 @pytest.mark.parametrize("extra", [None, {}, {"commit": "abc"}])
-def test_what_is_kept_stands_under_the_reserved_name(extra):
+def test_facts_of_a_reply_are_under_the_reserved_name(extra):
     kept = {"stop_reason": "end_turn"}
     assert decode(stored(extra, kept)) == {**(extra or {}), KEPT_UNDER: kept}
 
 
-def test_nothing_is_stored_where_there_is_nothing():
+def test_reply_without_facts_stores_nothing():
     assert stored(None, None) is None
 
 
 @pytest.mark.parametrize("extra", [5, [], "text", {KEPT_UNDER: 1}])
-def test_it_needs_an_object_without_that_name(extra):
+def test_extra_with_the_reserved_name_is_refused(extra):
     with pytest.raises(InvalidMessage):
         stored(extra, {"stop_reason": "end_turn"})

@@ -8,21 +8,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-    wrong_contents,
-)
+from support import provider_rules, wrong_contents
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
 
 
@@ -50,7 +39,7 @@ def hostile_rows(history):
 
 
 @given(hostile, formats, models, st.booleans())
-def test_contents_that_are_wrong_in_every_way_are_accepted_too(history, form, model, complete):
+def test_malformed_contents_are_accepted_by_every_provider(history, form, model, complete):
     messages = hostile_rows(history)
     before = copy.deepcopy(messages)
     out = forms[form].compose(messages, model=model, complete=complete)
@@ -91,7 +80,7 @@ thinking_loops = st.lists(
 
 
 @given(thinking_loops, st.booleans())
-def test_a_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
+def test_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
     history, replies, changed = [("anthropic", ("say", "user"))], {}, set()
     for number, (speaks, model, is_changed) in enumerate(loop):
         if speaks:
@@ -114,7 +103,7 @@ def test_a_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
 
 
 @given(histories, formats)
-def test_what_a_form_made_goes_out_again_as_it_is(history, form):
+def test_output_of_a_form_goes_out_unchanged(history, form):
     once = forms[form].compose(rows(history), model=MODELS[form])
     again = forms[form].compose(own_rows(form, once.messages), model=MODELS[form])
     assert again.messages == once.messages
@@ -122,7 +111,7 @@ def test_what_a_form_made_goes_out_again_as_it_is(history, form):
 
 
 @given(histories, formats)
-def test_what_needs_no_repair_goes_out_as_the_stored_objects(history, form):
+def test_rows_without_repairs_go_out_as_the_stored_objects(history, form):
     once = forms[form].compose(rows(history), model=MODELS[form])
     own = own_rows(form, once.messages)
     again = forms[form].compose(own, model=MODELS[form]).messages
@@ -156,7 +145,7 @@ def flat(sent):
 
 
 @given(histories, formats, st.integers(0, 9))
-def test_what_was_sent_is_the_prefix_of_what_is_sent_next(history, form, cut):
+def test_sent_messages_are_the_prefix_of_the_next_request(history, form, cut):
     """Unless the model was not to act, or a result came after a request had gone out without it."""
     messages, model = rows(history), MODELS[form]
     before = forms[form].compose(messages[:cut], model=model)
@@ -172,7 +161,7 @@ def unanswered(out):
 
 
 def sent(form, *rows, model=None, complete=False):
-    """What goes out of rows, each a format, a role, a content and what else a message has."""
+    """Messages as sent, of rows that are a format, a role, a content and other fields."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)
@@ -191,7 +180,7 @@ def chat_call(tool_id, name="f"):
     return "openai", "assistant", {"role": "assistant", "content": None, "tool_calls": asked}, {}
 
 
-def test_an_answer_that_names_its_call_has_the_id_of_that_call():
+def test_answer_that_names_its_call_has_the_id_of_that_call():
     output = [{"type": "function_call_output", "call_id": "z", "output": "ok"}]
     answer = ("openai-responses", "user", output, {"answers": (2, 0)})
     expected = {"openai-responses": [(3, Rule.RENAMED)], "anthropic": [(2, Rule.UNTHINKING)]}
@@ -200,7 +189,7 @@ def test_an_answer_that_names_its_call_has_the_id_of_that_call():
         assert repairs == expected.get(form, [])
 
 
-def test_a_name_that_is_replaced_is_reported_in_every_form():
+def test_name_that_is_replaced_is_reported_in_every_form():
     for form in ("anthropic", "openai", "openai-responses"):
         _, repairs = sent(form, GO, chat_call("a", "no spaces"), complete=True)
         assert (2, Rule.NAME) in repairs
@@ -212,7 +201,7 @@ def test_messages_of_chat_that_become_one_are_reported():
     assert repairs == [(3, Rule.MERGED)]
 
 
-def test_an_output_is_of_the_type_of_its_call_and_says_so():
+def test_output_is_of_the_type_of_its_call_and_says_so():
     call = {"type": "shell_call", "call_id": "a", "action": {"commands": ["ls"]}}
     output = {"type": "function_call_output", "call_id": "a", "output": "ok"}
     rows = [("openai-responses", "assistant", [call], {}), ("openai-responses", "user", output, {})]
@@ -221,7 +210,7 @@ def test_an_output_is_of_the_type_of_its_call_and_says_so():
     assert repairs == [(3, Rule.RETYPED)]
 
 
-def test_a_call_whose_item_needs_an_id_becomes_a_function_call_without_one():
+def test_call_whose_item_needs_an_id_becomes_a_function_call_without_one():
     call = {"type": "computer_call", "id": "cu_1", "call_id": "a", "action": {"type": "wait"}}
     rows = [("openai-responses", "assistant", [call], {})]
     assert sent("openai-responses", *rows)[0] == [call]
@@ -229,7 +218,7 @@ def test_a_call_whose_item_needs_an_id_becomes_a_function_call_without_one():
     assert (foreign["type"], repairs) == ("function_call", [(1, Rule.FIELD)])
 
 
-def test_an_empty_id_of_gemini_is_none():
+def test_empty_id_of_gemini_counts_as_none():
     parts = [{"functionCall": {"name": name, "id": "", "args": {}}} for name in ("f", "g")]
     rows = [("gemini", "model", {"role": "model", "parts": parts}, {})]
     messages, repairs = sent("gemini", GO, *rows, complete=True)
@@ -237,7 +226,7 @@ def test_an_empty_id_of_gemini_is_none():
     assert (2, Rule.RENAMED) in repairs
 
 
-def test_a_system_message_with_an_image_is_the_users():
+def test_system_message_with_an_image_goes_out_as_the_users():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     content = {"role": "system", "content": [{"type": "text", "text": "See."}, image]}
     messages, repairs = sent("openai", ("openai", "system", content, {}))
@@ -250,7 +239,7 @@ def say(role, said, **more):
 
 
 def asked_behind(form, *rows):
-    """What a request ended with, and what goes out when its reply is recorded; a prefix of it."""
+    """A request's messages, and those sent after its reply is recorded; the first are a prefix."""
     made = [
         structs.replace(message(at, role, content, format_, MODELS[format_]), **more)
         for at, (format_, role, content, more) in enumerate(rows, 1)
@@ -262,7 +251,7 @@ def asked_behind(form, *rows):
     return after
 
 
-def test_a_reply_comes_behind_the_line_that_its_request_ended_with():
+def test_reply_follows_the_last_line_of_its_request():
     for form in forms.known():
         rows = [
             say("user", "go"),
@@ -274,7 +263,7 @@ def test_a_reply_comes_behind_the_line_that_its_request_ended_with():
         assert [(it.seq, it.rule) for it in after.repairs] == [(3, Rule.APART)]
 
 
-def test_a_reply_comes_behind_the_results_that_were_made_for_its_request():
+def test_reply_follows_the_synthetic_results_of_its_request():
     for form in forms.known():
         rows = [GO, chat_call("a"), say("assistant", "So.", asked_at=2)]
         after = asked_behind(form, *rows)
@@ -282,7 +271,7 @@ def test_a_reply_comes_behind_the_results_that_were_made_for_its_request():
         assert str(after.messages).index(UNANSWERED) < str(after.messages).index("So.")
 
 
-def test_a_reply_that_was_asked_for_earlier_joins_the_one_before():
+def test_reply_that_was_asked_for_earlier_joins_the_one_before():
     rows = [say("user", "go"), say("assistant", "One."), say("assistant", "Two.", asked_at=1)]
     messages, repairs = sent("anthropic", *rows)
     assert [it["role"] for it in messages] == ["user", "assistant"]

@@ -39,13 +39,13 @@ def tools_in(body):
 
 @pytest.mark.parametrize("form", TOOLS)
 @pytest.mark.parametrize("given", TOOLS)
-def test_a_tool_of_any_provider_is_defined_for_any_other(form, given):
+def test_tool_of_any_provider_is_defined_for_any_other(form, given):
     (made,) = tools_in(forms[form].body([], tools=[TOOLS[given]]))
     assert made == TOOLS[form]
     assert (made is TOOLS[given]) == (form == given)
 
 
-def test_a_name_that_the_provider_refuses_is_the_one_that_its_calls_have():
+def test_name_that_the_provider_refuses_is_the_one_that_its_calls_have():
     (made,) = tools_in(forms["openai"].body([], tools=[{**TOOLS["anthropic"], "name": "a b"}]))
     assert made["function"]["name"].startswith("t_a_b_")
 
@@ -58,7 +58,7 @@ def test_a_name_that_the_provider_refuses_is_the_one_that_its_calls_have():
         ("gemini", {"googleSearch": {}}),
     ],
 )
-def test_a_tool_that_a_provider_runs_goes_to_no_other(form, tool):
+def test_tool_that_a_provider_runs_goes_to_no_other(form, tool):
     for name in TOOLS:
         if name == form:
             assert tools_in(forms[name].body([], tools=[tool]))[0] is tool
@@ -67,7 +67,7 @@ def test_a_tool_that_a_provider_runs_goes_to_no_other(form, tool):
                 forms[name].body([], tools=[tool])
 
 
-def test_a_tool_that_takes_a_text_becomes_a_function_with_one_input():
+def test_tool_that_takes_a_text_becomes_a_function_with_one_input():
     responses = {"type": "custom", "name": "run", "description": "Runs."}
     chat = {"type": "custom", "custom": {"name": "run", "description": "Runs."}}
     assert tools_in(forms["openai"].body([], tools=[chat])) == [chat]
@@ -77,7 +77,7 @@ def test_a_tool_that_takes_a_text_becomes_a_function_with_one_input():
         assert (made["name"], made["input_schema"]["required"]) == ("run", ["input"])
 
 
-def test_the_system_prompt_goes_where_the_provider_wants_it():
+def test_system_prompt_goes_where_the_provider_wants_it():
     blocks = [{"type": "text", "text": "Be"}, {"type": "text", "text": "kind."}]
     assert forms["anthropic"].body([], system=blocks)["system"] is blocks
     assert forms["openai"].body([], system=blocks)["messages"] == [
@@ -116,7 +116,7 @@ STRICT = {**SCHEMA, "required": ["path"], "additionalProperties": False}
 
 
 @pytest.mark.parametrize("given", ["anthropic", "openai", "openai-responses"])
-def test_a_strict_function_stays_strict(given):
+def test_strict_function_stays_strict(given):
     tool = {
         "anthropic": {"name": "read", "input_schema": STRICT, "strict": True},
         "openai": {
@@ -135,7 +135,7 @@ def test_a_strict_function_stays_strict(given):
     assert "strict" not in str(forms["gemini"].body([], tools=[tool[given]]))
 
 
-def test_a_function_with_optional_fields_is_not_strict_for_openai():
+def test_function_with_optional_fields_is_not_strict_for_openai():
     tool = {"name": "read", "input_schema": {**STRICT, "required": []}, "strict": True}
     (chat,) = tools_in(forms["openai"].body([], tools=[tool]))
     (item,) = tools_in(forms["openai-responses"].body([], tools=[tool]))
@@ -190,7 +190,7 @@ def test_geminis_schema_becomes_json_schema(as_given):
         ("openai-responses", {"type": "namespace", "name": "n", "tools": []}),
     ],
 )
-def test_a_tool_with_something_that_no_other_provider_has_is_refused_by_name(form, tool):
+def test_tool_with_something_that_no_other_provider_has_is_refused_by_name(form, tool):
     assert tools_in(forms[form].body([], tools=[tool])) == [tool]
     for name in set(TOOLS) - {form}:
         with pytest.raises(InvalidOption, match=r"'(googleSearch|codeExecution|mcp_toolset|t|n)'"):
@@ -202,7 +202,7 @@ FIVE = {"type": "ephemeral"}
 
 
 def _lengths(body: dict[str, Any]) -> list[str]:
-    """How long the marks of a request last, in its order."""
+    """The lifetimes of a request's marks, in its order."""
     found: list[str] = []
 
     def walk(value: Any) -> None:
@@ -267,7 +267,7 @@ CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{
         ({"content": [], "refusal": "No."}, {"content": [{"type": "refusal", "refusal": "No."}]}),
     ],
 )
-def test_an_empty_list_of_parts_is_never_sent(content, sent):
+def test_empty_list_of_parts_is_never_sent(content, sent):
     row = message(1, "assistant", {"role": "assistant", **content}, "openai")
     user = message(2, "tool", {"role": "tool", "tool_call_id": "c", "content": []}, "openai")
     out = forms["openai"].compose([row, user] if "tool_calls" in content else [row])

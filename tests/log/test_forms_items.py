@@ -14,21 +14,10 @@ from roocontext.log.encoding import encode_plain
 from roocontext.log.entries import Compacted
 from roocontext.log.forms import Rule, forms
 from roocontext.log.readings import Holds, pieces, reader, walk
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, message
 from support.sdk_objects import fields_of, members
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 ASKED = {
     "anthropic": "go",
     "openai": {"role": "user", "content": "go"},
@@ -46,7 +35,7 @@ def stored(format_, role, given):
 
 
 def is_sent(piece, sent):
-    """Whether a text or call is there, or an image, or a text in place of a search result."""
+    """True if a text or call is there, or an image, or a text in place of a search result."""
     if piece.kind in (Holds.TEXT, Holds.CALL):
         return not piece.text or piece.text in sent
     if piece.kind in (Holds.THINKING, Holds.OUTPUT):
@@ -127,10 +116,10 @@ def snake(part):
 def test_every_part_of_gemini_in_both_spellings(name, role):
     whole = fields_of(genai.Part, whole=True)
     key = genai.Part.model_fields[name].alias
-    beside = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
+    others = {"text": "So."} if name in ("thought", "thought_signature", "speech_metadata") else {}
     if "metadata" in name or name.startswith("media_"):
-        beside = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
-    part = genai.Part.model_validate({**beside, key: whole[key]})
+        others = {"inlineData": {"mimeType": "video/mp4", "data": "AAAA"}}
+    part = genai.Part.model_validate({**others, key: whole[key]})
     assert_nothing_is_lost("gemini", role, genai.Content(role=role, parts=[part]))
     assert_nothing_is_lost("gemini", role, {"role": role, "parts": [snake(part)]})
 
@@ -184,7 +173,7 @@ def chat_sent(*rows):
     return forms["openai"].compose(made, model="gpt-5")
 
 
-def test_a_call_of_the_older_api_and_its_result_are_a_pair():
+def test_call_of_the_older_api_and_its_result_are_a_pair():
     asked = {"role": "assistant", "content": None, "function_call": OLDER}
     done = {"role": "function", "name": "f", "content": "Done."}
     out = chat_sent(ASKED["openai"], asked, done)
@@ -213,7 +202,7 @@ def test_what_a_model_said_aloud_is_its_transcript():
     assert chat_sent(ASKED["openai"], odd).messages[1] == {**own, "tool_calls": [CALL]}
 
 
-def test_an_image_in_a_tool_message_is_moved_and_reported():
+def test_image_in_a_tool_message_is_moved_and_reported():
     asked = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     out = chat_sent(ASKED["openai"], asked, OTHERS[1])
     assert [it["role"] for it in out.messages[2:]] == ["tool", "user"]
@@ -233,7 +222,7 @@ def test_media_in_a_response_of_gemini_are_read_and_cleared():
     }
 
 
-def test_an_item_that_only_a_reply_has_fields_of_goes_without_them():
+def test_item_that_only_a_reply_has_fields_of_goes_without_them():
     call = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
     rows = stored("openai-responses", "assistant", [{**call, "created_by": "x"}])
     out = forms["openai-responses"].compose(rows, model="gpt-5")
@@ -241,7 +230,7 @@ def test_an_item_that_only_a_reply_has_fields_of_goes_without_them():
     assert (2, Rule.FIELD, 0) in [(it.seq, it.rule, it.block) for it in out.repairs]
 
 
-def test_a_redacted_item_without_its_values_is_left_out_and_a_short_one_is_not():
+def test_redacted_item_without_its_values_is_left_out_and_a_short_one_is_not():
     rest = {"type": "mcp_call", "id": "mcp_1", "name": "f"}
     compaction = {"type": "compaction", "encrypted_content": "x"}
     rows = stored("openai-responses", "assistant", [rest, compaction])

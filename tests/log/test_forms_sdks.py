@@ -15,22 +15,10 @@ from pydantic import TypeAdapter
 
 from roocontext import Store
 from roocontext.log.forms.parts import FIELDS
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
-
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
+from support.provider_checks import CHECKS
 
 
-def test_the_fields_that_are_sent_are_those_of_the_sdk():
+def test_fields_that_are_sent_are_those_of_the_sdk():
     known = {}
     for block in typing.get_args(ContentBlockParam):
         (kind,) = typing.get_args(typing.get_type_hints(block)["type"])
@@ -90,7 +78,7 @@ ANSWERS = {
         ("gemini", content, "gemini-3-pro"),
     ],
 )
-def test_an_sdks_objects_go_out_as_they_are_stored(form, reply, model):
+def test_sdks_objects_go_out_as_they_are_stored(form, reply, model):
     with Store.open(":memory:") as store:
         chat = store.create()
         chat.append("user", "go")

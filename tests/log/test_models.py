@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.log.forms.models import is_requested_as, is_same_model, model_parts
+from roocontext.log.readings.model_names import is_requested_as, is_same_model, model_parts
 
 SAME = [
     ("gpt-5", "gpt-5-2025-08-07"),
@@ -73,12 +73,12 @@ def test_equality_is_symmetric_and_any_name_has_parts(first, second):
     assert model_parts(first).name == model_parts(first).name.lower()
 
 
-def test_an_unknown_model_is_equal_to_an_unknown_one_alone():
+def test_unknown_model_is_equal_to_an_unknown_one_alone():
     assert is_same_model(None, None)
     assert not is_same_model(None, "")
 
 
-def test_an_alias_is_what_a_reply_was_requested_as():
+def test_alias_is_what_a_reply_was_requested_as():
     assert is_requested_as("gemini-flash-latest", "models/gemini-flash-latest")
     assert is_requested_as("my-deployment", "azure/my-deployment")
     assert not is_requested_as("gpt-5-2026-01-15", "gpt-5")

@@ -11,7 +11,7 @@ from roocontext.reports.sessions import PurgedRow
 
 
 @given(st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-100_000, 100_000))
-def test_a_time_is_read_as_it_was_written(time: int) -> None:
+def test_time_is_read_as_it_was_written(time: int) -> None:
     assert from_iso(iso_utc(time)) == time
 
 
@@ -31,10 +31,10 @@ def test_times_are_in_utc_with_the_offset(time: int, text: str) -> None:
     assert PurgedRow.model_validate(as_json(row)) == row
 
 
-def test_a_minute_begins_before_its_times() -> None:
+def test_minute_begins_before_its_times() -> None:
     assert [minute_of(time) for time in (-60_001, -60_000, -1, 0, 59_999)] == [-2, -1, -1, 0, 0]
 
 
-def test_no_time_is_earlier_than_one_that_there_is_not() -> None:
+def test_missing_time_is_earlier_than_any() -> None:
     times = Times().after("message", None, -5, -9).after("message", None, -7, -9)
     assert times == Times(-9, 0, -5, -5)

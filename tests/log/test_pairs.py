@@ -1,4 +1,4 @@
-"""Which result answers which call, and what must stay together."""
+"""Pairs of calls and results, and rows that must stay together."""
 
 from itertools import groupby
 
@@ -53,7 +53,7 @@ def says(role="user"):
     return (role, [TEXT])
 
 
-def test_a_result_answers_the_call_before_it():
+def test_result_answers_the_call_before_it():
     assert pairs([says(), asks("a"), answers("a")]) == [Pair((1, 0), (2, 0), "a")]
 
 
@@ -64,7 +64,7 @@ def test_parallel_calls_in_any_order_of_results():
     ]
 
 
-def test_an_id_that_is_used_again_pairs_with_the_latest_call():
+def test_id_that_is_used_again_pairs_with_the_latest_call():
     messages = [asks("a"), answers("a"), asks("a"), says(), asks("a"), answers("a"), answers("a")]
     assert [(pair.call[0], pair.result[0]) for pair in pairs(messages)] == [(0, 1), (4, 5), (2, 6)]
 
@@ -78,7 +78,7 @@ def test_only_the_assistant_calls_and_only_the_user_answers():
     assert pairs([asks("a"), ("assistant", [result("a")])]) == []
 
 
-def test_no_result_before_its_call():
+def test_result_before_its_call_answers_nothing():
     assert pairs([answers("a"), asks("a")]) == []
 
 
@@ -92,7 +92,7 @@ def test_partners_of_parallel_results_are_partners_too():
     assert partners(messages) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
 
 
-def test_partners_over_a_message_that_answers_two():
+def test_partners_include_those_of_a_message_that_answers_two():
     messages = [asks("a"), asks("b"), answers("a", "b")]
     assert partners(messages) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
 
@@ -172,7 +172,7 @@ MESSAGES = st.lists(
 
 @settings(max_examples=examples(150))
 @given(messages=MESSAGES, sides=st.lists(st.booleans(), min_size=14, max_size=14))
-def test_what_is_within_reach_tells_whether_a_pair_is_split(messages, sides):
+def test_reach_tells_if_a_pair_is_split(messages, sides):
     here = [index for index in range(len(messages)) if sides[index]]
     stretches = [
         list(group)
@@ -193,25 +193,25 @@ def test_what_is_within_reach_tells_whether_a_pair_is_split(messages, sides):
     assert (told if found else []) == expected
 
 
-def test_a_call_that_waits_at_the_end_reaches_nothing():
+def test_call_that_waits_at_the_end_reaches_nothing():
     assert not reach([tools_of(asks("a"))], [1], 1)
     assert reach([tools_of(asks("a"))], [0], 1) == range(1)
     assert reach([tools_of(answers("a"))], [2], 5) == range(2)
 
 
 @given(st.lists(st.text(alphabet=st.characters()), min_size=1, max_size=3), st.booleans())
-def test_the_column_of_the_log_says_the_same(chosen, are_calls):
+def test_pairs_from_the_tools_column_are_the_same(chosen, are_calls):
     tools = tools_of(asks(*chosen) if are_calls else answers(*chosen))
     assert tools_from(tools.text()) == tools
 
 
 @pytest.mark.parametrize("text", ["{", "7", "[]", '["call",7]', '["talk","a"]', "null"])
-def test_a_damaged_column_is_refused(text):
+def test_damaged_column_is_refused(text):
     with pytest.raises(HistoryCorrupt):
         tools_from(text)
 
 
-def test_a_row_that_names_its_call_is_not_looked_up_by_id():
+def test_row_that_names_its_call_is_not_looked_up_by_id():
     messages = [asks("a", "a"), asks("a"), answers("a"), answers("x"), answers("a")]
     links = links_of([(10, None), (11, None), (12, (10, 1)), (13, (11, 0)), (14, None)])
     assert [(pair.call, pair.result) for pair in pairs(messages, links)] == [
@@ -222,7 +222,7 @@ def test_a_row_that_names_its_call_is_not_looked_up_by_id():
 
 
 @pytest.mark.parametrize("named", [(9, 0), (10, 1), (11, 0), (12, 0)])
-def test_a_row_that_names_no_call_that_waits_answers_nothing(named):
+def test_row_that_names_no_call_that_waits_answers_nothing(named):
     messages = [asks("a"), says(), answers("a")]
     links = links_of([(10, None), (11, None), (12, named)])
     assert pairs(messages, links) == []
@@ -235,7 +235,7 @@ def test_only_the_first_of_two_rows_that_name_a_call_answers_it():
     assert [pair.result for pair in pairs(messages, links)] == [(1, 0)]
 
 
-def test_a_row_with_several_results_is_paired_by_their_ids():
+def test_row_with_several_results_is_paired_by_their_ids():
     links = links_of([(10, None), (11, (10, 0))])
     found = pairs([asks("a", "b"), answers("b", "a")], links)
     assert [(pair.call[1], pair.result[1]) for pair in found] == [(1, 0), (0, 1)]

@@ -30,7 +30,7 @@ def text(said):
         ("of the future", {}, "user"),
     ],
 )
-def test_the_role_is_that_of_the_type(kind, data, role):
+def test_role_is_that_of_the_type(kind, data, role):
     content = message(kind, content="x", **data)
     LANGCHAIN.check(role, content)
     other = "assistant" if role == "user" else "user"
@@ -38,7 +38,7 @@ def test_the_role_is_that_of_the_type(kind, data, role):
         LANGCHAIN.check(other, content)
 
 
-def test_a_call_is_shown_once_although_its_provider_lists_it_in_the_content_too():
+def test_call_is_shown_once_although_its_provider_lists_it_in_the_content_too():
     content = message(
         "ai",
         content=[
@@ -82,7 +82,7 @@ def test_images_of_each_shape():
     assert strange[1][0] == {"type": "file", "title": "video"}
 
 
-def test_the_output_of_a_tool_is_cleared_and_answered():
+def test_output_of_a_tool_is_cleared_and_answered():
     content = {
         **message("tool", content="long", tool_call_id="a", status="error"),
         "raw": ["m", ""],
@@ -102,7 +102,7 @@ def test_the_output_of_a_tool_is_cleared_and_answered():
     )
 
 
-def test_a_skeleton_keeps_the_ids_of_calls():
+def test_skeleton_keeps_the_ids_of_calls():
     asked = message("ai", content="secret", id="m1", tool_calls=[CALL], usage_metadata={"x": 1})
     bare = LANGCHAIN.skeleton({**asked, "channel": "notes", "raw": ["m", "secret"]})
     assert bare == {

@@ -1,4 +1,4 @@
-"""What each reader makes of its format, and what it leaves of a content."""
+"""Readings of each format, and the skeletons that they leave."""
 
 import copy
 import json
@@ -39,7 +39,7 @@ def attached(title):
     return {"type": "file", "title": title}
 
 
-def test_an_unknown_format_is_refused_with_the_known_ones():
+def test_unknown_format_is_refused_with_the_known_ones():
     with pytest.raises(InvalidMessage, match="anthropic, gemini, langchain, openai") as caught:
         reader("secret")
     assert caught.value.path == "format"
@@ -79,7 +79,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones():
         ("gemini", "model", [], "content"),
     ],
 )
-def test_what_cannot_be_a_message_is_refused(name, role, content, path):
+def test_impossible_message_is_refused(name, role, content, path):
     with pytest.raises(InvalidMessage) as caught:
         reader(name).check(role, content)
     assert caught.value.path == path
@@ -105,7 +105,7 @@ RESPONSES = [
 
 
 @pytest.mark.parametrize("item", RESPONSES, ids=lambda item: item["type"])
-def test_an_item_of_a_response_is_refused_by_every_other_format(item):
+def test_item_of_a_response_is_refused_by_every_other_format(item):
     for name, role, content, path in (
         ("openai", "assistant", item, "content"),
         ("openai", "assistant", [item], "content[0]"),
@@ -129,7 +129,7 @@ def test_an_item_of_a_response_is_refused_by_every_other_format(item):
         *("my_tool_use", "my_tool_result", "call_output", "function_calls"),
     ],
 )
-def test_a_type_of_no_provider_is_accepted_by_every_format_with_unknown_blocks(kind):
+def test_type_of_no_provider_is_accepted_by_every_format_with_unknown_blocks(kind):
     block = {"type": kind, "id": "x"}
     for name, role, content in (
         ("anthropic", "assistant", [block]),
@@ -179,7 +179,7 @@ CHAT_CALLS = {"role": "assistant", "tool_calls": [{"id": "a", "type": "function"
         ("gemini", "model", {"parts": [CALL]}, "anthropic"),
     ],
 )
-def test_a_refusal_names_the_format_that_holds_the_item(name, role, content, right):
+def test_refusal_names_the_format_that_holds_the_item(name, role, content, right):
     with pytest.raises(InvalidMessage, match=f"format='{right}'") as caught:
         reader(name).check(role, content)
     assert "secret" not in str(caught.value)
@@ -197,7 +197,7 @@ def test_every_item_type_of_the_sdk_is_accepted_and_read():
         RESPONSES_READER.check(role, RESPONSES_READER.skeleton([{**item, "role": role}]))
 
 
-def test_responses_items_as_blocks():
+def test_responses_items_are_read_as_blocks():
     items = [
         {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
         {
@@ -241,7 +241,7 @@ def test_responses_items_as_blocks():
     assert cleared[2]["output"][0]["stdout"] == "[cleared]"
 
 
-def test_an_output_that_the_provider_ran_itself_waits_for_nobody():
+def test_output_that_the_provider_ran_itself_waits_for_nobody():
     items = [
         {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
         {"type": "shell_call_output", "call_id": "c", "output": []},
@@ -273,11 +273,11 @@ def test_an_output_that_the_provider_ran_itself_waits_for_nobody():
         ("gemini", "model", {"role": "model", "parts": [{"new": 1}, {}]}),
     ],
 )
-def test_what_could_be_a_message_is_accepted(name, role, content):
+def test_possible_message_is_accepted(name, role, content):
     reader(name).check(role, content)
 
 
-def test_anthropic_blocks_are_the_very_same():
+def test_anthropic_blocks_are_read_as_they_are():
     content = [CALL, {"type": "new", "x": 1}]
     role, blocks = ANTHROPIC.blocks("assistant", content)
     assert role == "assistant"
@@ -285,7 +285,7 @@ def test_anthropic_blocks_are_the_very_same():
     assert ANTHROPIC.blocks("user", "hi") == ("user", [text("hi")])
 
 
-def test_calls_results_and_text():
+def test_calls_results_and_text_are_read():
     server = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     nested = {"type": "tool_result", "tool_use_id": "t2", "content": [text("out"), {"type": "x"}]}
     blocks = [text("said"), CALL, server, RESULT, nested, {"type": "text", "text": None}]
@@ -294,7 +294,7 @@ def test_calls_results_and_text():
     assert text_of(blocks) == "said\nsecret\nout"
 
 
-def test_each_thing_in_a_message_is_a_piece():
+def test_message_is_read_in_pieces():
     """Texts, calls, outputs with what is in them, media, and what nobody knows."""
     inner = [text("out"), {"type": "image", "source": {}}, RESULT, "odd"]
     blocks = [
@@ -328,13 +328,13 @@ def test_each_thing_in_a_message_is_a_piece():
 
 @pytest.mark.parametrize("name", readers.known())
 @pytest.mark.parametrize("role", ["user", "assistant"])
-def test_a_composed_message_is_read_as_what_was_said(name, role):
+def test_composed_message_is_read_as_what_was_said(name, role):
     speaker, content = reader(name).compose(role, "hello")
     reader(name).check(speaker, content)
     assert reader(name).blocks(speaker, content) == (role, [text("hello")])
 
 
-def test_a_format_is_found_under_the_name_it_is_registered_by():
+def test_format_is_found_under_the_name_it_is_registered_by():
     readers.register("mine", ANTHROPIC)
     try:
         assert reader("mine") is ANTHROPIC
@@ -344,7 +344,7 @@ def test_a_format_is_found_under_the_name_it_is_registered_by():
         del readers["mine"]
 
 
-def test_openai_messages_as_blocks():
+def test_openai_messages_are_read_as_blocks():
     asked = {
         "role": "assistant",
         "content": "let me look",
@@ -375,7 +375,7 @@ def test_openai_messages_as_blocks():
     )
 
 
-def test_openai_parts():
+def test_openai_parts_are_read():
     parts = [
         {"type": "text", "text": "see"},
         {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
@@ -394,12 +394,12 @@ def test_openai_parts():
     ]
 
 
-def test_openai_assistant_that_only_calls_or_refuses():
+def test_openai_reply_of_calls_or_a_refusal_is_read():
     assert OPENAI.blocks("assistant", {"content": "", "tool_calls": []}) == ("assistant", [])
     assert OPENAI.blocks("assistant", {"content": None, "refusal": "no"})[1] == [text("no")]
 
 
-def test_gemini_messages_as_blocks():
+def test_gemini_messages_are_read_as_blocks():
     asked = {
         "role": "model",
         "parts": [
@@ -433,7 +433,7 @@ def test_gemini_messages_as_blocks():
     assert [it.get("is_error") for it in outputs] == [None, None, True]
 
 
-def test_gemini_media_and_code():
+def test_gemini_media_and_code_are_read():
     parts = [
         {"inlineData": {"mimeType": "image/png", "data": "AAAA"}},
         {"inlineData": {"mimeType": "application/pdf", "data": "AAAA"}},
@@ -505,13 +505,13 @@ def test_gemini_names_are_read_in_both_spellings():
     assert "function_response" in cleared["parts"][5]
 
 
-def test_gemini_images_go_on_in_standard_base64():
+def test_gemini_images_are_read_in_standard_base64():
     part = {"inline_data": {"mime_type": "image/png", "data": "__77-w"}}
     ((image,),) = [GEMINI.blocks("user", {"parts": [part]})[1]]
     assert image["source"]["data"] == "//77+w=="
 
 
-def test_clearing_anthropic_outputs():
+def test_clearing_replaces_anthropic_outputs():
     content = [RESULT, text("kept"), {**RESULT, "extra": 1}, {"type": "tool_result"}]
     assert ANTHROPIC.outputs(content) == (0, 2)
     cleared = ANTHROPIC.clear(content, [1, 2, 3, 9], "[cleared]")
@@ -519,7 +519,7 @@ def test_clearing_anthropic_outputs():
     assert ANTHROPIC.clear("text", [0], "[cleared]") == "text"
 
 
-def test_clearing_openai_outputs():
+def test_clearing_replaces_openai_outputs():
     answer = {"role": "tool", "tool_call_id": "a", "content": "done", "extra": 1}
     assert OPENAI.outputs(answer) == (0,)
     assert OPENAI.clear(answer, [0], "[cleared]") == {**answer, "content": "[cleared]"}
@@ -528,7 +528,7 @@ def test_clearing_openai_outputs():
     assert OPENAI.clear(said, [0], "[cleared]") == said
 
 
-def test_clearing_gemini_outputs():
+def test_clearing_replaces_gemini_outputs():
     response = {"id": "a", "name": "f", "response": {"output": "done"}, "extra": 1}
     content = {"role": "user", "parts": [{"text": "x"}, {"functionResponse": response, "more": 2}]}
     assert GEMINI.outputs(content) == (1,)
@@ -539,7 +539,7 @@ def test_clearing_gemini_outputs():
     }
 
 
-def test_the_skeleton_of_anthropic_blocks():
+def test_skeleton_of_anthropic_blocks_keeps_types_and_ids():
     content = [
         {**text("secret"), "citations": ["secret"]},
         {**CALL, "caller": "secret"},
@@ -561,7 +561,7 @@ def test_the_skeleton_of_anthropic_blocks():
     ]
 
 
-def test_the_skeleton_of_openai_messages():
+def test_skeleton_of_openai_messages_keeps_types_and_ids():
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "secret"}}
     asked = {"role": "assistant", "content": None, "tool_calls": [call], "reasoning": "secret"}
     bare = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -570,7 +570,7 @@ def test_the_skeleton_of_openai_messages():
     assert OPENAI.skeleton(answer) == {**answer, "content": "[redacted]"}
 
 
-def test_the_skeleton_of_gemini_messages():
+def test_skeleton_of_gemini_messages_keeps_types_and_ids():
     parts = [
         {"text": "secret", "thoughtSignature": "secret"},
         {"text": "secret", "thought": True},
@@ -593,7 +593,7 @@ def test_the_skeleton_of_gemini_messages():
 
 
 @given(cases)
-def test_no_function_fails_on_what_check_lets_through(case):
+def test_readers_accept_all_that_check_accepts(case):
     name, role, content = case
     before = copy.deepcopy(content)
     its = reader(name)
@@ -628,7 +628,7 @@ def test_clearing_changes_the_outputs_and_nothing_else(case):
 
 
 @given(cases)
-def test_a_skeleton_is_a_message_and_its_own_skeleton(case):
+def test_skeleton_is_a_message_and_its_own_skeleton(case):
     name, role, content = case
     its = reader(name)
     skeleton = its.skeleton(content)
@@ -642,7 +642,7 @@ def test_a_skeleton_is_a_message_and_its_own_skeleton(case):
 
 
 @given(st.sampled_from(readers.known()), st.text("xyz", min_size=5, max_size=9))
-def test_a_skeleton_holds_no_text(name, secret):
+def test_skeleton_holds_no_text(name, secret):
     contents = {
         "anthropic": [
             text(secret),

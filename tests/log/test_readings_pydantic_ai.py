@@ -22,7 +22,7 @@ CALL = part("tool-call", tool_name="f", tool_call_id="a", args='{"x": 1}')
 REPLY = {"kind": "response", "parts": [part("thinking", content="hm"), CALL]}
 
 
-def test_parts_as_blocks():
+def test_parts_are_read_as_blocks():
     binary = {"kind": "binary", "media_type": "image/png", "data": "_-8"}
     items = [
         "hello",
@@ -74,21 +74,21 @@ def test_parts_as_blocks():
     ] == [image("image/png", "/+8=")]
 
 
-def test_an_output_is_cleared_and_nothing_else():
+def test_output_is_cleared_and_nothing_else():
     content = request(RETURN, part("user-prompt", content="x"))
     cleared = OURS.clear(content, [0, 1], "gone")
     assert cleared == request({**RETURN, "content": "gone"}, part("user-prompt", content="x"))
     assert OURS.clear(content, [1], "gone") is content
 
 
-def test_a_call_is_answered():
+def test_call_is_answered():
     role, content = OURS.answer(REPLY, 0, {"y": [1]}, is_error=False)
     OURS.check(role, content)
     assert OURS.blocks(role, content)[1] == [tool_result("a", '{"y":[1]}')]
     assert OURS.answer(REPLY, 0, "no", is_error=True)[1]["parts"][0]["outcome"] == "failed"
 
 
-def test_a_skeleton_keeps_the_calls_and_is_a_message():
+def test_skeleton_keeps_the_calls_and_is_a_message():
     for role, content in (("assistant", REPLY), ("user", request(RETURN, part("new", x=1)))):
         bare = OURS.skeleton(content)
         OURS.check(role, bare)
@@ -107,7 +107,7 @@ def test_a_skeleton_keeps_the_calls_and_is_a_message():
         ("assistant", {"kind": "response", "parts": [{}]}, "content.parts[0].part_kind"),
     ],
 )
-def test_what_is_no_message_is_refused(role, content, path):
+def test_wrong_message_is_refused(role, content, path):
     with pytest.raises(InvalidMessage) as caught:
         OURS.check(role, content)
     assert caught.value.path == path

@@ -1,4 +1,4 @@
-"""Replies of every SDK become one message, with what the log keeps beside it."""
+"""Replies of every SDK become one message, with the extra data that the log keeps."""
 
 import pytest
 from anthropic.types import Message as AnthropicMessage
@@ -97,7 +97,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", DICTS)
 @pytest.mark.parametrize("as_object", [True, False])
-def test_a_reply_is_read_from_the_object_and_from_a_dict_alike(name, as_object):
+def test_reply_is_read_from_the_object_and_from_a_dict_alike(name, as_object):
     given = MODELS[name].model_validate(DICTS[name]) if as_object else DICTS[name]
     read = read_reply(given)
     assert read == READ[name]
@@ -105,7 +105,7 @@ def test_a_reply_is_read_from_the_object_and_from_a_dict_alike(name, as_object):
     assert read.kept() == {"id": read.id, "stop_reason": read.stop_reason}
 
 
-def test_the_request_id_of_the_sdk_is_kept():
+def test_request_id_of_the_sdk_is_kept():
     reply = AnthropicMessage.model_validate(ANTHROPIC)
     reply._request_id = "req_1"
     assert read_reply(reply).kept()["request_id"] == "req_1"
@@ -133,7 +133,7 @@ def chunk(*parts, **fields):
     )
 
 
-def test_the_chunks_of_a_streamed_reply_of_gemini_are_joined():
+def test_chunks_of_a_streamed_reply_of_gemini_are_joined():
     chunks = [
         chunk({"text": "let me ", "thought": True}),
         chunk({"text": "see", "thought": True}),
@@ -153,7 +153,7 @@ def test_the_chunks_of_a_streamed_reply_of_gemini_are_joined():
     assert (read.id, read.model, read.stop_reason) == ("r1", "gemini-x", "STOP")
 
 
-def test_what_the_helpers_of_the_sdks_add_is_left_out():
+def test_additions_of_the_sdks_helpers_are_left_out():
     block = {"type": "text", "text": "{}", "parsed_output": {}}
     assert read_reply({**ANTHROPIC, "content": [block]}).content == [{"type": "text", "text": "{}"}]
     called = {**CALL, "function": {**CALL["function"], "parsed_arguments": {}}}
@@ -176,12 +176,12 @@ def test_what_the_helpers_of_the_sdks_add_is_left_out():
     ]
 
 
-def test_an_incomplete_response_says_why_it_stopped():
+def test_incomplete_response_says_why_it_stopped():
     why = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     assert read_reply({**RESPONSE, **why}).stop_reason == "max_output_tokens"
 
 
-def test_a_reply_of_gemini_without_content_has_no_parts():
+def test_reply_of_gemini_without_content_has_no_parts():
     candidate = {"finishReason": "MALFORMED_FUNCTION_CALL"}
     read = read_reply({**GEMINI, "candidates": [candidate]})
     assert read.content == {"role": "model", "parts": []}
@@ -189,7 +189,7 @@ def test_a_reply_of_gemini_without_content_has_no_parts():
 
 
 @pytest.mark.parametrize("odd", ["", "a\0b", "x" * 1_001, "\ud800" * 400, 7])
-def test_an_id_that_the_log_could_not_hold_is_none(odd):
+def test_unstorable_id_is_dropped(odd):
     read = read_reply({**ANTHROPIC, "id": odd, "model": odd})
     assert (read.id, read.model) == (None, None)
 
@@ -219,7 +219,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("given", "path"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_reply_is_refused(given, path):
+def test_wrong_reply_is_refused(given, path):
     with pytest.raises(InvalidMessage) as caught:
         read_reply(given)
     assert caught.value.path == path

@@ -61,7 +61,7 @@ def sent(*rows):
     return said, [(it.seq, it.rule, it.block) for it in out.repairs]
 
 
-def test_nothing_to_repair_goes_out_as_the_very_same_objects():
+def test_messages_without_repairs_go_out_as_the_same_objects():
     rows = [
         ("user", "hi"),
         ("assistant", [THOUGHT, text(), call("a"), call("b")]),
@@ -78,11 +78,11 @@ def test_nothing_to_repair_goes_out_as_the_very_same_objects():
     )
 
 
-def test_an_empty_history_is_an_empty_list():
+def test_empty_history_is_an_empty_list():
     assert sent() == ([], [])
 
 
-def test_the_assistant_never_opens():
+def test_assistant_never_opens():
     assert sent(("assistant", "hi")) == (
         [("user", OPENING), ("assistant", "hi")],
         [(1, Rule.OPENING, None)],
@@ -96,7 +96,7 @@ def test_messages_of_one_role_are_merged():
     )
 
 
-def test_parallel_calls_and_results_that_stand_in_rows_of_their_own():
+def test_parallel_calls_and_results_in_separate_rows_are_merged():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [call("a")]),
@@ -111,7 +111,7 @@ def test_parallel_calls_and_results_that_stand_in_rows_of_their_own():
     assert repairs == [(3, Rule.MERGED, None), (5, Rule.MERGED, None)]
 
 
-def test_what_is_empty_or_blank_is_left_out():
+def test_empty_and_blank_blocks_are_left_out():
     said, repairs = sent(
         ("user", "go"), ("assistant", []), ("user", " \n"), ("assistant", [text(""), text("x")])
     )
@@ -173,7 +173,7 @@ def test_thinking_is_byte_exact_or_left_out(block):
     assert repairs == [(2, Rule.THINKING, 0)]
 
 
-def test_thinking_that_came_to_nothing_is_left_out():
+def test_empty_thinking_is_left_out():
     said, repairs = sent(
         ("user", "go"), ("assistant", [THOUGHT, HIDDEN]), ("user", "on"), ("assistant", [THOUGHT])
     )
@@ -194,7 +194,7 @@ def test_thinking_in_a_row_of_its_own_stays_before_what_follows():
 APART = ("user", OPENING)
 
 
-def test_nothing_is_put_before_the_thinking_of_a_second_row():
+def test_thinking_of_a_second_row_has_nothing_put_before_it():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", "so"),
@@ -209,7 +209,7 @@ def test_nothing_is_put_before_the_thinking_of_a_second_row():
     assert repairs == [(3, Rule.APART, None), (4, Rule.MERGED, None)]
 
 
-def test_a_stored_row_keeps_the_order_of_its_blocks():
+def test_stored_row_keeps_the_order_of_its_blocks():
     row = [text("first"), THOUGHT, text("then"), HIDDEN, call()]
     said, repairs = sent(("user", "go"), ("assistant", row))
     assert said[1][1] is row
@@ -259,7 +259,7 @@ def test_thinking_at_the_end_of_a_row_stays_where_the_assistant_goes_on():
     assert repairs == [(3, Rule.MERGED, None)]
 
 
-def test_of_two_rows_of_thinking_the_last_goes_out():
+def test_last_of_two_rows_of_thinking_goes_out():
     said, repairs = sent(
         ("user", "go"), ("assistant", [THOUGHT]), ("assistant", [HIDDEN]), ("assistant", "so")
     )
@@ -268,7 +268,7 @@ def test_of_two_rows_of_thinking_the_last_goes_out():
 
 
 @pytest.mark.parametrize("kind", ["", " \n"])
-def test_a_type_that_is_blank_is_left_out_wherever_it_is_stored(kind):
+def test_type_that_is_blank_is_left_out_wherever_it_is_stored(kind):
     odd = {"type": kind, "text": "x"}
     said, repairs = sent(
         ("user", [text(), odd]), ("assistant", [call()]), ("user", [result(content=[odd])])
@@ -307,7 +307,7 @@ def test_input_that_is_no_object_goes_out_empty():
         ({"x": 1}, []),
     ],
 )
-def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
+def test_content_of_a_result_is_freed_of_what_is_refused(before, after):
     after = [IMAGE] if after is ... else after
     said, repairs = sent(
         ("user", "go"), ("assistant", [call()]), ("user", [result(content=before)])
@@ -316,7 +316,7 @@ def test_the_content_of_a_result_is_freed_of_what_is_refused(before, after):
     assert repairs == [(3, Rule.OUTPUT, 0)]
 
 
-def test_what_a_redaction_leaves_of_an_image_says_so():
+def test_redacted_image_says_so():
     bare = [{"type": "image"}, {"type": "document"}]
     said, repairs = sent(
         ("user", [*bare, {"type": "new"}]), ("assistant", [{"type": "web_search_tool_result"}])
@@ -329,18 +329,18 @@ def test_what_a_redaction_leaves_of_an_image_says_so():
     ]
 
 
-def test_an_unanswered_call_gets_a_result_that_says_so():
+def test_unanswered_call_gets_a_result_that_says_so():
     said, repairs = sent(("user", "go"), ("assistant", [text(), call()]), ("user", "stop"))
     assert said[2] == ("user", [unanswered(), text("stop")])
     assert repairs == [(2, Rule.UNANSWERED, 1)]
 
 
-def test_a_call_at_the_very_end_waits():
+def test_call_at_the_very_end_waits():
     assert sent(("user", "go"), ("assistant", [call()]))[1] == []
     assert sent(("user", "go"), ("assistant", [call()]), ("user", ""))[0][-1][0] == "assistant"
 
 
-def test_a_partly_answered_last_message_is_completed():
+def test_partly_answered_last_message_is_completed():
     said, repairs = sent(
         ("user", "go"), ("assistant", [call("a"), call("b")]), ("user", [result("b")])
     )
@@ -348,7 +348,7 @@ def test_a_partly_answered_last_message_is_completed():
     assert repairs == [(2, Rule.UNANSWERED, 0)]
 
 
-def test_a_late_result_is_moved_behind_its_call():
+def test_late_result_is_moved_after_its_call():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [call("a"), call("b")]),
@@ -394,13 +394,13 @@ def test_orphans_are_quoted_and_duplicates_are_left_out():
     ]
 
 
-def test_an_orphans_images_follow_its_quoted_text():
+def test_orphans_images_follow_its_quoted_text():
     said, repairs = sent(("user", [result("z", [text("seen"), IMAGE]), text("so?")]))
     assert said == [("user", [quoted("z", "seen"), IMAGE, text("so?")])]
     assert repairs == [(1, Rule.ORPHAN, 0)]
 
 
-def test_an_image_of_a_failed_call_moves_behind_the_results():
+def test_image_of_a_failed_call_moves_after_the_results():
     failed = result("a", [text("no"), IMAGE], is_error=True)
     said, repairs = sent(
         ("user", "go"), ("assistant", [call("a"), call("b")]), ("user", [failed, result("b")])
@@ -417,7 +417,7 @@ def test_fields_that_the_api_refuses_are_left_out():
     assert repairs == [(2, Rule.FIELD, 0), (2, Rule.FIELD, 1)]
 
 
-def test_an_image_of_a_type_that_the_api_refuses_is_named():
+def test_image_of_a_type_that_the_api_refuses_is_named():
     source = {"type": "base64", "media_type": "image/heic", "data": "AAAA"}
     said, repairs = sent(("user", [{"type": "image", "source": source}]))
     assert said == [("user", [text("[image/heic attached]")])]
@@ -438,7 +438,7 @@ def test_thinking_goes_to_the_model_that_wrote_it():
     assert sendable(rows, drop_thinking=[4]).messages[3]["content"] == [text("two")]
 
 
-def test_a_request_is_complete():
+def test_request_is_complete():
     out = sendable(history(("user", "go"), ("assistant", [call()])), complete=True)
     assert out.messages[2:] == [{"role": "user", "content": [unanswered()]}]
     out = sendable(history(("user", "go"), ("assistant", "so")), complete=True)
@@ -447,7 +447,7 @@ def test_a_request_is_complete():
     assert sendable([], complete=True).messages == [{"role": "user", "content": OPENING}]
 
 
-def test_a_tool_id_that_is_used_again_is_renamed_with_its_result():
+def test_tool_id_that_is_used_again_is_renamed_with_its_result():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [call("a")]),
@@ -504,7 +504,7 @@ def test_foreign_formats_are_converted_and_that_is_no_repair():
     assert first != second
 
 
-def test_the_order_of_repairs_is_that_of_seq_and_block():
+def test_order_of_repairs_is_that_of_seq_and_block():
     rows = history(("user", [text(""), text("\ud800"), text("")]), ("user", ""))
     assert sendable(rows).repairs == (
         Repair(1, Rule.BLANK, 0),
@@ -588,7 +588,7 @@ nastier = st.lists(st.one_of(anthropic_rows, plausible_rows, foreign_rows), max_
 
 
 @given(nastier)
-def test_whatever_the_log_holds_goes_out_acceptable(rows):
+def test_any_log_goes_out_acceptable(rows):
     rows = [copy.deepcopy(row) for row in rows]  # so that no two rows hold the same object
     before = copy.deepcopy(rows)
     out = sendable(history(*rows))
@@ -613,7 +613,7 @@ def test_thinking_goes_out_as_it_is_stored_and_in_order(rows):
 
 
 @given(nastier)
-def test_what_goes_out_needs_no_repair(rows):
+def test_sent_messages_need_no_repair(rows):
     once = sendable(history(*rows))
     again = sendable(history(*((it["role"], it["content"]) for it in once.messages)))
     assert again.repairs == ()
@@ -621,7 +621,7 @@ def test_what_goes_out_needs_no_repair(rows):
 
 
 @given(nasty)
-def test_no_repair_is_told_if_and_only_if_nothing_changed(rows):
+def test_repairs_are_reported_if_and_only_if_something_changed(rows):
     out = sendable(history(*rows))
     same = len(out.messages) == len(rows) and all(
         it["role"] == role and it["content"] is content
@@ -668,7 +668,7 @@ def test_every_answered_call_keeps_its_own_result(rows):
 
 
 @given(nasty, anthropic_rows | plausible_rows)
-def test_an_append_without_late_results_keeps_the_prefix(rows, row):
+def test_append_without_late_results_keeps_the_prefix(rows, row):
     before = sendable(history(*rows))
     after = sendable(history(*rows, row))
     late = {(it.seq, it.rule) for it in after.repairs} & {(len(rows) + 1, Rule.HOISTED)}
@@ -694,7 +694,7 @@ orderly = st.lists(st.one_of(steps, steps, exchanges), max_size=4).map(
 
 
 @given(st.one_of(nastier, orderly, st.builds(list.__add__, orderly, nasty)))
-def test_a_history_without_repairs_is_sent_as_the_objects_that_are_stored(rows):
+def test_history_without_repairs_is_sent_as_the_objects_that_are_stored(rows):
     messages = history(*rows)
     out = sendable(messages)
     if not out.repairs and all(row.format == "anthropic" for row in messages):
@@ -710,14 +710,14 @@ def test_white_space_is_stripped_where_the_assistant_speaks_last():
     assert sent(("user", "go"), ("assistant", "so\n"), ("user", "on"))[1] == []
 
 
-def test_a_tool_of_the_provider_that_waits_at_the_end_is_sent_back_as_it_is():
+def test_tool_of_the_provider_that_waits_at_the_end_is_sent_back_as_it_is():
     row = [text(), SEARCH]
     out = sendable(history(("user", "go"), ("assistant", row)), complete=True)
     assert out.messages[-1] == {"role": "assistant", "content": row}
     assert (out.repairs, violations(out.messages, complete=True)) == ((), [])
 
 
-def test_what_follows_a_pause_is_in_the_same_message_though_it_thinks():
+def test_reply_after_a_pause_joins_its_message():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [THOUGHT, SEARCH]),
@@ -728,7 +728,7 @@ def test_what_follows_a_pause_is_in_the_same_message_though_it_thinks():
     assert repairs == [(3, Rule.MERGED, None)]
 
 
-def test_a_tool_of_the_provider_is_left_out_where_it_has_no_partner():
+def test_tool_of_the_provider_is_left_out_where_it_has_no_partner():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [text(), SEARCH]),
@@ -739,7 +739,7 @@ def test_a_tool_of_the_provider_is_left_out_where_it_has_no_partner():
     assert repairs == [(2, Rule.SEPARATED, 1), (4, Rule.SEPARATED, 0)]
 
 
-def test_a_program_of_the_provider_may_call_the_agents_tools():
+def test_program_of_the_provider_may_call_the_agents_tools():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [SEARCH, call("a", caller={"type": "code_execution"})]),
@@ -749,7 +749,7 @@ def test_a_program_of_the_provider_may_call_the_agents_tools():
     assert (len(said), repairs) == (4, [])
 
 
-def test_the_parts_of_a_result_have_only_fields_that_are_known():
+def test_parts_of_a_result_have_only_fields_that_are_known():
     odd = [{**text(), "note": 1}, {**IMAGE, "cache_control": None}]
     said, repairs = sent(("user", "go"), ("assistant", [call()]), ("user", [result(content=odd)]))
     assert said[2] == ("user", [result(content=[text(), IMAGE])])
@@ -759,7 +759,7 @@ def test_the_parts_of_a_result_have_only_fields_that_are_known():
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
-def test_the_newest_four_marks_of_a_client_are_sent():
+def test_newest_four_marks_of_a_client_are_sent():
     rows = [((("user", "assistant")[at % 2]), [{**text(), **MARK}]) for at in range(7)]
     said, repairs = sent(*rows)
     assert [len(content[0]) for _, content in said] == [2, 2, 2, 3, 3, 3, 3]
@@ -772,7 +772,7 @@ def test_thinking_that_a_client_marked_is_sent_without_the_mark():
     assert repairs == [(2, Rule.FIELD, 0)]
 
 
-def test_a_tool_loop_that_lost_its_first_thinking_is_reported_to_older_models():
+def test_tool_loop_that_lost_its_first_thinking_is_reported_to_older_models():
     rows = history(("user", "go"), ("assistant", [THOUGHT, call()]), ("user", [result()]))
     assert sendable(rows, complete=True).repairs == ()
     lost = sendable(rows, drop_thinking=[2], complete=True)
@@ -782,7 +782,7 @@ def test_a_tool_loop_that_lost_its_first_thinking_is_reported_to_older_models():
     assert [it.rule for it in done.repairs] == [Rule.THINKING]
 
 
-def test_an_image_of_a_failed_result_ends_the_wait_for_a_tool_of_the_provider():
+def test_image_of_a_failed_result_ends_the_wait_for_a_tool_of_the_provider():
     said, repairs = sent(
         ("user", "go"),
         ("assistant", [text(), SEARCH, call()]),

@@ -32,7 +32,7 @@ picks = st.integers(0, 1_000)
 
 
 def held_against_the_fold(log, seq):
-    """What the spans say of a log is what the fold says."""
+    """Assert that the spans of a log agree with the fold."""
     controls = [row.control for row in log if row.control]
     spans = spans_of(controls, seq)
     assert (spans[0].lo, spans[-1].hi) == (1, OPEN_END)
@@ -178,7 +178,7 @@ class LogMachine(RuleBasedStateMachine):
             self.model.commit(plan)
 
 
-def test_random_logs():
+def test_spans_of_random_logs_agree_with_the_fold():
     run_state_machine_as_test(
         LogMachine,
         settings=settings(
@@ -188,7 +188,7 @@ def test_random_logs():
     )
 
 
-def test_the_spans_of_an_empty_log():
+def test_empty_log_has_one_open_span():
     (span,) = spans_of([], 0)
     assert (span.lo, span.hi, span.position) == (1, OPEN_END, natural_position(1))
     assert span.visible
@@ -200,7 +200,7 @@ def test_appends_change_no_span():
     assert spans_of(controls, 4) == spans_of(controls, 400)
 
 
-def test_a_note_between_a_placed_row_and_the_next_does_not_move_it():
+def test_note_between_a_placed_row_and_the_next_does_not_move_it():
     log = [fold.FoldRow(1, Kind.MESSAGE), fold.FoldRow(2, Kind.NOTE), fold.FoldRow(3, Kind.MESSAGE)]
     place = natural_position(3) - (1 << 31)
     control = Control(4, Kind.SUMMARY, hides=((1, 1),), position=place)
@@ -209,7 +209,7 @@ def test_a_note_between_a_placed_row_and_the_next_does_not_move_it():
     assert fold.effective(log) == [4, 3]
 
 
-def test_the_example_of_the_design():
+def test_rewinds_out_of_a_rewound_stretch_keep_the_earlier_tag():
     log = [fold.FoldRow(n, Kind.MESSAGE) for n in range(1, 11)]
     log.append(fold.FoldRow(11, Kind.REWIND, Control(11, Kind.REWIND, to=5)))
     log += [fold.FoldRow(12, Kind.MESSAGE), fold.FoldRow(13, Kind.MESSAGE)]

@@ -51,7 +51,7 @@ HISTORIES = st.lists(st.one_of(exchanges(), ANY), max_size=8).map(
 
 
 def across(messages, indices=None, answers=()):
-    """How often which message answers which."""
+    """The number of times that each message answers each other one."""
     kept = range(len(messages)) if indices is None else indices
     named = dict(answers)
     links = links_of((index, named.get(index)) for index in kept)
@@ -75,7 +75,7 @@ def named_calls(messages):
 
 @settings(max_examples=examples(300))
 @given(HISTORIES.flatmap(lambda messages: st.tuples(st.just(messages), named_calls(messages))))
-def test_who_answers_whom_is_the_same_without_settled_exchanges(given_):
+def test_pairs_are_the_same_without_settled_exchanges(given_):
     messages, answers = given_
     outside = left(*messages, answers=answers)
     pairs = across(messages, answers=answers)
@@ -86,7 +86,7 @@ def test_who_answers_whom_is_the_same_without_settled_exchanges(given_):
     assert answered == Counter({index: len(messages[index].ids) for index in settled})
 
 
-def test_what_is_answered_at_once_is_settled():
+def test_exchange_answered_at_once_is_settled():
     assert left(calls("a"), results("a"), calls("b", "c"), results("b", "c")) == []
     assert left(calls("a", "b"), results("a"), results("b")) == []
     assert left(calls("a", "a"), results("a"), results("a")) == []
@@ -95,7 +95,7 @@ def test_what_is_answered_at_once_is_settled():
     assert left(calls("a", "b"), results("a"), results("b"), answers=named) == []
 
 
-def test_a_result_that_names_another_call_than_its_id_is_left():
+def test_result_that_names_another_call_than_its_id_is_left():
     assert left(calls("a"), calls("a"), results("a"), answers={2: (0, 0)}) == [0, 1, 2]
     assert left(calls("a", "b"), results("a"), results("b"), answers={1: (0, 1)}) == [0, 1, 2]
 
@@ -115,19 +115,19 @@ def test_a_result_that_names_another_call_than_its_id_is_left():
         [calls('a","b'), results("a"), results("b")],
     ],
 )
-def test_everything_else_is_left(messages):
+def test_other_exchanges_are_left(messages):
     assert left(*messages) == list(range(len(messages)))
 
 
-def test_a_call_that_waits_is_left_alone():
+def test_pending_call_is_left():
     assert left(calls("a"), calls("a"), results("a"), results("a")) == [0, 3]
 
 
-def test_a_damaged_column_is_left():
+def test_damaged_column_is_left():
     texts = ["{", '["call","a"]', "7", '["result","a"]', '["talk","a"]']
     assert unsettled([(seq, text, *NO_CALL) for seq, text in enumerate(texts)]) == [*range(5)]
 
 
 @given(HISTORIES)
-def test_the_same_ids_always_give_the_same_text(messages):
+def test_same_ids_always_give_the_same_text(messages):
     assert [tools_from(message.text()) for message in messages] == messages

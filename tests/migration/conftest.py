@@ -1,4 +1,4 @@
-"""Plain SQL beside the library: what anybody with a client can read, and may not change."""
+"""Plain SQL without the library: anyone with a client can read, and may not change, the log."""
 
 import sqlite3
 from collections.abc import Callable, Iterator

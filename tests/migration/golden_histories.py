@@ -26,7 +26,7 @@ def condensed_twice(chat: Session) -> None:
 
 
 def condensed_at_the_end(chat: Session) -> None:
-    """A summary that stands behind what stays."""
+    """A summary after the messages that stay."""
     say(chat, 6)
     condense(chat, slice(0, 3), at_end=True)
 

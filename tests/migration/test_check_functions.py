@@ -1,4 +1,4 @@
-"""How PostgreSQL checks what each append writes."""
+"""PostgreSQL's checks of each append."""
 
 import pytest
 
@@ -23,7 +23,7 @@ REFUSE_FUNCTIONS = (
 
 
 @pytest.mark.parametrize("table", ["sessions", "entries"])
-def test_what_an_append_writes_is_checked_by_a_function(raw: Raw, table: str) -> None:
+def test_append_is_checked_by_a_function(raw: Raw, table: str) -> None:
     """The server would parse the text of other checks anew in each append."""
     Store.open(raw.url).close()
     ((check,),) = raw.run(CHECKS.format(table))
@@ -32,7 +32,7 @@ def test_what_an_append_writes_is_checked_by_a_function(raw: Raw, table: str) ->
     assert ".*" not in check
 
 
-def test_a_server_that_refuses_functions_checks_by_itself(raw: Raw) -> None:
+def test_server_that_refuses_functions_checks_by_itself(raw: Raw) -> None:
     raw.run(REFUSE)
     raw.run(REFUSE_FUNCTIONS)
     with Store.open(raw.url) as store:

@@ -1,4 +1,4 @@
-"""What the schema itself refuses to hold, on every connection."""
+"""Rows that the schema itself refuses, on every connection."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ REFUSED = {
     "an answer to a block below 0": ("entries", {"answers_seq": "1", "answers_block": "-1"}),
     "a size below 0": ("entries", {"size": "-1"}),
     "a total below 0": ("entries", {"bytes_total": "-1"}),
-    "a head behind the last": ("sessions", {"head_seq": "99"}),
+    "a head after the last": ("sessions", {"head_seq": "99"}),
     "a last below 0": ("sessions", {"last_seq": "-1", "head_seq": "-1"}),
     "a receipt without a purge": ("sessions", {"receipt": "'{}'"}),
     "a session that is its own parent": ("sessions", {"parent": "'other'"}),
@@ -94,20 +94,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("table", "changes"), REFUSED.values(), ids=REFUSED)
-def test_a_row_that_cannot_be_is_refused(
-    same_log: Raw, table: str, changes: dict[str, str]
-) -> None:
+def test_impossible_row_is_refused(same_log: Raw, table: str, changes: dict[str, str]) -> None:
     before = same_log.run(f"SELECT count(*) FROM {table}")
     assert "check" in same_log.refuses(_insert(table, changes)).lower()
     assert same_log.run(f"SELECT count(*) FROM {table}") == before
 
 
-def test_a_row_that_can_be_is_not(log: Raw) -> None:
+def test_possible_row_is_accepted(log: Raw) -> None:
     for table in ("sessions", "entries", "spans", "counts", "facts"):
         log.run(_insert(table, {}))
 
 
-def test_every_kind_has_its_place(log: Raw) -> None:
+def test_each_kind_of_entry_has_its_columns(log: Raw) -> None:
     for kind in Kind:  # each in a session of its own, below the message that is copied
         changes = {"kind": f"'{kind}'", "session_id": f"'{kind}'", "seq": "1"}
         if kind not in ("message", "summary", "marker", "companion"):
@@ -181,7 +179,7 @@ def test_every_table_is_distributed_by_its_session(raw: Raw) -> None:
         assert colocated_with == (None if is_alone else "sessions")
 
 
-def test_a_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
+def test_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
     with Store.open(raw.url) as store:
         chat = store.create("s")
         chat.append("user", "hello")
@@ -220,7 +218,7 @@ def test_texts_compare_by_code_point(raw: Raw) -> None:
     assert {collation for _, collation in columns} == {"C"}, columns
 
 
-def test_the_views_end_where_the_log_does(log: Raw) -> None:
+def test_views_end_where_the_log_does(log: Raw) -> None:
     log.run(_insert("entries", {"session_id": "session_id", "seq": "4"}))
     for view in ("messages", "effective_history"):
         assert log.run(f"SELECT seq FROM {view}") == [(3,)]

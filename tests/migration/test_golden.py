@@ -38,7 +38,7 @@ def golden(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, dict[s
     return path, record
 
 
-def test_it_shows_what_it_showed(golden: tuple[Path, dict[str, Any]]) -> None:
+def test_golden_database_shows_the_recorded_view(golden: tuple[Path, dict[str, Any]]) -> None:
     path, record = golden
     with Store.open(path) as store:
         assert make.recorded(store) == record
@@ -52,7 +52,9 @@ def test_it_shows_what_it_showed(golden: tuple[Path, dict[str, Any]]) -> None:
         assert rows == [(REVISION,)]
 
 
-def test_plain_sql_shows_it_too(golden: tuple[Path, dict[str, Any]]) -> None:
+def test_golden_database_shows_the_recorded_view_in_sql(
+    golden: tuple[Path, dict[str, Any]],
+) -> None:
     path, record = golden
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -62,11 +64,11 @@ def test_plain_sql_shows_it_too(golden: tuple[Path, dict[str, Any]]) -> None:
             assert seqs == [row[0] for row in known["now"]]
 
 
-def test_the_newest_schema_is_among_them() -> None:
+def test_golden_databases_include_the_newest_schema() -> None:
     assert REVISION in REVISIONS
 
 
-def test_the_same_operations_still_write_the_same_log(tmp_path: Path) -> None:
+def test_same_operations_write_the_golden_log(tmp_path: Path) -> None:
     record = json.loads(gzip.decompress((GOLDEN / f"{REVISION}.json.gz").read_bytes()))
     make.build(tmp_path / "again.db")
     with Store.open(tmp_path / "again.db") as store:

@@ -42,7 +42,7 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_without_upgrade_nothing_is_made(folder: Path) -> None:
+def test_open_without_upgrade_creates_nothing(folder: Path) -> None:
     with pytest.raises(StoreUnavailable):
         Store.open(folder / "missing.db", upgrade=False)
     with pytest.raises(StoreUnavailable):
@@ -53,7 +53,9 @@ def test_without_upgrade_nothing_is_made(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{"upgrade": False}, {"read_only": True}], ids=str)
-def test_an_empty_database_stays_empty(raw: Raw, options: dict[str, bool]) -> None:
+def test_open_without_upgrade_leaves_an_empty_database_empty(
+    raw: Raw, options: dict[str, bool]
+) -> None:
     raw.run("SELECT 1")
     with pytest.raises(SchemaMismatch) as refused:
         Store.open(raw.url, **options)
@@ -64,7 +66,7 @@ def test_an_empty_database_stays_empty(raw: Raw, options: dict[str, bool]) -> No
 
 
 @pytest.mark.parametrize("content", [b"", b"S"], ids=["no byte", "one byte"])
-def test_an_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
+def test_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
     """To SQLite a file of a single byte is empty too."""
     path = folder / "empty.db"
     path.write_bytes(content)
@@ -78,7 +80,9 @@ def test_an_empty_file_becomes_a_store(folder: Path, content: bytes) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"upgrade": False}, {"read_only": True}], ids=str)
 @pytest.mark.parametrize("content", NOT_STORES.values(), ids=NOT_STORES)
-def test_a_file_that_is_no_database(folder: Path, content: bytes, options: dict[str, bool]) -> None:
+def test_file_that_is_no_database_is_refused(
+    folder: Path, content: bytes, options: dict[str, bool]
+) -> None:
     path = folder / "other"
     path.write_bytes(content)
     with pytest.raises(ForeignDatabase):
@@ -87,7 +91,7 @@ def test_a_file_that_is_no_database(folder: Path, content: bytes, options: dict[
     assert list(folder.iterdir()) == [path]
 
 
-def test_a_folder_is_no_store(folder: Path) -> None:
+def test_folder_is_no_store(folder: Path) -> None:
     for options in ({}, {"upgrade": False}, {"read_only": True}):
         with pytest.raises(StoreUnavailable):
             Store.open(folder, **options)
@@ -96,7 +100,7 @@ def test_a_folder_is_no_store(folder: Path) -> None:
 
 @pytest.mark.parametrize("table", ["customers", "entries", "sessions"])
 @pytest.mark.parametrize("options", [{}, {"upgrade": False}, {"read_only": True}], ids=str)
-def test_a_foreign_file(folder: Path, table: str, options: dict[str, bool]) -> None:
+def test_foreign_file_is_refused(folder: Path, table: str, options: dict[str, bool]) -> None:
     path = folder / "foreign.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"CREATE TABLE {table} (id INTEGER)")
@@ -107,8 +111,8 @@ def test_a_foreign_file(folder: Path, table: str, options: dict[str, bool]) -> N
     assert list(folder.iterdir()) == [path]
 
 
-def test_a_foreign_database_on_a_server(raw: Raw) -> None:
-    """Tables beside ours are fine on a server, except those that take our names."""
+def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
+    """Other tables are fine on a server, except those that take our names."""
     raw.run("CREATE TABLE sessions (id INTEGER)")
     with pytest.raises(ForeignDatabase):
         Store.open(raw.url)
@@ -125,7 +129,7 @@ def test_a_foreign_database_on_a_server(raw: Raw) -> None:
 
 
 @pytest.mark.parametrize("version", ["9999", "0002", "ffff"])
-def test_a_newer_schema_is_left_alone(raw: Raw, version: str) -> None:
+def test_newer_schema_is_left_alone(raw: Raw, version: str) -> None:
     with Store.open(raw.url) as store:
         store.create("kept").append("user", "hello")
     raw.run(f"UPDATE roocontext_version SET version_num = '{version}'")
@@ -141,7 +145,7 @@ def test_a_newer_schema_is_left_alone(raw: Raw, version: str) -> None:
         assert store.session("kept").verify().ok
 
 
-def test_a_newer_file_keeps_its_bytes(folder: Path) -> None:
+def test_newer_file_keeps_its_bytes(folder: Path) -> None:
     path = folder / "newer.db"
     Store.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
@@ -153,7 +157,7 @@ def test_a_newer_file_keeps_its_bytes(folder: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_version_that_never_was(raw: Raw) -> None:
+def test_unknown_schema_version_is_refused(raw: Raw) -> None:
     Store.open(raw.url).close()
     raw.run("UPDATE roocontext_version SET version_num = '0000'")
     with pytest.raises(SchemaMismatch):
@@ -161,7 +165,7 @@ def test_a_version_that_never_was(raw: Raw) -> None:
     assert raw.run("SELECT version_num FROM roocontext_version") == [("0000",)]
 
 
-def test_a_damaged_file_is_refused_by_name(folder: Path) -> None:
+def test_damaged_file_is_refused_by_name(folder: Path) -> None:
     path = folder / "damaged.db"
     with Store.open(path) as store:
         chat = store.create("long")
@@ -193,7 +197,7 @@ def test_new_files_belong_to_their_owner(folder: Path) -> None:
     assert modes == dict.fromkeys(("mine.db", "mine.db-wal", "mine.db-shm"), 0o600)
 
 
-def test_a_path_may_look_like_anything(folder: Path) -> None:
+def test_path_may_have_any_characters(folder: Path) -> None:
     for name in ("a?mode=ro", "a#b", "a%20b", "a b", "ä.db", "a'b\"c"):
         with Store.open(folder / name) as store:
             store.create("one").append("user", "hello")
@@ -235,7 +239,7 @@ def _journal_mode(path: Path) -> str:
         return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
-def test_a_restored_store_is_put_back_into_wal(restored: Path) -> None:
+def test_restored_store_is_put_back_into_wal(restored: Path) -> None:
     with Store.open(restored) as store, closing(sqlite3.connect(restored)) as reader:
         reader.execute("BEGIN")
         assert reader.execute("SELECT count(*) FROM entries").fetchone() == (1,)
@@ -244,19 +248,19 @@ def test_a_restored_store_is_put_back_into_wal(restored: Path) -> None:
     assert _journal_mode(restored) == "wal"
 
 
-def test_without_upgrade_too(restored: Path) -> None:
+def test_restored_store_is_put_back_into_wal_without_upgrade_too(restored: Path) -> None:
     Store.open(restored, upgrade=False).close()
     assert _journal_mode(restored) == "wal"
 
 
-def test_looking_at_a_restored_store_changes_nothing(restored: Path) -> None:
+def test_reading_a_restored_store_changes_nothing(restored: Path) -> None:
     before = restored.read_bytes()
     with Store.open(restored, read_only=True) as store:
         assert len(store.session("one").view().messages) == 1
     assert restored.read_bytes() == before
 
 
-def test_a_reader_in_the_way_does_not_keep_a_restored_store_closed(restored: Path) -> None:
+def test_reader_in_the_way_does_not_keep_a_restored_store_closed(restored: Path) -> None:
     with closing(sqlite3.connect(restored)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM entries").fetchone()
@@ -305,7 +309,7 @@ def only_readable(
             yield _with_option(url, f"role={role}"), {}
 
 
-def test_a_store_that_can_only_be_read(only_readable: tuple[Any, dict[str, bool]]) -> None:
+def test_read_only_file_is_opened_for_reading(only_readable: tuple[Any, dict[str, bool]]) -> None:
     url, options = only_readable
     with Store.open(url, **options) as store:
         chat = store.session("old")
@@ -403,7 +407,7 @@ TOO_BIG: dict[str, Callable[[Session], Any]] = {
 
 @pytest.mark.parametrize("path", ["file", ":memory:"])
 @pytest.mark.parametrize("operation", TOO_BIG.values(), ids=TOO_BIG)
-def test_no_room(
+def test_full_disk_is_a_typed_error_and_loses_nothing(
     operation: Callable[[Session], Any], path: str, disk: _Disk, tmp_path: Path
 ) -> None:
     with Store.open(path if path == ":memory:" else tmp_path / path) as store:
@@ -423,9 +427,7 @@ def test_no_room(
 
 
 @pytest.mark.parametrize("path", ["file", ":memory:"])
-def test_without_room_tokens_are_counted_all_the_same(
-    path: str, disk: _Disk, tmp_path: Path
-) -> None:
+def test_full_disk_does_not_stop_counting(path: str, disk: _Disk, tmp_path: Path) -> None:
     with Store.open(path if path == ":memory:" else tmp_path / path) as store:
         chat = store.create("full")
         chat.append_many([NewMessage("user", f"{i}") for i in range(400)])
@@ -438,7 +440,7 @@ def test_without_room_tokens_are_counted_all_the_same(
         assert chat.internals.counts(BYTES) == counts
 
 
-def test_no_room_for_a_new_store(disk: _Disk, tmp_path: Path) -> None:
+def test_full_disk_refuses_a_new_store(disk: _Disk, tmp_path: Path) -> None:
     for pages in range(1, 25, 3):
         disk.leave(pages)
         try:

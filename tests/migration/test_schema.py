@@ -27,7 +27,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     engine.dispose()
 
 
-def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
+def test_migrated_schema_equals_the_tables_of_the_statements(connection: Connection) -> None:
     assert differences(connection) == []
 
 
@@ -40,7 +40,7 @@ def test_the_schema_is_that_of_the_statements(connection: Connection) -> None:
         "CREATE INDEX later ON spans (lo)",
     ],
 )
-def test_a_changed_schema_shows(connection: Connection, change: str) -> None:
+def test_changed_schema_is_reported(connection: Connection, change: str) -> None:
     connection.exec_driver_sql(change)
     assert differences(connection)
 
@@ -62,7 +62,7 @@ def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_p
     assert schemas[0]["views"] == VIEWS
 
 
-def test_the_revision_is_the_newest_migration() -> None:
+def test_revision_is_the_newest_migration() -> None:
     assert ScriptDirectory(str(MIGRATIONS)).get_heads() == [REVISION]
     with as_file(files("roocontext.migrations")) as folder:
         config = Config()
@@ -71,7 +71,7 @@ def test_the_revision_is_the_newest_migration() -> None:
 
 
 def test_each_key_begins_with_the_session(connection: Connection) -> None:
-    """What makes it possible to spread sessions over many servers."""
+    """Keys that begin with the session let sessions be spread over many servers."""
     inspector = inspect(connection)
     for table in ALIKE:
         assert inspector.get_pk_constraint(table)["constrained_columns"][0] == "session_id"

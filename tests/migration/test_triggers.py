@@ -31,7 +31,7 @@ def log(raw: Raw) -> Iterator[Raw]:
         assert store.session("t").verify().ok
 
 
-def test_no_column_changes(log: Raw) -> None:
+def test_no_column_can_be_updated(log: Raw) -> None:
     for column in entries.columns:
         for change in (_other_value(log, column.name), "NULL"):
             for where in ("session_id = 's' AND seq = 2", "seq = 4", "TRUE"):
@@ -39,7 +39,7 @@ def test_no_column_changes(log: Raw) -> None:
                 assert "append-only" in refusal
 
 
-def test_no_entry_goes(log: Raw) -> None:
+def test_no_entry_can_be_deleted(log: Raw) -> None:
     for statement in (
         "DELETE FROM entries",
         "DELETE FROM entries WHERE session_id = 's' AND seq = 8",
@@ -133,11 +133,11 @@ MERGE = """MERGE INTO entries USING sessions ON entries.session_id = sessions.se
         "WITH gone AS (DELETE FROM entries RETURNING *) SELECT count(*) FROM gone",
     ],
 )
-def test_no_way_around_on_a_server(log: Raw, statement: str) -> None:
+def test_triggers_on_a_server_cannot_be_bypassed(log: Raw, statement: str) -> None:
     assert any(refusal in log.refuses(statement) for refusal in REFUSALS)
 
 
-def test_a_row_may_be_appended_by_anybody(raw: Raw) -> None:
+def test_row_may_be_appended_by_anybody(raw: Raw) -> None:
     """The triggers keep what is there; that a row is not the library's, verify() tells."""
     with Store.open(raw.url) as store:
         chat = store.create("s")

@@ -22,7 +22,7 @@ def store(raw: Raw) -> Iterator[Store]:
         yield store
 
 
-def test_effective_history(raw: Raw, store: Store) -> None:
+def test_effective_history_equals_the_view(raw: Raw, store: Store) -> None:
     for name in SESSIONS:
         rows = raw.run(
             "SELECT seq, kind, role, format, ts, recorded_at, message_id, content, cleared_blocks"
@@ -48,7 +48,7 @@ def test_effective_history(raw: Raw, store: Store) -> None:
             assert (stored == message.content) is (cleared is None)
 
 
-def test_effective_history_of_all_sessions(raw: Raw, store: Store) -> None:
+def test_effective_history_of_all_sessions_equals_each_view(raw: Raw, store: Store) -> None:
     rows = raw.run("SELECT session_id, seq FROM effective_history")
     by_session: dict[str, list[int]] = {}
     for session, seq in rows:
@@ -71,7 +71,7 @@ def test_effective_history_gives_the_ids_of_summaries_and_markers(raw: Raw, stor
         ], name
 
 
-def test_messages(raw: Raw, store: Store) -> None:
+def test_messages_view_has_every_message_with_its_tags(raw: Raw, store: Store) -> None:
     """Every message ever written, with its tags under the names that agents know."""
     for name in SESSIONS:
         audit = list(store.session(name).audit())
@@ -101,7 +101,7 @@ def test_messages(raw: Raw, store: Store) -> None:
         assert rows == expected, name
 
 
-def test_the_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Store) -> None:
+def test_visible_rows_of_messages_are_the_effective_history(raw: Raw, store: Store) -> None:
     visible = raw.run(
         "SELECT session_id, seq, position FROM messages WHERE condense_parent IS NULL"
         " AND truncation_parent IS NULL AND rewound_by IS NULL AND uncovered_by IS NULL"
@@ -111,7 +111,7 @@ def test_the_visible_rows_of_messages_are_the_effective_history(raw: Raw, store:
     assert len({row[::2] for row in visible}) == len(visible), "no two stand at one place"
 
 
-def test_the_histories_are_worth_reading(raw: Raw, store: Store) -> None:
+def test_histories_of_these_tests_have_hidden_and_cleared_rows(raw: Raw, store: Store) -> None:
     """Each kind of row and of tag is there, hidden and visible."""
     seen: set[Any] = set()
     for name in SESSIONS:

@@ -1,4 +1,4 @@
-"""What is asked often costs the same however much a store holds.
+"""Frequent reads cost the same however much a store holds.
 
 Nothing here is a time. SQLite counts the statements that it is given and the instructions of its
 virtual machine that they take, which are the same on every machine.
@@ -20,7 +20,7 @@ USED = {"input_tokens": 40, "output_tokens": 2}
 
 
 class Work:
-    """What SQLite was asked to do."""
+    """The statements that SQLite was asked to run."""
 
     def __init__(self) -> None:
         self.statements = self.instructions = 0
@@ -63,7 +63,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 @pytest.fixture
 def store(work: Work, tmp_path: Path) -> Iterator[Store]:
-    """A store whose work is counted, and whose time goes on by a minute a call."""
+    """A store whose work is counted, and whose time advances by a minute a call."""
     with Store.open(
         tmp_path / "store.db", durability="normal", clock=SetClock(step=60_000)
     ) as store:
@@ -90,7 +90,7 @@ def chats(store: Store) -> tuple[Session, Session]:
     return rewritten(store.create("few"), FEW), rewritten(store.create("many"), MANY)
 
 
-def test_a_manager_with_nothing_to_do_asks_as_little_of_a_long_past(
+def test_manage_without_work_costs_the_same_after_a_long_past(
     work: Work, chats: tuple[Session, Session]
 ) -> None:
     context = ContextManager(limit=1_000_000, output=1_000, counter="opencode", drift_ratio=1e9)
@@ -102,7 +102,7 @@ def test_a_manager_with_nothing_to_do_asks_as_little_of_a_long_past(
 @pytest.mark.parametrize(
     "asked", [Session.stats, lambda chat: chat.internals.visible_bytes(), Session.info]
 )
-def test_sizes_are_asked_of_a_long_past_as_of_a_short_one(
+def test_sizes_cost_the_same_after_a_long_past(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:
     few, many = (work.of(lambda chat=chat: asked(chat)) for chat in chats)
@@ -124,7 +124,7 @@ class Letters:
 
 
 @pytest.mark.parametrize("page", ["first", "next"])
-def test_a_page_of_sessions_is_found_among_many_as_among_few(
+def test_page_of_sessions_is_found_among_many_as_among_few(
     work: Work, store: Store, page: str
 ) -> None:
     costs = []
@@ -136,7 +136,7 @@ def test_a_page_of_sessions_is_found_among_many_as_among_few(
     assert costs[1] < 1.2 * costs[0]
 
 
-def test_the_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Path) -> None:
+def test_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path: Path) -> None:
     """SQLite writes an index anew whenever a statement names its column, changed or not."""
     clock = SetClock(now=1_700_000_040_000, step=10_000)
     with Store.open(tmp_path / "slow.db", clock=clock) as slow:
@@ -149,7 +149,7 @@ def test_the_listed_minute_is_written_only_when_it_changes(work: Work, tmp_path:
     assert named == [*[False] * 5, True, *[False] * 5, True]
 
 
-def test_a_search_over_all_costs_the_same_among_many_sessions(work: Work, store: Store) -> None:
+def test_search_over_all_costs_the_same_among_many_sessions(work: Work, store: Store) -> None:
     chat = store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(40)])
     costs = []
@@ -162,7 +162,7 @@ def test_a_search_over_all_costs_the_same_among_many_sessions(work: Work, store:
     assert costs[1] < 1.2 * costs[0]
 
 
-def test_a_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Store) -> None:
+def test_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: Store) -> None:
     for name, count in (("short", 40), ("long", 2_000)):
         store.create(name).append_many([NewMessage("user", "hello") for _ in range(count)])
         store.session(name).append("user", "needle")
@@ -176,7 +176,7 @@ def test_a_search_in_a_session_costs_the_same_in_a_long_one(work: Work, store: S
 
 
 @pytest.mark.parametrize("few", [1, 100])
-def test_that_a_session_is_not_indexed_is_written_once(
+def test_unindexed_session_is_noted_once(
     work: Work, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
     """And not at all while few sessions have anything that is not indexed."""
@@ -194,8 +194,8 @@ def test_that_a_session_is_not_indexed_is_written_once(
     assert named == [False, few == 1, False, False, few == 1, False]
 
 
-def test_only_new_messages_are_looked_for(work: Work, store: Store) -> None:
-    """What was counted is summed, and neither joined nor read."""
+def test_only_new_messages_are_counted(work: Work, store: Store) -> None:
+    """Earlier counts are summed, and their rows neither joined nor read."""
     counter = Letters()
     costs = []
     for name, count in (("short", 20), ("long", 400)):

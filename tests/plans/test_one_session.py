@@ -72,7 +72,7 @@ def _unnamed_in_text(written: str) -> Iterator[str]:
 
 
 def _conditions(clause: Any) -> Iterator[ClauseElement]:
-    """What must all be true."""
+    """The conditions that must all be true."""
     if isinstance(clause, BooleanClauseList) and clause.operator is operators.and_:
         for part in clause.clauses:
             yield from _conditions(part)
@@ -130,14 +130,14 @@ CONSTANTS = _of_modules()
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
-def test_a_statement_names_its_session_for_each_table(name: str) -> None:
+def test_statement_names_its_session_for_each_table(name: str) -> None:
     statement = CONSTANTS[name]
     if not is_crossing(statement):
         assert list(unnamed(statement)) == []
 
 
-def test_a_crossing_statement_is_marked_for_a_reason() -> None:
-    """What names one session everywhere is not marked, so that the marks are worth reading."""
+def test_crossing_statement_is_marked_for_a_reason() -> None:
+    """A statement that names one session everywhere is not marked, so that marks mean something."""
     needless = [
         name
         for name, statement in CONSTANTS.items()
@@ -148,7 +148,7 @@ def test_a_crossing_statement_is_marked_for_a_reason() -> None:
     assert needless == []
 
 
-def test_a_statement_built_for_a_call_names_its_session_too() -> None:
+def test_statement_built_for_a_call_names_its_session_too() -> None:
     with Store.open(":memory:") as store:
         chat = store.create(metadata={"user": "u"})
         chat.append_many([NewMessage("user", "hello", client_id=name) for name in "abc"])
@@ -192,11 +192,11 @@ its_last = select(sessions.c.last_seq).where(of_the_entry).scalar_subquery()
         (text("UPDATE sessions SET title = 'x' WHERE session_id = :session_id"), []),
     ],
 )
-def test_a_table_without_its_session_is_found(statement: Any, tables: list[str]) -> None:
+def test_table_without_its_session_is_found(statement: Any, tables: list[str]) -> None:
     assert list(unnamed(statement)) == tables
 
 
-def test_a_mark_stays_on_what_is_made_of_the_statement() -> None:
+def test_mark_stays_on_what_is_made_of_the_statement() -> None:
     marked = crossing(select(entries.c.seq))
     assert is_crossing(marked.where(entries.c.seq == 1).limit(1))
     assert not is_crossing(select(entries.c.seq))

@@ -290,7 +290,7 @@ INDEXES = {
 
 
 def _expected_index(text: str) -> set[str]:
-    """What finds the few rows that are wanted, however many there are: one of these."""
+    """The indexes that find the few wanted rows, however many there are: one of these."""
     if "FROM search_rows" in text:  # its words find the few rows
         return set()
     if "sessions.parent =" in text and "fact_0.value =" in text:
@@ -300,7 +300,7 @@ def _expected_index(text: str) -> set[str]:
 
 
 def _shows_content(text: str) -> bool:
-    """Whether messages are read, which nobody may sort; the few notes may be."""
+    """True if messages are read, which nothing may sort; the few notes may be."""
     selected = text.split("FROM", maxsplit=1)[0]
     is_of_notes = "entries.note =" in text or "entries.note >=" in text
     return bool(re.search(r"(entries|shown)\.content", selected)) and not is_of_notes
@@ -544,7 +544,7 @@ def test_postgres_lists_the_newest_by_their_minute(
         assert index in {node.get("Index Name") for node in _nodes(plan)}, plan
 
 
-def test_an_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
+def test_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
     """A HOT update writes no index: the minute that is indexed stays what it was."""
     url = postgres.fresh()
     clock = SetClock(now=1_700_000_040_000, step=1_000)
@@ -569,29 +569,29 @@ def test_an_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
 
 @pytest.fixture(params=["sqlite_work", "postgres_work"])
 def catcher(request: pytest.FixtureRequest) -> Catcher:
-    """What a store ran on an engine."""
+    """The statements that a store ran on an engine."""
     return request.getfixturevalue(request.param)[1]
 
 
-def test_a_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
+def test_list_of_sessions_is_one_query_of_one_table(catcher: Catcher) -> None:
     (listed,) = catcher.of("list")
     assert re.findall(r"(?:FROM|JOIN) (\w+)", listed.text) == ["sessions"]
     assert all("entries" not in caught.text for caught in catcher.of("next list"))
 
 
-def test_the_client_ids_of_many_messages_are_looked_up_together(catcher: Catcher) -> None:
+def test_client_ids_of_many_messages_are_looked_up_together(catcher: Catcher) -> None:
     caught = catcher.of("append_many with client ids")
     assert sum("entries.client_id IN" in one.text for one in caught) == 1
 
 
 @pytest.mark.parametrize("operation", ["newest note", "newest note about a message"])
-def test_the_newest_note_is_one_row_by_its_index(catcher: Catcher, operation: str) -> None:
+def test_newest_note_is_one_row_by_its_index(catcher: Catcher, operation: str) -> None:
     (read,) = [caught for caught in catcher.of(operation) if "entries.note =" in caught.text]
     assert "LIMIT" in read.text
 
 
 @pytest.mark.parametrize("operation", ["newest page", "page before"])
-def test_a_page_from_the_newest_end_reads_few_spans(catcher: Catcher, operation: str) -> None:
+def test_page_from_the_newest_end_reads_few_spans(catcher: Catcher, operation: str) -> None:
     caught = catcher.of(operation)
     assert all("LIMIT" in one.text for one in caught if "FROM spans" in one.text)
     cleared = [one.text for one in caught if "FROM clearings" in one.text]
@@ -599,7 +599,7 @@ def test_a_page_from_the_newest_end_reads_few_spans(catcher: Catcher, operation:
     assert sum("entries.content" in one.text for one in caught) <= 3
 
 
-def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
+def test_hidden_contents_are_not_read(catcher: Catcher) -> None:
     """Whoever wants no content asks for none: it may be many pages long."""
     for operation in (
         "list",
@@ -617,8 +617,8 @@ def test_what_is_not_shown_is_not_read(catcher: Catcher) -> None:
             assert not _shows_content(caught.text), (operation, caught.text)
 
 
-def test_every_table_of_the_view_was_caught(catcher: Catcher) -> None:
-    """What was explained is all that a view reads."""
+def test_every_table_of_a_view_is_explained(catcher: Catcher) -> None:
+    """The explained statements are all that a view runs."""
     tables = {
         table
         for name in ("view", "view of the past")
@@ -667,6 +667,6 @@ def _tables(plan: dict[str, Any]) -> set[str]:
     return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}
 
 
-def test_an_audit_reads_the_control_rows_once(catcher: Catcher) -> None:
+def test_audit_reads_the_control_rows_once(catcher: Catcher) -> None:
     read = [caught for caught in catcher.of("audit") if "details IS NOT NULL" in caught.text]
     assert len(read) == 1

@@ -1,4 +1,4 @@
-"""How often an operation waits for the PostgreSQL server, which may be far away."""
+"""The number of times that an operation waits for the PostgreSQL server, which may be far away."""
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ class Waits:
             patch.setattr(kind, name, self._counted(getattr(kind, name), inside=inside))
 
     def of(self, operation: Callable[[], object]) -> int:
-        """How often an operation waits."""
+        """The number of waits of an operation."""
         self.count = 0
         operation()
         return self.count
@@ -47,7 +47,7 @@ class Waits:
 
 @pytest.fixture
 def waits(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """What counts from here on."""
+    """The waits counted from here on."""
     return Waits(monkeypatch)
 
 
@@ -81,20 +81,20 @@ def moment(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1_000, UTC)
 
 
-def test_an_append_waits_once(chat: Session, waits: Waits) -> None:
+def test_append_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.append("user", "hello")) == 1
     # the lock, then all rows with the head and the commit
     many = [{"role": "user", "content": "hello"}] * 100
     assert waits.of(lambda: chat.append_many(many)) == 2
 
 
-def test_a_view_waits_once(chat: Session, waits: Waits) -> None:
+def test_view_waits_once(chat: Session, waits: Waits) -> None:
     assert waits.of(chat.view) == 1
     chat.commit(Plan.truncate(chat.view(), range(10, ROWS - 10), "M"))
     assert waits.of(chat.view) == 1
 
 
-def test_what_is_sent_waits_for_the_view(chat: Session, waits: Waits) -> None:
+def test_messages_wait_as_often_as_the_view(chat: Session, waits: Waits) -> None:
     assert waits.of(chat.messages) == 1
     assert waits.of(chat.repairs) == 1
     # a model that binds its thinking: then the head, the recorded frames, the control rows and the
@@ -102,7 +102,7 @@ def test_what_is_sent_waits_for_the_view(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.messages(model="claude-fable-5-1")) == 5
 
 
-def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
+def test_part_of_a_view_waits_once(chat: Session, waits: Waits) -> None:
     # the spans and what is cleared in them, then the rows, then the end of the snapshot
     assert waits.of(lambda: chat.view(after=ROWS - 10)) == 3
     # how many spans are needed shows only in their rows: the spans, the rows, what is cleared there
@@ -110,25 +110,25 @@ def test_a_part_of_a_view(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.view(last=10)) == 4
 
 
-def test_a_view_of_the_past(chat: Session, waits: Waits) -> None:
+def test_view_of_the_past_waits_few_times(chat: Session, waits: Waits) -> None:
     # the end of the log, the head at that time, the control rows, the rows, and the end
     assert waits.of(lambda: chat.view(as_of=ROWS - 10)) == 5
 
 
-def test_what_one_request_reads_needs_no_end_of_a_snapshot(chat: Session, waits: Waits) -> None:
+def test_reads_of_one_statement_take_no_snapshot(chat: Session, waits: Waits) -> None:
     for read in (Session.head_seq, Session.head, Session.info, Session.children):
         assert waits.of(partial(read, chat)) == 1
     assert waits.of(lambda: chat.internals.uncovered_since(1)) == 1
 
 
-def test_looking_for_sessions(store: Store, waits: Waits) -> None:
+def test_list_of_sessions_waits_once(store: Store, waits: Waits) -> None:
     for look in (Store.sessions, Store.overview, Store.purged):
         assert waits.of(partial(look, store)) == 1
     assert waits.of(lambda: store.find("a")) == 1
     assert waits.of(lambda: store.session("chat")) == 1
 
 
-def test_a_rewind_and_its_undo(chat: Session, waits: Waits) -> None:
+def test_rewind_and_undo_wait_few_times(chat: Session, waits: Waits) -> None:
     # the lock with the end of the log, what changes with how much that is, the rows with the commit
     assert waits.of(lambda: chat.rewind(ROWS - 10)) == 3
     # the newest rewind with the lock, and then the end of the log
@@ -137,14 +137,14 @@ def test_a_rewind_and_its_undo(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: chat.rewind(ROWS)) == 2
 
 
-def test_a_rewind_to_a_time(chat: Session, waits: Waits) -> None:
+def test_rewind_to_a_time_waits_few_times(chat: Session, waits: Waits) -> None:
     # the lock with the control rows, two rounds of the search, the first later entry, the message
     # before it; then the end of the log, how much changes, and the rows with the commit
     assert waits.of(lambda: chat.rewind(moment(ROWS - 10))) == 8
     chat.undo()
 
 
-def test_a_condensation_and_its_uncovering(chat: Session, waits: Waits) -> None:
+def test_condense_and_uncover_wait_few_times(chat: Session, waits: Waits) -> None:
     plan = Plan.truncate(chat.view(), range(1, ROWS - 10), "M")
     # the lock with the end of the log, how much is hidden, the tools of the smaller side, the rows
     assert waits.of(lambda: chat.commit(plan)) == 4

@@ -2,7 +2,6 @@
 
 import pytest
 
-from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import BYTES, Budget, Size
 from roocontext.log.plan import Action
@@ -22,12 +21,6 @@ from support.situations import situated
 
 WINDOW = 10_000
 ROOM = 7_500
-
-
-@pytest.fixture
-def chat():
-    with Store.open(":memory:") as store:
-        yield store.create()
 
 
 def totals(tokens, **options):
@@ -57,7 +50,7 @@ def answered(text):
     ("output", "room"),
     [(None, 7_500), (1_000, 9_000), (64_000, 7_500), (2_500, 7_500), (2_499, 7_501)],
 )
-def test_the_room_is_the_window_without_the_answer(output, room):
+def test_room_is_the_window_without_the_answer(output, room):
     assert Default().room(totals(1, output=output)) == room
 
 
@@ -67,12 +60,12 @@ def test_of_a_large_window_no_more_than_so_much_is_reserved():
     assert Default(reserve=5).room(large) == 999_995
 
 
-def test_it_is_due_above_the_threshold():
+def test_compaction_is_due_above_the_threshold():
     assert not Default().due(totals(6_375))
     assert Default().due(totals(6_376))
 
 
-def test_a_report_above_the_count_shrinks_the_room():
+def test_report_above_the_count_shrinks_the_room():
     told = ReportedTokens(input=6_000, output=500, since=0)
     assert Default().room(totals(3_250, reported=told)) == ROOM // 2
     assert Default().due(totals(3_250, reported=told))
@@ -97,7 +90,7 @@ def test_clearing_is_enough_when_it_relieves(chat):
     assert newest not in {seq for seq, _ in decision.plan.clears}
 
 
-def test_else_it_asks_for_a_summary_of_what_is_old(chat):
+def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
     talk(chat, 70)
     situation = situated(chat, BYTES, window=WINDOW)
     decision = Default().decide(situation)
@@ -113,7 +106,7 @@ def test_else_it_asks_for_a_summary_of_what_is_old(chat):
     assert refused.status == "inflated_summary"
 
 
-def test_above_the_room_it_knows_what_to_do_without_one(chat):
+def test_marker_replaces_a_missing_summary_above_the_room(chat):
     talk(chat, 80)
     situation = situated(chat, BYTES, window=WINDOW)
     otherwise = Default().decide(situation).otherwise
@@ -122,7 +115,7 @@ def test_above_the_room_it_knows_what_to_do_without_one(chat):
     assert situation.visible[-1].seq > otherwise.plan.hides[-1][1]
 
 
-def test_after_three_failures_it_asks_no_more_unless_it_is_told_to(chat):
+def test_three_failures_stop_asking_except_on_request(chat):
     talk(chat, 70)
     for failures, kind in ((2, Ask), (3, Ready)):
         situation = situated(chat, BYTES, window=WINDOW, failures=failures)
@@ -131,7 +124,7 @@ def test_after_three_failures_it_asks_no_more_unless_it_is_told_to(chat):
     assert isinstance(Default().decide(situated(chat, BYTES, window=WINDOW, **told)), Ask)
 
 
-def test_what_was_asked_what_is_pinned_and_what_waits_stays(chat):
+def test_question_pins_and_pending_calls_stay(chat):
     pinned = chat.append("user", "never touch this").seq
     talk(chat, 70)
     question = chat.append("user", "and now?").seq
@@ -146,7 +139,7 @@ def test_what_was_asked_what_is_pinned_and_what_waits_stays(chat):
         assert not {pinned, question, waiting.seq} & set(gone)
 
 
-def test_a_marker_never_hides_the_living_summary(chat):
+def test_marker_never_hides_the_living_summary(chat):
     talk(chat, 70)
     ask = Default().decide(situated(chat, BYTES, window=WINDOW))
     summary = chat.commit(ask.compose(answered("short")).plan).seq
@@ -155,7 +148,7 @@ def test_a_marker_never_hides_the_living_summary(chat):
     assert summary not in _hidden(Default().decide(situation).plan)
 
 
-def test_what_may_not_be_left_out_and_does_not_fit_is_told_in_numbers(chat):
+def test_rows_that_must_stay_and_do_not_fit_are_refused_with_numbers(chat):
     talk(chat, 10)
     chat.append("user", "x" * 20_000)
     decision = Default().decide(situated(chat, BYTES, window=WINDOW))
@@ -164,7 +157,7 @@ def test_what_may_not_be_left_out_and_does_not_fit_is_told_in_numbers(chat):
     assert decision.needed > 20_000
 
 
-def test_under_the_threshold_and_with_nothing_old_it_does_nothing(chat):
+def test_nothing_is_planned_below_the_threshold_or_without_old_rows(chat):
     talk(chat, 2)
     for aim in (Aim.MANAGE, Aim.CLEAR, Aim.CONDENSE):
         situation = situated(chat, BYTES, window=WINDOW, aim=aim, trigger="manual")
@@ -173,7 +166,7 @@ def test_under_the_threshold_and_with_nothing_old_it_does_nothing(chat):
 
 @pytest.mark.parametrize("value", [0, -1, 85, "x"])
 @pytest.mark.parametrize("name", ["threshold", "relief", "target", "keep", "summary"])
-def test_a_share_is_a_share(name, value):
+def test_shares_are_between_0_and_1(name, value):
     with pytest.raises(InvalidOption, match=name):
         Default(**{name: value})
 

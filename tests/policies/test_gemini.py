@@ -1,18 +1,14 @@
 """Gemini CLI: when a history is compressed, what of it, and what becomes of the summary."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import Kind, Store
+from roocontext import Kind
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget
 from roocontext.log.plan import Action
 from roocontext.log.readings import text_of
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -35,23 +31,15 @@ from roocontext.programs.gemini_cli.compression import (
     weights,
 )
 from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
+from support.deciding import decided, seen, summary, texts
 from support.dialogue import WORDS, call, result, shown, text, work
-from support.examples import examples
-from support.plan_laws import commit_lawfully
-from support.situations import LETTERS, STEPS, play, situated
+from support.situations import LETTERS
 
 LARGE = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
+def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
+    return decided(chat, policy, **facts)
 
 
 def talk(chat, count, words=WORDS):
@@ -60,28 +48,10 @@ def talk(chat, count, words=WORDS):
     return [chat.append(roles[n % 2], f"message {n} {words}").seq for n in range(2 * count + 1)]
 
 
-def seen(chat, policy, **facts):
-    facts = {"window": LARGE, **facts}
-    return situated(chat, LETTERS, hidden=policy.compat, **facts)
-
-
-def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
-    """Decide; what is not due comes to nothing."""
-    situation = seen(chat, policy, **facts)
-    decision = policy.decide(situation)
-    if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.totals) or isinstance(decision, Nothing)
-    return decision
-
-
 def forced(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
     decision = decide(chat, policy, aim=Aim.CONDENSE, trigger="manual", **facts)
     assert isinstance(decision, Ask), decision
     return decision
-
-
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
 
 
 def compress(chat, policy=Gemini(), said="in short", **facts):  # noqa: B008 - frozen
@@ -102,15 +72,11 @@ def content_blocks(message):
     return [{"type": "text", "text": part["text"]} for part in content_of(message)["parts"]]
 
 
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
-
-
 # When
 
 
 @pytest.mark.parametrize("policy", [Gemini(), GeminiUpstream()])
-def test_the_threshold_is_reached_when_it_is_met(chat, policy):
+def test_threshold_is_reached_when_it_is_met(chat, policy):
     talk(chat, 4)
     tokens = seen(chat, policy).size.tokens
     assert isinstance(decide(chat, policy, window=2 * tokens), Ask)
@@ -119,7 +85,7 @@ def test_the_threshold_is_reached_when_it_is_met(chat, policy):
     assert below.status == CompressionStatus.NOOP
 
 
-def test_what_the_provider_reported_counts_before_our_estimate(chat):
+def test_reported_size_counts_before_our_estimate(chat):
     talk(chat, 4)
     told = ReportedTokens(input=400, output=60, since=40)
     assert isinstance(decide(chat, window=1000, reported=told), Ask)
@@ -130,7 +96,7 @@ def test_what_the_provider_reported_counts_before_our_estimate(chat):
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_the_threshold_is_a_setting_and_zero_is_always(chat, kind):
+def test_threshold_is_a_setting_and_zero_is_always(chat, kind):
     talk(chat, 4)
     assert isinstance(decide(chat, kind(threshold=0)), Ask)
     tokens = seen(chat, kind()).size.tokens
@@ -138,7 +104,7 @@ def test_the_threshold_is_a_setting_and_zero_is_always(chat, kind):
     assert isinstance(decide(chat, kind(threshold=0.9), window=tokens * 2), Nothing)
 
 
-def test_a_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
+def test_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
     talk(chat, 4)
     never, room = Gemini(threshold=2), {"window": 10_100}
     exact = ReportedTokens(input=100, output=4500, since=5000)
@@ -148,7 +114,7 @@ def test_a_request_that_takes_nearly_all_the_room_is_compressed_for(chat):
     assert isinstance(decide(chat, GeminiUpstream(threshold=2), reported=more, **room), Nothing)
 
 
-def test_the_overflow_guard_of_the_program():
+def test_overflow_guard_of_the_program_is_kept():
     assert not overflows(9500, window=10_100, last_prompt=100)
     assert overflows(9501, window=10_100, last_prompt=100)
     assert overflows(1, window=100, last_prompt=100)
@@ -156,26 +122,26 @@ def test_the_overflow_guard_of_the_program():
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.RECOVER])
-def test_what_is_asked_for_needs_no_threshold(chat, kind, aim):
+def test_compaction_on_request_needs_no_threshold(chat, kind, aim):
     talk(chat, 4)
     assert isinstance(decide(chat, kind(), aim=aim, failures=3), Ask)
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
 @pytest.mark.parametrize("aim", [Aim.CLEAR, Aim.TRUNCATE])
-def test_the_program_knows_nothing_but_summaries(chat, kind, aim):
+def test_program_knows_nothing_but_summaries(chat, kind, aim):
     talk(chat, 4)
     assert isinstance(decide(chat, kind(), aim=aim), Nothing)
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_after_a_failure_nothing_is_tried_unasked(chat, kind):
+def test_failure_stops_automatic_summaries(chat, kind):
     talk(chat, 4)
     tokens = seen(chat, kind()).size.tokens
     assert isinstance(decide(chat, kind(), window=tokens, failures=1), Nothing)
 
 
-def test_after_a_failure_rows_are_left_out_once_the_window_is_passed(chat):
+def test_rows_are_left_out_after_a_failure_over_the_window(chat):
     talk(chat, 8)
     tokens = seen(chat, Gemini()).size.tokens
     decision = decide(chat, window=tokens - 1, failures=1)
@@ -192,7 +158,7 @@ def test_rows_are_left_out_when_no_summary_comes_and_the_window_is_passed(chat):
     assert decide(chat, GeminiUpstream(), window=tokens - 1).otherwise is None
 
 
-def test_what_the_provider_reported_may_pass_the_window_too(chat):
+def test_reported_size_may_pass_the_window(chat):
     talk(chat, 8)
     tokens = seen(chat, Gemini()).size.tokens
     told = ReportedTokens(input=2 * tokens, output=0, since=0)
@@ -200,7 +166,7 @@ def test_what_the_provider_reported_may_pass_the_window_too(chat):
     assert decide(chat, window=2 * tokens - 1, reported=told).otherwise is not None
 
 
-def test_on_request_nothing_is_left_out(chat):
+def test_request_leaves_nothing_out(chat):
     talk(chat, 8)
     tokens = seen(chat, Gemini()).size.tokens
     assert forced(chat, window=tokens - 1).otherwise is None
@@ -210,7 +176,7 @@ def test_on_request_nothing_is_left_out(chat):
     assert isinstance(decide(chat, window=1), TooLarge)
 
 
-def test_a_turn_that_is_too_large_is_refused_with_numbers(chat):
+def test_turn_that_is_too_large_is_refused_with_numbers(chat):
     chat.append("user", WORDS * 50)
     decision = decide(chat, window=100)
     assert isinstance(decision, TooLarge)
@@ -227,7 +193,7 @@ def test_bytes_and_images_are_limits_too(chat):
 # What
 
 
-def test_the_older_part_goes_and_the_newer_stays_behind_the_thanks(chat):
+def test_older_part_goes_and_the_newer_stays_after_the_acknowledgement(chat):
     said = talk(chat, 5)
     asked = compress(chat)
     assert asked.hides == tuple(said[:8])
@@ -237,13 +203,13 @@ def test_the_older_part_goes_and_the_newer_stays_behind_the_thanks(chat):
     assert [message.kind for message in chat.view().messages[:2]] == [Kind.SUMMARY, Kind.COMPANION]
 
 
-def test_a_finished_conversation_goes_as_a_whole_when_its_end_is_large(chat):
+def test_finished_conversation_goes_as_a_whole_when_its_end_is_large(chat):
     said = [chat.append("user", "why?").seq, chat.append("assistant", WORDS * 9).seq]
     assert compress(chat).hides == tuple(said)
     assert said_now(chat) == ["in short", ACKNOWLEDGEMENT]
 
 
-def test_the_fraction_is_a_setting(chat):
+def test_fraction_is_a_setting(chat):
     said = talk(chat, 5)
     assert forced(chat, Gemini(fraction=0.3)).hides == tuple(said[:4])
     assert forced(chat, GeminiUpstream(fraction=0.3)).hides == tuple(said[:4])
@@ -251,21 +217,21 @@ def test_the_fraction_is_a_setting(chat):
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
 @pytest.mark.parametrize("setting", [{"threshold": -0.1}, {"fraction": 0}, {"fraction": 1}])
-def test_settings_that_cannot_be(kind, setting):
+def test_impossible_settings_are_refused(kind, setting):
     with pytest.raises(InvalidOption) as caught:
         kind(**setting)
     assert caught.value.name in setting
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_a_single_question_cannot_be_compressed(chat, kind):
+def test_single_question_cannot_be_compressed(chat, kind):
     chat.append("user", WORDS)
     assert isinstance(decide(chat, kind(threshold=0)), Nothing)
     assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
 
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
-def test_an_empty_session_cannot_be_compressed(chat, kind):
+def test_empty_session_cannot_be_compressed(chat, kind):
     assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
 
 
@@ -276,7 +242,7 @@ def test_only_blank_answers_cannot_be_compressed(chat, kind):
     assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
 
 
-def test_a_pin_and_its_tool_partner_stay(chat):
+def test_pin_and_its_tool_partner_stay(chat):
     asks = chat.append("user", WORDS).seq
     called, answered = work(chat, ["a", "b"])
     said = talk(chat, 6)
@@ -287,7 +253,7 @@ def test_a_pin_and_its_tool_partner_stay(chat):
     assert shown(chat)[:2] == [called, answered]
 
 
-def test_a_call_is_not_parted_from_a_result_behind_the_cut(chat):
+def test_call_is_not_separated_from_a_result_after_the_cut(chat):
     first = chat.append("user", WORDS * 9).seq
     called = chat.append("assistant", [call("a")]).seq
     chat.append("user", "wait")
@@ -298,7 +264,7 @@ def test_a_call_is_not_parted_from_a_result_behind_the_cut(chat):
     compress(chat, GeminiUpstream())
 
 
-def test_a_call_that_waits_for_its_result_stays(chat):
+def test_call_that_waits_for_its_result_stays(chat):
     asked = chat.append("user", WORDS).seq
     called = chat.append("assistant", [call("a")]).seq
     said = chat.append("assistant", WORDS * 9).seq
@@ -318,7 +284,7 @@ def test_blank_answers_before_the_cut_go_with_it_and_nobody_is_asked_about_them(
     assert left_blank in shown(chat)
 
 
-def test_the_summary_before_is_handed_on_and_replaced(chat):
+def test_summary_before_is_handed_on_and_replaced(chat):
     talk(chat, 6)
     compress(chat, said="the first summary")
     chat.append("assistant", "well")
@@ -334,7 +300,7 @@ def test_the_summary_before_is_handed_on_and_replaced(chat):
     assert "the first summary" not in said_now(chat)
 
 
-def test_a_summary_alone_is_not_summed_up_again(chat):
+def test_summary_alone_is_not_summed_up_again(chat):
     talk(chat, 6)
     compress(chat, said=WORDS * 9)
     assert isinstance(decide(chat, Gemini(fraction=0.5), aim=Aim.CONDENSE), Nothing)
@@ -362,7 +328,7 @@ def test_new_rows_are_in_the_form_of_the_session(chat, form, content, role):
     assert (second.role, third.role) == (role, "user")
 
 
-def test_what_the_summariser_is_asked(chat):
+def test_summariser_gets_the_programs_prompt(chat):
     said = talk(chat, 5)
     request = forced(chat, model="gemini-2.5-pro").request
     assert texts(request) == [chat.message(seq).content for seq in said[:8]]
@@ -386,7 +352,7 @@ def test_only_the_program_has_a_name_for_every_model(chat):
 # What becomes of it
 
 
-def test_a_summary_must_make_the_context_smaller(chat):
+def test_summary_must_make_the_context_smaller(chat):
     talk(chat, 5)
     asked = forced(chat)
     hidden = asked.request.longest
@@ -400,7 +366,7 @@ def test_a_summary_must_make_the_context_smaller(chat):
     assert refused.status == CompressionStatus.INFLATED
 
 
-def test_nothing_is_asked_when_no_summary_could(chat):
+def test_no_summary_is_asked_for_if_none_could_help(chat):
     chat.append("user", "a")
     chat.append("assistant", "b")
     chat.append("user", "c")
@@ -409,7 +375,7 @@ def test_nothing_is_asked_when_no_summary_could(chat):
 
 
 @pytest.mark.parametrize("after", [999, 1000, 1001])
-def test_the_program_compares_with_what_was_reported(chat, after):
+def test_program_compares_with_what_was_reported(chat, after):
     talk(chat, 5)
     histories = []
 
@@ -446,7 +412,7 @@ def test_without_a_count_of_its_own_the_program_takes_ours(chat):
 
 @pytest.mark.parametrize("kind", [Gemini, GeminiUpstream])
 @pytest.mark.parametrize("said", ["", " \n"])
-def test_an_empty_summary_is_of_no_use(chat, kind, said):
+def test_empty_summary_is_refused(chat, kind, said):
     talk(chat, 5)
     refused = forced(chat, kind()).compose(summary(said))
     assert (type(refused), refused.status) == (Refused, CompressionStatus.EMPTY_SUMMARY)
@@ -464,7 +430,7 @@ def test_only_an_automatic_failure_latches(chat, kind, said):
 
 
 @pytest.mark.parametrize("status", [CompressionStatus.INFLATED, CompressionStatus.EMPTY_SUMMARY])
-def test_the_latch_of_the_program(status):
+def test_latch_of_the_program_is_kept(status):
     assert latch_after(False, forced=False, status=status)
     assert not latch_after(False, forced=True, status=status)
     assert latch_after(True, forced=True, status=status)
@@ -497,7 +463,7 @@ def test_rows_of_other_formats_are_shown_as_contents(chat):
     assert weights(contents[2:]) == [len(json.dumps(contents[2], separators=(",", ":")))]
 
 
-def test_a_content_may_leave_its_role_to_the_row(chat):
+def test_content_may_leave_its_role_to_the_row(chat):
     chat.append("model", {"parts": [{"text": "hi"}]}, format="gemini")
     (message,) = chat.view().messages
     assert content_of(message) == {"role": "model", "parts": [{"text": "hi"}]}
@@ -517,68 +483,23 @@ def test_exactly_the_fraction_before_a_question_is_enough():
 
 
 @pytest.mark.parametrize(("response", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
-def test_an_empty_response_is_one_and_null_is_none(response, cut):
+def test_empty_response_counts_and_null_does_not(response, cut):
     told = {"role": "user", "parts": [{"functionResponse": response}]}
     contents = [text_content("user", "x" * 90), text_content("model", "y"), told]
     assert split_point(contents, 0.5) == cut
 
 
 @pytest.mark.parametrize(("asked", "cut"), [({}, 0), ({"name": "f"}, 0), (None, 2)])
-def test_an_empty_call_is_one_and_null_is_none(asked, cut):
+def test_empty_call_counts_and_null_does_not(asked, cut):
     contents = [text_content("user", "y"), {"role": "model", "parts": [{"functionCall": asked}]}]
     assert split_point(contents, 0.99) == cut
 
 
 @pytest.mark.parametrize("parts", [None, [], [{}], [{"text": ""}], [{"text": "a"}, {}]])
-def test_a_run_of_answers_with_a_blank_one_is_not_sent(parts):
+def test_run_of_answers_with_a_blank_one_is_not_sent(parts):
     said = {"role": "model", "parts": [{"text": "a"}]}
     asked = {"role": "user", "parts": []}
     contents = [asked, said, {"role": "model", "parts": parts}, asked, said]
     assert curated(contents) == [0, 3, 4]
     kept = {"role": "model", "parts": [{"text": "", "thought": True}]}
     assert curated([asked, said, kept]) == [0, 1, 2]
-
-
-# Always
-
-
-@settings(max_examples=examples(40))
-@given(
-    st.lists(
-        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
-    ),
-    st.integers(40, 250),
-    st.integers(0, 1),
-    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.RECOVER]),
-)
-def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
-    chat, policy = store.create(), Gemini()
-    for steps, said in rounds:
-        play(chat, steps)
-        before = seen(chat, policy)
-        window = max(1, before.size.tokens * percent // 100)
-        before = replace(before, window=window, aim=aim, failures=failures)
-        decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
-        if isinstance(decision, Ask):
-            composed = decision.compose(summary(said))
-            decision = composed if isinstance(composed, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            newest = before.visible[-1]
-            gone = commit_lawfully(chat, before, decision.plan)
-            question = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
-            assert not (question and newest.seq in gone)
-
-
-@settings(max_examples=40)
-@given(STEPS, st.sampled_from(["in short", WORDS * 3]))
-def test_every_plan_of_the_program_can_be_committed(store, steps, said):
-    chat, policy = store.create(), GeminiUpstream(count=lambda _: 0)
-    play(chat, steps)
-    decision = decide(chat, policy, aim=Aim.CONDENSE)
-    if isinstance(decision, Ask):
-        ready = decision.compose(summary(said))
-        pins = set(shown(chat)) & chat.pins()
-        chat.commit(ready.plan)
-        assert pins <= set(shown(chat))
-        assert chat.verify().ok

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext import Kind, NewMessage, Plan, Store
+from roocontext import Kind, NewMessage, Plan
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import LEFT_OUT
-from roocontext.log.readings import reader, text_of
-from roocontext.log.summary import Summary
+from roocontext.log.readings import reader
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.layout import Layout, groups, held, turns
 from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
+from support.deciding import cost, seen, summary, talk, texts
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
 from support.provider_rules import violations
@@ -23,37 +23,6 @@ from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
 SMALL = {"least": 20}
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
-
-
-def talk(chat, count, words=WORDS):
-    """Turns of a question and its answer; their seqs."""
-    return [
-        (chat.append("user", f"question {n} {words}").seq, chat.append("assistant", words).seq)
-        for n in range(count)
-    ]
-
-
-def seen(chat, **facts):
-    return situated(chat, LETTERS, **{"window": 100_000, **facts})
-
-
-def cost(chat, *seqs):
-    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
-
-
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
 
 
 def ask(chat, limit, policy=Hybrid(**SMALL), **facts):  # noqa: B008 - frozen
@@ -71,11 +40,7 @@ def condense(chat, limit, said="in short", **facts):
     return asked
 
 
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
-
-
-def test_what_leaves_the_window_is_summarised(chat):
+def test_messages_that_leave_the_window_are_summarised(chat):
     turned = talk(chat, 10)
     size = seen(chat).size.tokens
     asked = condense(chat, size - 1)
@@ -88,7 +53,7 @@ def test_what_leaves_the_window_is_summarised(chat):
     assert asked.request.messages[0]["role"] == "user"
 
 
-def test_it_goes_down_to_the_target_with_room_for_the_summary(chat):
+def test_plan_reaches_the_target_with_room_for_the_summary(chat):
     talk(chat, 40)
     limit = seen(chat).size.tokens - 1
     asked = ask(chat, limit)
@@ -108,7 +73,7 @@ def test_it_goes_down_to_the_target_with_room_for_the_summary(chat):
         (Hybrid(most=50), lambda _: 50),
     ],
 )
-def test_the_share_of_the_summary(chat, policy, share):
+def test_summary_has_its_share_of_the_target(chat, policy, share):
     talk(chat, 10)
     prompt = prompt_of(LETTERS, "be brief")
     limit = seen(chat).size.tokens
@@ -117,7 +82,7 @@ def test_the_share_of_the_summary(chat, policy, share):
     assert asked.request.longest == share(room) - HEADING_COST
 
 
-def test_the_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
+def test_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "the first summary")
@@ -133,7 +98,7 @@ def test_the_next_summary_is_made_of_the_last_one_and_what_leaves_since(chat):
     assert len(asked.request.messages) == len(asked.hides) - 1
 
 
-def test_it_does_not_act_at_every_message(chat):
+def test_plans_are_not_made_at_every_message(chat):
     talk(chat, 10)
     limit, acted = seen(chat).size.tokens, 0
     for _ in range(40):
@@ -154,7 +119,7 @@ def test_pins_survive_where_they_stand(chat):
     assert shown(chat)[:2] == [2, made.seq]
 
 
-def test_a_pinned_summary_stays_beside_the_new_one(chat):
+def test_pinned_summary_stays_next_to_the_new_one(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "pinned")
@@ -179,7 +144,7 @@ def test_all_summaries_that_another_policy_left_become_one(chat):
     assert shown(chat)[0] == only.seq
 
 
-def test_a_summary_leaves_with_its_companions_however_recent(chat):
+def test_summary_leaves_with_its_companions_however_recent(chat):
     talk(chat, 12)
     companions = (NewMessage("assistant", "Got it."),)
     done = chat.commit(Plan.condense(chat.view(), [21, 22], "late", companions=companions))
@@ -201,13 +166,13 @@ def test_messages_are_in_the_sessions_format(chat):
     assert asked.request.messages[1] == {"role": "assistant", "content": [text(WORDS)]}
 
 
-def test_it_is_told_about_how_many_characters_a_summary_may_have(chat):
+def test_summariser_is_told_the_length_of_the_summary(chat):
     talk(chat, 10)
     request = ask(chat, seen(chat).size.tokens - 1).request
     assert request.longest * 3 < request.characters < request.longest * 5
 
 
-def test_an_agents_long_turn_is_cut_between_its_tool_calls(chat):
+def test_agents_long_turn_is_cut_between_its_tool_calls(chat):
     talk(chat, 2)
     question = chat.append("user", "do it all").seq
     for n in range(100):
@@ -222,7 +187,7 @@ def test_an_agents_long_turn_is_cut_between_its_tool_calls(chat):
     assert len(asked.hides) == 205 - (len(view) - 1)
 
 
-def test_a_newest_turn_that_fits_is_not_cut_even_above_the_target(chat):
+def test_newest_turn_that_fits_is_not_cut_even_above_the_target(chat):
     talk(chat, 3)
     question = chat.append("user", "do it").seq
     for n in range(20):
@@ -236,7 +201,7 @@ def test_a_newest_turn_that_fits_is_not_cut_even_above_the_target(chat):
     assert set(cut.hides) & set(newest)
 
 
-def test_a_call_that_waits_and_the_question_are_never_cut(chat):
+def test_call_that_waits_and_the_question_are_never_cut(chat):
     chat.append("user", "go")
     for n in range(30):
         work(chat, [f"a{n}"])
@@ -247,7 +212,7 @@ def test_a_call_that_waits_and_the_question_are_never_cut(chat):
     assert shown(chat)[-2:] == [waits, given_]
 
 
-def test_too_large_only_when_the_question_and_the_last_step_do_not_fit(chat):
+def test_turn_is_too_large_only_if_question_and_last_step_do_not_fit(chat):
     talk(chat, 2)
     question = chat.append("user", f"go {WORDS}").seq
     for n in range(5):
@@ -260,7 +225,7 @@ def test_too_large_only_when_the_question_and_the_last_step_do_not_fit(chat):
     assert refused == TooLarge("turn", needed, needed - 1)
 
 
-def test_the_system_prompt_over_the_limit_is_refused(chat):
+def test_system_prompt_over_the_limit_is_refused(chat):
     talk(chat, 1)
     prompt = prompt_of(LETTERS, "be brief " * 50)
     needed = prompt["overhead"].tokens
@@ -268,7 +233,7 @@ def test_the_system_prompt_over_the_limit_is_refused(chat):
     assert decision == TooLarge("system", needed, needed - 1)
 
 
-def test_summaries_of_no_use_are_refused_and_the_rows_leave_behind_a_marker(chat):
+def test_useless_summaries_are_refused_and_a_marker_replaces_the_rows(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     asked = ask(chat, limit)
@@ -284,7 +249,7 @@ def test_summaries_of_no_use_are_refused_and_the_rows_leave_behind_a_marker(chat
     assert seen(chat).size.tokens == kept + MARKER_COST
 
 
-def test_a_summary_that_is_smaller_but_does_not_fit_is_refused(chat):
+def test_summary_that_is_smaller_but_does_not_fit_is_refused(chat):
     talk(chat, 10)
     size = seen(chat).size.tokens
     asked = ask(chat, size // 2)
@@ -294,7 +259,7 @@ def test_a_summary_that_is_smaller_but_does_not_fit_is_refused(chat):
     assert refused.status == "oversized_summary"
 
 
-def test_the_fallback_keeps_the_living_summary(chat):
+def test_fallback_keeps_the_living_summary(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     condense(chat, limit, "the living one")
@@ -307,7 +272,7 @@ def test_the_fallback_keeps_the_living_summary(chat):
     assert seen(chat).size.tokens <= limit
 
 
-def test_the_fallback_takes_more_where_the_living_summary_is_large(chat):
+def test_fallback_takes_more_where_the_living_summary_is_large(chat):
     talk(chat, 10)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3, 4], "living " * 80))
     (living,) = Layout(seen(chat)).summaries
@@ -324,7 +289,7 @@ def test_the_fallback_takes_more_where_the_living_summary_is_large(chat):
     assert seen(chat).size.tokens <= limit
 
 
-def test_there_is_no_fallback_when_the_living_summary_leaves_no_room(chat):
+def test_fallback_without_room_for_the_living_summary_is_refused(chat):
     talk(chat, 10)
     chat.commit(Plan.condense(chat.view(), range(1, 19), "living " * 300))
     limit = cost(chat, 19, 20) + 100
@@ -338,14 +303,14 @@ def test_there_is_no_fallback_when_the_living_summary_leaves_no_room(chat):
     assert latched == TooLarge("turn", needed, limit)
 
 
-def test_a_marker_that_leaves_alone_is_itself_summarised(chat):
+def test_marker_that_leaves_alone_is_itself_summarised(chat):
     talk(chat, 4)
     chat.commit(Plan.truncate(chat.view(), [1, 2, 3, 4, 5, 6], "left out " * 60))
     asked = ask(chat, seen(chat).size.tokens - 1)
     assert texts(asked.request) == ["left out " * 60]
 
 
-def test_where_nothing_gets_smaller_the_limit_that_is_passed_is_named(chat):
+def test_refusal_names_the_limit_that_is_exceeded(chat):
     class Blind:
         name, exact = "blind", False
 
@@ -358,7 +323,7 @@ def test_where_nothing_gets_smaller_the_limit_that_is_passed_is_named(chat):
     assert Hybrid().decide(situation) == TooLarge("turn", 2, 1, "images")
 
 
-def test_after_failures_in_a_row_no_summary_is_asked_for_but_on_request(chat):
+def test_failures_in_a_row_stop_asking_except_on_request(chat):
     talk(chat, 10)
     limit = seen(chat).size.tokens - 1
     assert isinstance(ask(chat, limit, failures=2), Ask)
@@ -367,7 +332,7 @@ def test_after_failures_in_a_row_no_summary_is_asked_for_but_on_request(chat):
     ask(chat, limit, failures=3, trigger="manual", aim=Aim.CONDENSE)
 
 
-def test_on_request_it_condenses_what_would_fit(chat):
+def test_request_condenses_a_view_that_fits(chat):
     talk(chat, 10)
     size = seen(chat).size.tokens
     condense(chat, 100_000, aim=Aim.CONDENSE)
@@ -375,7 +340,7 @@ def test_on_request_it_condenses_what_would_fit(chat):
     assert shown(chat)[-2:] == [19, 20]
 
 
-def test_on_request_it_truncates_what_would_fit(chat):
+def test_request_truncates_a_view_that_fits(chat):
     talk(chat, 10)
     size = seen(chat).size.tokens
     decision = Hybrid().decide(seen(chat, aim=Aim.TRUNCATE))
@@ -385,18 +350,18 @@ def test_on_request_it_truncates_what_would_fit(chat):
 
 
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.TRUNCATE])
-def test_on_request_nothing_is_done_when_nothing_is_old(chat, aim):
+def test_request_without_old_rows_does_nothing(chat, aim):
     talk(chat, 1)
     assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=aim)), Nothing)
 
 
-def test_nothing_is_asked_of_a_model_for_what_costs_no_more_than_a_marker(chat):
+def test_rows_smaller_than_a_marker_are_not_summarised(chat):
     chat.append("user", "hi")
     talk(chat, 1)
     assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=Aim.CONDENSE)), Nothing)
 
 
-def test_what_fits_is_left_alone_and_nothing_is_cleared(chat):
+def test_view_that_fits_is_left_alone(chat):
     talk(chat, 3)
     size = seen(chat).size.tokens
     assert isinstance(Hybrid().decide(seen(chat, window=size)), Nothing)
@@ -405,7 +370,7 @@ def test_what_fits_is_left_alone_and_nothing_is_cleared(chat):
     assert isinstance(Hybrid().decide(seen(chat, window=1, aim=Aim.CLEAR)), Nothing)
 
 
-def test_a_recovery_gets_under_the_cap(chat):
+def test_recovery_gets_under_the_cap(chat):
     talk(chat, 10)
     cap = seen(chat).size.tokens * 3 // 4
     condense(chat, 100_000, aim=Aim.RECOVER, cap=cap)
@@ -422,7 +387,7 @@ def test_images_have_a_limit_too(chat):
 
 
 @pytest.mark.parametrize("options", [{"target": 0}, {"target": 1.1}, {"share": 0}, {"share": -1}])
-def test_parts_of_the_whole_are_between_0_and_1(options):
+def test_shares_are_between_0_and_1(options):
     with pytest.raises(InvalidOption, match=next(iter(options))):
         Hybrid(**options)
 
@@ -463,7 +428,7 @@ def check(chat, before, policy, plan):
     st.integers(0, 200),
     st.none() | st.integers(1, 3),
 )
-def test_it_ends_within_the_limit_or_says_why_not(store, rounds, percent, system, images):
+def test_plan_ends_within_the_limit_or_is_refused(store, rounds, percent, system, images):
     chat = store.create()
     facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
     limit = None

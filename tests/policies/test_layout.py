@@ -1,21 +1,10 @@
-"""What leaves together, what a turn is, and what no plan may hide."""
+"""Groups that leave together, turns, and rows that no plan may hide."""
 
-import pytest
-
-from roocontext import NewMessage, Plan, Store
+from roocontext import NewMessage, Plan
 from roocontext.policies.layout import Layout, groups, held, turns, waiting, whole_groups
+from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
-from support.situations import IMAGE, LETTERS, THOUGHT, situated
-
-
-@pytest.fixture
-def chat():
-    with Store.open(":memory:") as store:
-        yield store.create()
-
-
-def seen(chat):
-    return situated(chat, LETTERS, window=1000)
+from support.situations import IMAGE, THOUGHT
 
 
 def grouped(chat):
@@ -29,7 +18,7 @@ def turned(chat):
     ]
 
 
-def test_a_call_leaves_with_all_its_results(chat):
+def test_call_leaves_with_all_its_results(chat):
     chat.append("user", "go")
     chat.append("assistant", [call("a"), call("b")])
     chat.append("user", [result("b")])
@@ -38,7 +27,7 @@ def test_a_call_leaves_with_all_its_results(chat):
     assert grouped(chat) == [[1], [2, 3, 4], [5]]
 
 
-def test_a_group_stands_where_its_newest_row_does(chat):
+def test_group_stands_where_its_newest_row_does(chat):
     chat.append("assistant", [call("a")])
     chat.append("user", "and another thing")
     chat.append("user", [result("a")])
@@ -55,7 +44,7 @@ def test_thinking_leaves_with_what_follows_it_in_the_same_message(chat):
     assert grouped(chat) == [[1], [2, 3, 4, 5], [6]]
 
 
-def test_a_summary_leaves_with_its_companions(chat):
+def test_summary_leaves_with_its_companions(chat):
     said = fill(chat, 4)
     companions = (NewMessage("assistant", "Got it."),)
     done = chat.commit(Plan.condense(chat.view(), said[:2], "in short", companions=companions))
@@ -63,7 +52,7 @@ def test_a_summary_leaves_with_its_companions(chat):
     assert [row.seq for row in Layout(seen(chat)).summaries] == [done.seq]
 
 
-def test_the_size_of_a_group_is_that_of_its_rows(chat):
+def test_size_of_a_group_is_that_of_its_rows(chat):
     fill(chat, 1)
     work(chat)
     (first, second) = groups(seen(chat))
@@ -71,7 +60,7 @@ def test_the_size_of_a_group_is_that_of_its_rows(chat):
     assert second.seqs == {2, 3}
 
 
-def test_a_turn_begins_where_the_user_says_something(chat):
+def test_turn_begins_where_the_user_says_something(chat):
     chat.append("assistant", "hello")
     chat.append("user", "go")
     work(chat)
@@ -87,13 +76,13 @@ def test_summaries_and_markers_begin_no_turn(chat):
     assert turned(chat) == [(None, [summary, marker]), (5, [5, 6])]
 
 
-def test_without_a_question_everything_is_one_turn(chat):
+def test_rows_without_a_question_are_one_turn(chat):
     assert turned(chat) == []
     work(chat)
     assert turned(chat) == [(None, [1, 2])]
 
 
-def test_the_newest_question_the_pins_and_the_summaries_are_held(chat):
+def test_newest_question_the_pins_and_the_summaries_are_held(chat):
     fill(chat, 4)
     chat.append("assistant", [call("a")])
     chat.append("user", [result("a")])
@@ -106,7 +95,7 @@ def test_the_newest_question_the_pins_and_the_summaries_are_held(chat):
     assert held(situation, summaries=False) == {5, 6, 7}
 
 
-def test_a_call_at_the_end_that_waits_is_held(chat):
+def test_call_at_the_end_that_waits_is_held(chat):
     chat.append("user", "go")
     work(chat, ["x"])
     chat.append("assistant", [call("a"), call("b")])
@@ -118,7 +107,7 @@ def test_a_call_at_the_end_that_waits_is_held(chat):
     assert waiting(seen(chat)) == frozenset()
 
 
-def test_a_call_that_nobody_waits_for_any_more_is_not_held(chat):
+def test_closed_call_is_not_held(chat):
     chat.append("user", "go")
     chat.append("assistant", [call("a")])
     chat.append("user", "never mind")
@@ -126,13 +115,13 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_held(chat):
     assert held(seen(chat)) == {3}
 
 
-def test_nothing_is_held_of_nothing(chat):
+def test_empty_view_holds_nothing(chat):
     assert held(seen(chat)) == frozenset()
     assert groups(seen(chat)) == ()
     assert waiting(seen(chat)) == frozenset()
 
 
-def test_what_is_bound_to_a_row_comes_with_it(chat):
+def test_rows_bound_to_a_row_come_with_it(chat):
     chat.append("user", [text("go")])
     work(chat)
     parts = groups(seen(chat))

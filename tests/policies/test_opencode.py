@@ -3,14 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import Kind, Plan, Store
+from roocontext import Kind, Plan
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action
-from roocontext.log.readings import text_of
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -30,10 +26,9 @@ from roocontext.programs.opencode.prune import (
     passes,
     reserve,
 )
+from support.deciding import decided, summary, texts
+from support.deciding import seen as situation_of
 from support.dialogue import WORDS, call, result, shown, text
-from support.examples import examples
-from support.plan_laws import commit_lawfully
-from support.situations import LETTERS, STEPS, play, situated
 from vectors.programs.opencode_messages import (
     INTERRUPTED,
     filter_compacted,
@@ -46,15 +41,12 @@ BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
 LARGE = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
+def seen(chat, policy, **facts):
+    return situation_of(chat, policy, **{"output": 1000, **facts})
 
 
-@pytest.fixture
-def chat(store):
-    return store.create()
+def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
+    return decided(chat, policy, **{"output": 1000, **facts})
 
 
 def ask(chat, said="why?"):
@@ -82,20 +74,6 @@ def talk(chat, count):
     return [chat.append(roles[n % 2], f"message {n} {WORDS}").seq for n in range(2 * count)]
 
 
-def seen(chat, policy, **facts):
-    facts = {"window": LARGE, "output": 1000, **facts}
-    return situated(chat, LETTERS, hidden=policy.compat, **facts)
-
-
-def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
-    """Decide; what is not due comes to nothing."""
-    situation = seen(chat, policy, **facts)
-    decision = policy.decide(situation)
-    if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.totals) or isinstance(decision, Nothing)
-    return decision
-
-
 def cleared(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
     """The outputs that it clears when it is told to; they are cleared then."""
     decision = decide(chat, policy, aim=Aim.CLEAR, trigger="manual", **facts)
@@ -114,14 +92,10 @@ def asked_for(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
 
 
 def full(chat, policy=OpenCode()):  # noqa: B008 - frozen
-    """What is asked for when the context overflows."""
+    """The decision when the context overflows."""
     asked = decide(chat, policy, window=seen(chat, policy).size.tokens)
     assert isinstance(asked, Ask), asked
     return asked
-
-
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
 
 
 def compact(chat, policy=OpenCode(), said="in short", **facts):  # noqa: B008 - frozen
@@ -138,14 +112,10 @@ def said_now(chat):
     return [message.content for message in chat.view().messages]
 
 
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
-
-
 # Overflow
 
 
-def test_what_is_kept_free_for_the_answer():
+def test_room_for_the_answer_is_kept_free():
     assert [reserve(output) for output in (0, 1, 31_999, 32_000, 64_000)] == [
         32_000,
         1,
@@ -156,7 +126,7 @@ def test_what_is_kept_free_for_the_answer():
     assert reserve(64_000, 50_000) == reserve(0, 50_000) == 50_000
 
 
-def test_full_is_not_over():
+def test_full_window_is_not_over():
     assert not passes(90, context=100, reserved=10)
     assert passes(91, context=100, reserved=10)
     assert passes(0, context=100, reserved=101)
@@ -166,7 +136,7 @@ def test_full_is_not_over():
 TOKENS = {"input": 50, "output": 30, "reasoning": 900, "cache": {"read": 10, "write": 7}}
 
 
-def test_the_older_rule_leaves_reasoning_and_cache_writes_out():
+def test_older_rule_leaves_reasoning_and_cache_writes_out():
     assert not is_overflow(TOKENS, {"context": 100, "output": 10})
     assert is_overflow(TOKENS, {"context": 99, "output": 10})
     assert not is_overflow(TOKENS, {"context": 99, "output": 10}, autocompact=False)
@@ -192,7 +162,7 @@ def test_the_older_rule_leaves_reasoning_and_cache_writes_out():
         ({}, {"context": 0, "output": 10}, {}, False),
     ],
 )
-def test_the_newer_rule_counts_everything(changes, limit, compaction, over):
+def test_newer_rule_counts_everything(changes, limit, compaction, over):
     tokens = {**TOKENS, **changes}
     assert is_overflow_newer(tokens, limit, config={"compaction": compaction}) is over
     if not compaction:
@@ -200,14 +170,14 @@ def test_the_newer_rule_counts_everything(changes, limit, compaction, over):
 
 
 @BOTH
-def test_over_by_one_token_asks_for_a_summary(chat, kind):
+def test_window_exceeded_by_one_token_asks_for_a_summary(chat, kind):
     talk(chat, 4)
     told = ReportedTokens(input=8000, output=999, since=0)
     assert isinstance(decide(chat, kind(), window=9999, reported=told), Nothing)
     assert isinstance(decide(chat, kind(), window=9998, reported=told), Ask)
 
 
-def test_ours_looks_at_what_came_since_and_the_program_does_not(chat):
+def test_seed_profile_counts_later_messages_and_the_program_does_not(chat):
     talk(chat, 4)
     told = ReportedTokens(input=8000, output=999, since=5)
     assert isinstance(decide(chat, window=10_003, reported=told), Ask)
@@ -216,7 +186,7 @@ def test_ours_looks_at_what_came_since_and_the_program_does_not(chat):
 
 
 @BOTH
-def test_without_a_report_our_count_is_taken(chat, kind):
+def test_own_count_is_used_without_a_report(chat, kind):
     talk(chat, 4)
     tokens = seen(chat, kind()).size.tokens
     facts = {"output": 10}
@@ -225,14 +195,14 @@ def test_without_a_report_our_count_is_taken(chat, kind):
 
 
 @BOTH
-def test_the_most_that_is_kept_free_is_a_setting(chat, kind):
+def test_largest_free_room_is_a_setting(chat, kind):
     talk(chat, 4)
     facts = {"output": 64_000, "window": 100_000, "reported": ReportedTokens(60_000, 0, 0)}
     assert isinstance(decide(chat, kind(output_max=40_000), **facts), Nothing)
     assert isinstance(decide(chat, kind(output_max=40_001), **facts), Ask)
 
 
-def test_ours_never_keeps_more_than_half_of_the_window_free(chat):
+def test_seed_profile_keeps_at_most_half_of_the_window_free(chat):
     talk(chat, 4)
     told = ReportedTokens(input=5000, output=0, since=0)
     facts = {"output": None, "reported": told}
@@ -249,7 +219,7 @@ def test_bytes_and_images_are_limits_too(chat):
     assert isinstance(decide(chat, limits=Budget(bytes=size.bytes - 1)), Ask)
 
 
-def test_the_program_does_not_look_again_before_the_next_answer(chat):
+def test_program_does_not_look_again_before_the_next_answer(chat):
     talk(chat, 4)
     compact(chat, OpenCodeUpstream(), said=WORDS * 90)
     ask(chat)
@@ -258,7 +228,7 @@ def test_the_program_does_not_look_again_before_the_next_answer(chat):
     assert isinstance(decide(chat, OpenCodeUpstream(), window=1001), Ask)
 
 
-def test_the_program_looks_at_answers_only(chat):
+def test_program_looks_at_answers_only(chat):
     ask(chat, WORDS * 90)
     assert isinstance(decide(chat, OpenCodeUpstream(), window=1001), Nothing)
 
@@ -288,7 +258,7 @@ def test_clearing_can_be_switched_off(chat, kind):
 
 
 @BOTH
-def test_the_program_knows_no_truncation(chat, kind):
+def test_program_knows_no_truncation(chat, kind):
     talk(chat, 4)
     assert isinstance(decide(chat, kind(), aim=Aim.TRUNCATE), Nothing)
 
@@ -317,7 +287,7 @@ def test_exactly_enough_to_be_protected_and_exactly_too_little_to_go(chat, kind)
 
 
 @BOTH
-def test_the_output_that_passes_the_mark_goes_as_a_whole(chat, kind):
+def test_output_that_passes_the_mark_goes_as_a_whole(chat, kind):
     ask(chat)
     _, one = tool(chat, 1)
     _, large = tool(chat, 40_001)
@@ -326,7 +296,7 @@ def test_the_output_that_passes_the_mark_goes_as_a_whole(chat, kind):
 
 
 @BOTH
-def test_marks_are_settings(chat, kind):
+def test_marks_of_clearing_are_settings(chat, kind):
     ask(chat)
     _, one = tool(chat, 30)
     tool(chat, 100)
@@ -336,13 +306,13 @@ def test_marks_are_settings(chat, kind):
     assert cleared(chat, kind(protect=100, minimum=29)) == [(one, 0)]
 
 
-def test_the_estimates_of_the_documents_and_of_the_program():
+def test_estimates_of_the_documents_and_of_the_program():
     assert [estimate_length("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 1, 1, 1, 2, 2]
     assert [estimate_upstream("x" * n) for n in (0, 1, 2, 4, 5, 6)] == [0, 0, 1, 1, 1, 2]
     assert estimate_length("\U0001f600" * 3) == estimate_upstream("\U0001f600" * 3) == 2
 
 
-def test_they_tell_when_many_outputs_are_short(chat):
+def test_short_outputs_are_not_cleared_if_that_would_grow_the_context(chat):
     few = {"protect": 9, "minimum": 9}
     ask(chat)
     for _ in range(20):
@@ -359,7 +329,7 @@ def test_they_tell_when_many_outputs_are_short(chat):
 
 
 @BOTH
-def test_the_newest_turns_are_left_alone(chat, kind):
+def test_newest_turns_are_left_alone(chat, kind):
     ask(chat)
     _, old = tool(chat, 60_000)
     ask(chat)
@@ -370,7 +340,7 @@ def test_the_newest_turns_are_left_alone(chat, kind):
 
 
 @BOTH
-def test_results_alone_are_no_turn_and_words_beside_them_are_one(chat, kind):
+def test_results_alone_are_no_turn_and_results_with_text_are_one(chat, kind):
     ask(chat)
     _, old = tool(chat, 60_000)
     chat.append("assistant", [call("a")])
@@ -400,7 +370,7 @@ def test_parallel_outputs_are_walked_newest_first(chat, kind):
 
 
 @BOTH
-def test_what_is_cleared_already_ends_the_walk(chat, kind):
+def test_cleared_output_ends_the_walk(chat, kind):
     ask(chat)
     tool(chat, 60_000)
     _, between = tool(chat, 1)
@@ -413,7 +383,7 @@ def test_what_is_cleared_already_ends_the_walk(chat, kind):
 
 
 @BOTH
-def test_a_summary_ends_the_walk(chat, kind):
+def test_summary_ends_the_walk(chat, kind):
     ask(chat)
     tool(chat, 60_000)
     chat.append("assistant", "so")
@@ -423,7 +393,7 @@ def test_a_summary_ends_the_walk(chat, kind):
     assert cleared(chat, kind()) == [(newer, 0)]
 
 
-def test_behind_a_summary_in_the_newest_turns_only_the_program_clears(chat):
+def test_only_the_program_clears_after_a_summary_in_the_newest_turns(chat):
     ask(chat)
     _, hidden = tool(chat, 60_000)
     chat.append("assistant", "so")
@@ -433,7 +403,7 @@ def test_behind_a_summary_in_the_newest_turns_only_the_program_clears(chat):
     assert cleared(chat, OpenCodeUpstream()) == [(hidden, 0)]
 
 
-def test_a_summary_of_another_policy_is_no_turn(chat):
+def test_summary_of_another_policy_is_no_turn(chat):
     ask(chat)
     tool(chat, 60_000)
     chat.append("assistant", "so")
@@ -448,7 +418,7 @@ def test_a_summary_of_another_policy_is_no_turn(chat):
 
 @pytest.mark.parametrize("make", [Plan.condense, Plan.truncate])
 @BOTH
-def test_what_stands_for_hidden_rows_is_no_turn(chat, kind, make):
+def test_summary_or_marker_is_no_turn(chat, kind, make):
     ask(chat)
     _, old = tool(chat, 60_000)
     ask(chat)
@@ -475,7 +445,7 @@ def test_spared_tools_are_neither_counted_nor_cleared(chat, kind):
 
 
 @BOTH
-def test_what_failed_or_belongs_to_no_call_is_passed_by(chat, kind):
+def test_failed_and_orphan_outputs_are_passed_over(chat, kind):
     ask(chat)
     _, old = tool(chat, 30_000)
     tool(chat, 90_000, is_error=True)
@@ -486,7 +456,7 @@ def test_what_failed_or_belongs_to_no_call_is_passed_by(chat, kind):
 
 
 @BOTH
-def test_a_pin_keeps_outputs(chat, kind):
+def test_pin_keeps_outputs(chat, kind):
     ask(chat)
     _, old = tool(chat, 30_000, tool_id="a")
     called, _ = tool(chat, 90_000, tool_id="b")
@@ -516,7 +486,7 @@ def test_images_in_an_output_are_not_counted(chat, kind):
 
 @BOTH
 @pytest.mark.parametrize("form", ["openai", "gemini"])
-def test_outputs_of_other_formats(chat, kind, form):
+def test_outputs_of_other_formats_are_cleared(chat, kind, form):
     ask(chat)
     for tokens, tool_id in ((20_001, "a"), (40_000, "b")):
         output = "x" * 4 * tokens
@@ -568,7 +538,7 @@ def test_old_outputs_are_cleared_when_the_context_is_checked(chat):
         assert (decision.plan.action, decision.plan.clears) == (Action.CLEAR, ((old, 0),))
 
 
-def test_a_full_window_is_compacted_and_not_cleared(chat):
+def test_full_window_is_compacted_and_not_cleared(chat):
     ask(chat)
     _, old = tool(chat, 60_000)
     recent(chat)
@@ -579,7 +549,7 @@ def test_a_full_window_is_compacted_and_not_cleared(chat):
         assert asked_for(chat, kind()).otherwise is None
 
 
-def test_it_is_not_due_where_there_are_too_few_bytes_to_be_worth_it(chat):
+def test_clearing_is_not_due_below_a_useful_size(chat):
     talk(chat, 2)
     totals = seen(chat, OpenCode()).totals
     assert totals.size.bytes
@@ -593,7 +563,7 @@ def test_it_is_not_due_where_there_are_too_few_bytes_to_be_worth_it(chat):
 
 
 @BOTH
-def test_everything_goes_behind_a_question_and_its_answer(chat, kind):
+def test_all_rows_are_replaced_by_a_question_and_its_answer(chat, kind):
     said = talk(chat, 4)
     asked = compact(chat, kind())
     assert asked.hides == tuple(said)
@@ -605,14 +575,14 @@ def test_everything_goes_behind_a_question_and_its_answer(chat, kind):
 
 
 @BOTH
-def test_unasked_the_user_is_made_to_say_that_it_goes_on(chat, kind):
+def test_automatic_compaction_adds_a_request_to_continue(chat, kind):
     talk(chat, 4)
     asked = full(chat, kind())
     chat.commit(asked.compose(summary()).plan)
     assert said_now(chat) == [QUESTION, "in short", CONTINUE]
 
 
-def test_ours_keeps_what_nobody_has_answered_yet(chat):
+def test_seed_profile_keeps_the_unanswered_question(chat):
     said = talk(chat, 4)
     first, second = ask(chat, "and this?"), ask(chat, "and that?")
     asked = full(chat)
@@ -622,7 +592,7 @@ def test_ours_keeps_what_nobody_has_answered_yet(chat):
     assert shown(chat)[-2:] == [first, second]
 
 
-def test_the_program_hides_the_question_too(chat):
+def test_program_hides_the_question_too(chat):
     said = [*talk(chat, 4), ask(chat, "and this?")]
     asked = full(chat, OpenCodeUpstream())
     assert asked.hides == tuple(said)
@@ -630,14 +600,14 @@ def test_the_program_hides_the_question_too(chat):
     assert said_now(chat) == [QUESTION, "in short", CONTINUE]
 
 
-def test_a_question_that_is_worked_on_goes_with_the_work(chat):
+def test_question_in_progress_is_hidden_with_its_work(chat):
     said, work = [*talk(chat, 4), ask(chat)], tool(chat, 100)
     assert asked_for(chat).hides == tuple(said)  # the result is unread
     said += [*work, chat.append("assistant", "so").seq]
     assert asked_for(chat).hides == tuple(said)
 
 
-def test_what_stands_between_does_not_answer(chat):
+def test_rows_in_between_do_not_answer(chat):
     """A marker, a summary's rows and words of the system are nobody's answer."""
     said = talk(chat, 4)
     first = ask(chat, "and this?")
@@ -651,7 +621,7 @@ def test_what_stands_between_does_not_answer(chat):
     assert {*said, told} <= set(asked.hides)
 
 
-def test_a_call_that_waits_stays_without_its_question(chat):
+def test_call_that_waits_stays_without_its_question(chat):
     said = [*talk(chat, 4), ask(chat, "and this?")]
     called = chat.append("assistant", [call("a")]).seq
     asked = compact(chat)
@@ -659,7 +629,7 @@ def test_a_call_that_waits_stays_without_its_question(chat):
     assert shown(chat)[2:] == [called]
 
 
-def test_a_question_beside_results_stays_with_their_call(chat):
+def test_question_with_results_stays_with_their_call(chat):
     said = talk(chat, 4)
     called = chat.append("assistant", [call("a")]).seq
     both = chat.append("user", [result("a"), text("no, do that")]).seq
@@ -668,7 +638,7 @@ def test_a_question_beside_results_stays_with_their_call(chat):
     assert shown(chat)[-2:] == [called, both]
 
 
-def test_a_call_that_waits_stays_with_what_it_was_told_already(chat):
+def test_call_that_waits_stays_with_what_it_was_told_already(chat):
     said = talk(chat, 4)
     called = chat.append("assistant", [call("a"), call("b")]).seq
     told = chat.append("user", [result("a")]).seq
@@ -680,7 +650,7 @@ def test_a_call_that_waits_stays_with_what_it_was_told_already(chat):
     assert asked_for(chat, OpenCodeUpstream()).hides == tuple(shown(chat))
 
 
-def test_a_pin_and_its_tool_partner_stay(chat):
+def test_pin_and_its_tool_partner_stay(chat):
     said = talk(chat, 2)
     called, answered = tool(chat, 100)
     later = talk(chat, 2)
@@ -693,7 +663,7 @@ def test_a_pin_and_its_tool_partner_stay(chat):
 
 
 @BOTH
-def test_where_everything_is_pinned_nothing_can_be_hidden(chat, kind):
+def test_pinned_view_cannot_be_compacted(chat, kind):
     for seq in talk(chat, 2):
         chat.pin(seq)
     assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
@@ -701,17 +671,17 @@ def test_where_everything_is_pinned_nothing_can_be_hidden(chat, kind):
 
 
 @BOTH
-def test_an_empty_session_has_nothing_to_hide(chat, kind):
+def test_empty_session_has_nothing_to_hide(chat, kind):
     assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
 
 
-def test_ours_sums_up_no_question_that_stands_alone(chat):
+def test_seed_profile_does_not_summarise_a_lone_question(chat):
     ask(chat, WORDS)
     assert isinstance(decide(chat, aim=Aim.CONDENSE), Nothing)
     assert isinstance(decide(chat, OpenCodeUpstream(), aim=Aim.CONDENSE), Ask)
 
 
-def test_the_summary_before_is_handed_on_and_replaced(chat):
+def test_summary_before_is_handed_on_and_replaced(chat):
     talk(chat, 4)
     compact(chat, said="the first summary")
     talk(chat, 2)
@@ -727,7 +697,7 @@ def test_the_summary_before_is_handed_on_and_replaced(chat):
 
 
 @BOTH
-def test_what_the_summariser_is_asked(chat, kind):
+def test_summariser_gets_the_programs_prompt(chat, kind):
     said = talk(chat, 4)
     request = asked_for(chat, kind()).request
     assert texts(request) == [chat.message(seq).content for seq in said]
@@ -735,7 +705,7 @@ def test_what_the_summariser_is_asked(chat, kind):
     assert (request.model, request.instruction) == (None, None)
 
 
-def test_a_summary_must_make_the_context_smaller(chat):
+def test_summary_must_make_the_context_smaller(chat):
     talk(chat, 4)
     asked = asked_for(chat)
     exact = "x" * (4 * (asked.request.longest - 1) - 2)
@@ -751,14 +721,14 @@ def test_a_summary_must_make_the_context_smaller(chat):
 
 @BOTH
 @pytest.mark.parametrize("said", ["", " \n"])
-def test_an_empty_summary_is_of_no_use(chat, kind, said):
+def test_empty_summary_is_refused(chat, kind, said):
     talk(chat, 4)
     refused = asked_for(chat, kind()).compose(summary(said))
     assert (type(refused), refused.status) == (Refused, "empty_summary")
     assert refused.latch is (kind is OpenCode)
 
 
-def test_after_a_failure_ours_asks_for_no_summary_unasked(chat):
+def test_failure_stops_automatic_summaries_of_the_seed_profile(chat):
     talk(chat, 8)
     tokens = seen(chat, OpenCode()).size.tokens
     assert isinstance(decide(chat, window=tokens + 999, failures=1), Nothing)
@@ -770,7 +740,7 @@ def test_after_a_failure_ours_asks_for_no_summary_unasked(chat):
     assert decide(chat, window=tokens - 1).otherwise.plan.action is Action.TRUNCATE
 
 
-def test_after_a_failure_ours_still_clears(chat):
+def test_seed_profile_still_clears_after_a_failure(chat):
     ask(chat)
     _, old = tool(chat, 60_000)
     recent(chat)
@@ -778,7 +748,7 @@ def test_after_a_failure_ours_still_clears(chat):
     assert decision.plan.clears == ((old, 0),)
 
 
-def test_a_turn_that_is_too_large_is_refused_with_numbers(chat):
+def test_turn_that_is_too_large_is_refused_with_numbers(chat):
     ask(chat, WORDS * 50)
     decision = decide(chat, window=100)
     assert isinstance(decision, TooLarge)
@@ -824,7 +794,7 @@ BEFORE = [user("u1"), assistant("a1"), user("u2"), assistant("a2")]
 
 
 @pytest.mark.parametrize("error", [{"name": "Aborted"}, {}])
-def test_a_summary_that_ended_in_an_error_counted_once(error):
+def test_summary_that_ended_in_an_error_counted_once(error):
     request, answer = user("c", compaction={}), summed("s", "c", error=error)
     messages = [*BEFORE, request, answer]
     assert ids(filter_compacted(messages)) == ["c", "s"]
@@ -843,21 +813,21 @@ def test_a_summary_that_ended_in_an_error_counted_once(error):
         {"role": "user"},
     ],
 )
-def test_what_is_no_finished_summary_hides_nothing(spoiled):
+def test_unfinished_summary_hides_nothing(spoiled):
     answer = summed("s", "c")
     answer["info"].update(spoiled)
     messages = [*BEFORE, user("c", compaction={}), answer]
     assert filter_compacted(messages) == messages == filter_compacted_tail(messages)
 
 
-def test_a_tail_is_kept_behind_the_summary():
+def test_tail_is_kept_after_the_summary():
     request = user("c", compaction={"tail_start_id": "u2"})
     messages = [*BEFORE, request, summed("s", "c"), user("u3")]
     assert ids(filter_compacted_tail(messages)) == ["c", "s", "u2", "a2", "u3"]
     assert ids(filter_compacted(messages)) == ["c", "s", "u3"]
 
 
-def test_a_tail_that_is_not_there_keeps_everything_in_its_order():
+def test_tail_that_is_not_there_keeps_everything_in_its_order():
     for tail in ("gone", "s", None):
         request = user("c", compaction={"tail_start_id": tail})
         messages = [*BEFORE, request, summed("s", "c"), user("u3")]
@@ -868,13 +838,13 @@ def test_a_tail_that_is_not_there_keeps_everything_in_its_order():
             assert shown_ids == ids(messages)
 
 
-def test_a_tail_that_begins_with_the_request_is_none():
+def test_tail_that_begins_with_the_request_is_empty():
     request = user("c", compaction={"tail_start_id": "c"})
     messages = [*BEFORE, request, summed("s", "c"), user("u3")]
     assert ids(filter_compacted_tail(messages)) == ["c", "s", "u3"]
 
 
-def test_a_tail_may_reach_back_over_an_earlier_compaction():
+def test_tail_may_reach_back_over_an_earlier_compaction():
     first = [user("c1", compaction={}), summed("s1", "c1")]
     second = [user("c2", compaction={"tail_start_id": "a2"}), summed("s2", "c2")]
     messages = [*BEFORE, *first, user("u3"), *second, user("u4")]
@@ -882,7 +852,7 @@ def test_a_tail_may_reach_back_over_an_earlier_compaction():
     assert ids(filter_compacted_tail(messages)) == ["c2", "s2", *kept, "u4"]
 
 
-def test_only_a_summary_behind_the_request_is_moved_with_it():
+def test_only_a_summary_after_the_request_is_moved_with_it():
     request = user("c", compaction={"tail_start_id": "u1"})
     early, answer = summed("early", "c"), assistant("answer", parentID="c")
     messages = [user("u1"), early, user("u2"), request, answer, summed("s", "c"), user("u3")]
@@ -890,7 +860,7 @@ def test_only_a_summary_behind_the_request_is_moved_with_it():
     assert ids(filter_compacted_tail(messages)) == moved
 
 
-def test_a_request_that_waits_with_a_tail_moves_nothing():
+def test_request_that_waits_with_a_tail_moves_nothing():
     waiting = user("c2", compaction={"tail_start_id": "u2"})
     messages = [*BEFORE, waiting]
     assert filter_compacted_tail(messages) == messages
@@ -931,7 +901,7 @@ def part(status, **state):
         (part("pending"), None, {"errorText": INTERRUPTED}),
     ],
 )
-def test_what_the_model_is_told_of_a_tool(given_part, older, newer):
+def test_tool_part_is_sent_as_the_program_does(given_part, older, newer):
     def told(answer):
         if answer is None:
             return None
@@ -940,59 +910,3 @@ def test_what_the_model_is_told_of_a_tool(given_part, older, newer):
 
     assert model_part(given_part) == told(older)
     assert model_part(given_part, newer=True) == told(newer)
-
-
-# Always
-
-FEW = {"protect": 20, "minimum": 10, "output_max": 50}
-
-
-@settings(max_examples=examples(40))
-@given(
-    st.lists(
-        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
-    ),
-    st.integers(40, 250),
-    st.integers(0, 1),
-    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
-)
-def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
-    chat, policy = store.create(), OpenCode(**FEW, spared=frozenset({"skill"}))
-    for steps, said in rounds:
-        play(chat, steps)
-        before = seen(chat, policy)
-        window = max(1, before.size.tokens * percent // 100)
-        before = replace(before, window=window, aim=aim, failures=failures)
-        decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
-        if isinstance(decision, Ask):
-            composed = decision.compose(summary(said))
-            decision = composed if isinstance(composed, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            newest = before.visible[-1]
-            gone = commit_lawfully(chat, before, decision.plan)
-            asks = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
-            alone = not isinstance(newest.message.content, list) or any(
-                block["type"] != "tool_result" for block in newest.message.content
-            )
-            assert not (asks and alone and newest.seq in gone)
-
-
-@settings(max_examples=examples(30))
-@given(
-    st.lists(STEPS, min_size=1, max_size=3),
-    st.sampled_from(["in short", WORDS * 3]),
-    st.sampled_from([Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
-)
-def test_every_plan_of_the_program_can_be_committed(store, rounds, said, aim):
-    chat, policy = store.create(), OpenCodeUpstream(**FEW)
-    for steps in rounds:
-        play(chat, steps)
-        decision = decide(chat, policy, aim=aim, window=100)
-        if isinstance(decision, Ask):
-            decision = decision.compose(summary(said))
-        if isinstance(decision, Ready):
-            pins = set(shown(chat)) & chat.pins()
-            chat.commit(decision.plan)
-            assert pins <= set(shown(chat))
-            assert chat.verify().ok

@@ -6,14 +6,11 @@ What the program itself answered is replayed in tests/vectors.
 import logging
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import ContextManager, Store
+from roocontext import ContextManager
 from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
 from roocontext.programs.roo.condensing_2025 import (
     GREW,
@@ -24,22 +21,12 @@ from roocontext.programs.roo.condensing_2025 import (
 )
 from roocontext.programs.roo.condensing_2026 import with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
+from support.deciding import summary
 from support.dialogue import call, fill, result, shown, text, work
-from support.situations import LETTERS, STEPS, play, situated
+from support.situations import LETTERS, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
 LARGE = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
 
 
 def totals(tokens, window=1_000, output=100):
@@ -55,7 +42,7 @@ def condense(chat, policy, said="in short", **facts):
     """Condense; the plan that was committed."""
     decision = decide(chat, policy, **facts)
     assert isinstance(decision, Ask), decision
-    made = decision.compose(Summary(text=said, summariser="test"))
+    made = decision.compose(summary(said))
     assert isinstance(made, Ready), made
     hidden = set(shown(chat))
     chat.commit(made.plan)
@@ -72,7 +59,7 @@ def truncate(chat, policy, **facts):
 
 
 @BOTH
-def test_due_over_what_is_allowed_or_at_the_threshold(policy):
+def test_compaction_is_due_over_the_allowed_size_or_at_the_threshold(policy):
     # 1,000 tokens less a tenth and the 100 of the answer: 800 are allowed
     assert [policy.due(totals(tokens)) for tokens in (800, 801)] == [False, True]
     half = type(policy)(threshold=50)
@@ -82,13 +69,13 @@ def test_due_over_what_is_allowed_or_at_the_threshold(policy):
 
 
 @BOTH
-def test_an_unknown_answer_takes_8192_tokens(policy):
+def test_unknown_answer_takes_8192_tokens(policy):
     for output in (None, 0):
         assert not policy.due(totals(0, window=9_103, output=output))
         assert policy.due(totals(1, window=9_102, output=output))
 
 
-def test_the_providers_number_counts_where_there_is_one():
+def test_providers_number_counts_where_there_is_one():
     reported = Totals(size=Size(1), window=1_000, output=100, reported=ReportedTokens(700, 80, 21))
     assert Roo().due(reported)
 
@@ -96,7 +83,7 @@ def test_the_providers_number_counts_where_there_is_one():
 @pytest.mark.parametrize(
     ("own", "percent"), [(-1, 60), (5, 5), (100, 100), (4, 60), (101, 60), (0, 60)]
 )
-def test_a_profiles_threshold(own, percent, caplog):
+def test_threshold_of_a_profile_is_used(own, percent, caplog):
     policy = Roo(threshold=60, profile="mine", profile_thresholds={"mine": own, "other": 10})
     # with a window of 100,000 less than 91 percent is allowed anyway
     window = 100_000
@@ -107,7 +94,7 @@ def test_a_profiles_threshold(own, percent, caplog):
     assert bool(caplog.records) is (own in (4, 101, 0))
 
 
-def test_the_first_and_the_last_three_stay(chat):
+def test_first_and_the_last_three_stay(chat):
     fill(chat, 8)
     plan = condense(chat, Roo())
     assert shown(chat) == [1, 9, 6, 7, 8]
@@ -119,7 +106,7 @@ def test_the_first_and_the_last_three_stay(chat):
     assert plan.record["new_context_tokens"] < plan.record["prev_context_tokens"]
 
 
-def test_the_calls_of_kept_results_are_copied_into_the_summary(chat):
+def test_calls_of_kept_results_are_copied_into_the_summary(chat):
     fill(chat, 5)
     work(chat, ["a", "b"])
     chat.append("assistant", "seen")
@@ -132,7 +119,7 @@ def test_the_calls_of_kept_results_are_copied_into_the_summary(chat):
     assert [(it.rule, it.block) for it in chat.repairs()] == [(Rule.UNKNOWN, 0)]
 
 
-def test_what_is_asked_of_the_summariser(chat):
+def test_summariser_gets_the_programs_prompt(chat):
     fill(chat, 6)
     request = decide(chat, Roo()).request
     assert (request.style, request.instruction, request.prompt) == ("roo", INSTRUCTION, None)
@@ -144,7 +131,7 @@ def test_what_is_asked_of_the_summariser(chat):
     assert decide(chat, Roo2026(prompt="  ")).request.instruction is None
 
 
-def test_a_fresh_start_leaves_the_summary_alone(chat):
+def test_fresh_start_leaves_the_summary_alone(chat):
     chat.append("user", '<command name="plan">work in steps</command> go')
     fill(chat, 5)
     policy = Roo2026(environment="three tabs")
@@ -161,14 +148,14 @@ def test_a_fresh_start_leaves_the_summary_alone(chat):
 
 
 @BOTH
-def test_too_little_to_condense(chat, policy):
+def test_too_few_messages_are_not_condensed(chat, policy):
     chat.append("user", "hello")
     assert decide(chat, policy).reason == TOO_FEW
 
 
-def test_a_summary_that_is_larger_is_refused_in_2025_only(chat):
+def test_summary_that_is_larger_is_refused_in_2025_only(chat):
     fill(chat, 8)
-    long = Summary(text="long " * 4_000, summariser="test")
+    long = summary("long " * 4_000)
     refused = decide(chat, Roo()).compose(long)
     assert (type(refused), refused.reason, refused.latch) == (Refused, GREW, False)
     accepted = decide(chat, Roo2026()).compose(long)
@@ -177,7 +164,7 @@ def test_a_summary_that_is_larger_is_refused_in_2025_only(chat):
 
 
 @BOTH
-def test_a_truncation_keeps_the_first_and_an_even_number_goes(chat, policy):
+def test_truncation_keeps_the_first_and_an_even_number_goes(chat, policy):
     fill(chat, 8)
     plan = truncate(chat, policy)
     assert shown(chat) == [1, 9, 4, 5, 6, 7, 8]
@@ -195,7 +182,7 @@ def test_nothing_is_written_for_a_truncation_of_nothing(chat, policy):
 
 
 @BOTH
-def test_truncating_after_a_condensation_hides_nothing_that_is_visible(chat, policy):
+def test_truncation_after_a_condensation_hides_no_visible_row(chat, policy):
     fill(chat, 20)
     condense(chat, policy)
     seen = shown(chat)
@@ -206,7 +193,7 @@ def test_truncating_after_a_condensation_hides_nothing_that_is_visible(chat, pol
 
 
 @BOTH
-def test_a_truncation_may_hide_the_summary_and_not_show_what_it_stands_for(chat, policy):
+def test_truncation_may_hide_the_summary_and_not_show_what_it_stands_for(chat, policy):
     fill(chat, 6)
     summary = condense(chat, policy).head_seq + 1
     fill(chat, 2)
@@ -230,7 +217,7 @@ def test_pins_and_their_tool_partners_stay(chat, policy):
 
 
 @BOTH
-def test_where_everything_is_pinned_nothing_is_asked(chat, policy):
+def test_pinned_view_is_not_summarised(chat, policy):
     for seq in fill(chat, 8):
         chat.pin(seq)
     assert isinstance(decide(chat, policy), Nothing)
@@ -238,7 +225,7 @@ def test_where_everything_is_pinned_nothing_is_asked(chat, policy):
 
 
 @BOTH
-def test_managing_condenses_and_truncates_if_no_summary_comes(chat, policy):
+def test_manage_condenses_and_truncates_if_no_summary_comes(chat, policy):
     fill(chat, 12)
     small = {"window": 400, "output": 10}
     decision = decide(chat, policy, Aim.MANAGE, **small)
@@ -250,7 +237,7 @@ def test_managing_condenses_and_truncates_if_no_summary_comes(chat, policy):
     assert isinstance(decide(chat, policy, Aim.MANAGE), Nothing)
 
 
-def test_what_cannot_be_condensed_is_truncated_with_the_error(chat):
+def test_failed_condensation_truncates_with_the_error(chat):
     fill(chat, 4)
     decision = decide(chat, Roo(fraction=0.7), Aim.MANAGE, window=100, output=10)
     assert (decision.status, decision.plan.record["error"]) == ("truncated", TOO_FEW)
@@ -258,7 +245,7 @@ def test_what_cannot_be_condensed_is_truncated_with_the_error(chat):
 
 
 @BOTH
-def test_a_recovery_condenses_from_75_percent_on(chat, policy):
+def test_recovery_condenses_from_75_percent(chat, policy):
     fill(chat, 8)
     off = type(policy)(auto=False)
     used = situated(chat, LETTERS, window=LARGE).size.tokens
@@ -295,12 +282,12 @@ def test_calls_and_results_are_told_as_javascript_prints_them():
     ]
 
 
-def test_white_space_is_javascripts():
+def test_white_space_is_that_of_javascript():
     assert strip_space("\ufeff\u2003 \x1fa\x85 \n") == "\x1fa\x85"
 
 
 @BOTH
-def test_a_manager_condenses_and_falls_back(chat, policy):
+def test_manager_condenses_and_falls_back(chat, policy):
     fill(chat, 30)
     context = ContextManager(
         policy=policy.name, limit=2_000, output=200, summariser=lambda _: "what was said"
@@ -310,22 +297,3 @@ def test_a_manager_condenses_and_falls_back(chat, policy):
     fill(chat, 30)
     broken = ContextManager(policy=policy.name, limit=2_000, output=200, summariser=lambda _: "")
     assert broken.manage(chat).status == "truncated"
-
-
-@BOTH
-@settings(max_examples=60)
-@given(steps=STEPS, aims=st.lists(st.sampled_from(list(Aim)), min_size=1, max_size=4))
-def test_a_store_accepts_whatever_they_decide(store, policy, steps, aims):
-    chat = store.create()
-    play(chat, steps)
-    eager = type(policy)(threshold=5, fraction=0.7)
-    for aim in aims:
-        pinned = chat.pins() & set(shown(chat))
-        decision = decide(chat, eager, aim, window=300, output=10)
-        if isinstance(decision, Ask):
-            made = decision.compose(Summary(text="in short", summariser="test"))
-            decision = made if isinstance(made, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            chat.commit(decision.plan)
-        assert pinned <= set(shown(chat))
-        assert chat.verify().ok

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext import Plan, Store
+from roocontext import Plan
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader
@@ -12,6 +12,7 @@ from roocontext.policies.layout import Layout, held, turns
 from roocontext.policies.situation import Aim, Nothing, Ready, TooLarge
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
+from support.deciding import cost, seen, talk
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
 from support.provider_rules import violations
@@ -19,33 +20,6 @@ from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
-
-
-def talk(chat, turns_wanted, answer=WORDS):
-    """Turns of a question and its answer; their seqs."""
-    return [
-        (chat.append("user", f"question {n} {WORDS}").seq, chat.append("assistant", answer).seq)
-        for n in range(turns_wanted)
-    ]
-
-
-def seen(chat, **facts):
-    return situated(chat, LETTERS, **{"window": 100_000, **facts})
-
-
-def cost(chat, *seqs):
-    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
 
 
 def slide(chat, limit, **facts):
@@ -56,34 +30,34 @@ def slide(chat, limit, **facts):
     return decision
 
 
-def test_what_fits_exactly_is_left_alone(chat):
+def test_view_that_fits_exactly_is_left_alone(chat):
     talk(chat, 2)
     size = seen(chat).size.tokens
     assert isinstance(slide(chat, size), Nothing)
     assert isinstance(slide(chat, size - 1), Ready)
 
 
-def test_the_oldest_turns_leave_whole(chat):
+def test_oldest_turns_leave_whole(chat):
     _, second, third = talk(chat, 3)
     limit = cost(chat, *second, *third) + MARKER_COST
     assert slide(chat, limit).status == "truncated"
     assert shown(chat) == [7, *second, *third]
 
 
-def test_a_turn_that_fits_but_for_the_marker_leaves_too(chat):
+def test_turn_that_fits_but_for_the_marker_leaves_too(chat):
     _, second, third = talk(chat, 3)
     slide(chat, cost(chat, *second, *third) + MARKER_COST - 1)
     assert shown(chat) == [7, *third]
 
 
-def test_an_older_turn_that_would_fit_does_not_outlive_a_newer_one(chat):
+def test_older_turn_that_would_fit_does_not_outlive_a_newer_one(chat):
     small = [chat.append("user", "hi").seq]
     talk(chat, 2)
     slide(chat, cost(chat, 4, 5, *small) + MARKER_COST)
     assert shown(chat) == [6, 4, 5]
 
 
-def test_a_turn_has_several_answers_and_tools_in_it(chat):
+def test_turn_has_several_answers_and_tools_in_it(chat):
     chat.append("user", f"one {WORDS}")
     chat.append("user", f"two {WORDS}")
     work(chat, ["a", "b"])
@@ -96,7 +70,7 @@ def test_a_turn_has_several_answers_and_tools_in_it(chat):
     assert shown(chat) == [9, 7]
 
 
-def test_what_stands_before_the_first_question_goes_first(chat):
+def test_rows_before_the_first_question_go_first(chat):
     chat.append("assistant", f"welcome {WORDS}")
     talk(chat, 2)
     slide(chat, cost(chat, 2, 3, 4, 5) + MARKER_COST)
@@ -118,7 +92,7 @@ def test_turns_that_share_a_tool_call_stay_or_leave_together(chat):
     assert shown(chat) == [9, 7]
 
 
-def test_a_pin_stays_with_its_tool_partners_and_its_turn_leaves_without_it(chat):
+def test_pin_stays_with_its_tool_partners_and_its_turn_leaves_without_it(chat):
     chat.append("user", f"one {WORDS}")
     work(chat, ["a"])
     work(chat, ["b"])
@@ -129,7 +103,7 @@ def test_a_pin_stays_with_its_tool_partners_and_its_turn_leaves_without_it(chat)
     assert shown(chat) == [2, 3, 9, 7]
 
 
-def test_the_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(chat):
+def test_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(chat):
     pairs = talk(chat, 5)
     summary = chat.commit(Plan.condense(chat.view(), pairs[0], "in short")).seq
     older = chat.commit(Plan.truncate(chat.view(), pairs[1])).seq
@@ -139,7 +113,7 @@ def test_the_living_summary_stays_and_an_older_marker_leaves_for_the_new_one(cha
     assert older not in shown(chat)
 
 
-def test_the_system_prompt_alone_over_the_limit_is_refused(chat):
+def test_system_prompt_alone_over_the_limit_is_refused(chat):
     talk(chat, 1)
     prompt = prompt_of(LETTERS, "be brief " * 50)
     needed = prompt["overhead"].tokens
@@ -147,7 +121,7 @@ def test_the_system_prompt_alone_over_the_limit_is_refused(chat):
     assert shown(chat) == [1, 2]
 
 
-def test_the_newest_turn_over_the_limit_is_refused(chat):
+def test_newest_turn_over_the_limit_is_refused(chat):
     _, newest = talk(chat, 2)
     prompt = prompt_of(LETTERS, "be brief")
     needed = cost(chat, *newest) + MARKER_COST + prompt["overhead"].tokens
@@ -164,7 +138,7 @@ def test_pins_over_the_limit_are_refused(chat):
     assert slide(chat, limit) == TooLarge("turn", needed, limit)
 
 
-def test_the_window_is_the_models_less_what_is_reserved(chat):
+def test_window_is_the_models_less_what_is_reserved(chat):
     talk(chat, 3)
     size = seen(chat).size.tokens
     policy = SlidingWindow(reserve=100)
@@ -190,7 +164,7 @@ def test_bytes_and_images_have_limits_too(chat):
     assert refused == TooLarge("turn", 1, 0, "images")
 
 
-def test_no_plan_is_made_that_would_not_make_the_context_smaller(chat):
+def test_plan_that_would_not_shrink_the_context_is_not_made(chat):
     class Blind:
         name, exact = "blind", False
 
@@ -203,7 +177,7 @@ def test_no_plan_is_made_that_would_not_make_the_context_smaller(chat):
     assert SlidingWindow().decide(situation) == TooLarge("turn", 2, 1, "images")
 
 
-def test_a_recovery_gets_under_the_cap(chat):
+def test_recovery_gets_under_the_cap(chat):
     talk(chat, 4)
     size = seen(chat).size.tokens
     decision = slide(chat, None, aim=Aim.RECOVER, cap=size * 3 // 4)
@@ -212,12 +186,12 @@ def test_a_recovery_gets_under_the_cap(chat):
 
 
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR])
-def test_it_neither_condenses_nor_clears(chat, aim):
+def test_sliding_window_neither_condenses_nor_clears(chat, aim):
     talk(chat, 2)
     assert isinstance(slide(chat, 10, aim=aim), Nothing)
 
 
-def test_the_dry_run_tells_turns_and_tokens(chat):
+def test_dry_run_tells_turns_and_tokens(chat):
     *_, third = talk(chat, 3)
     limit = cost(chat, *third) + MARKER_COST
     policy, situation = SlidingWindow(limit=limit), seen(chat)
@@ -252,7 +226,7 @@ def rules(chat, before, decision, policy):
 
 @settings(max_examples=examples(60))
 @given(STEPS, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
-def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system, images):
+def test_plan_ends_within_the_limit_or_is_refused(store, steps, percent, system, images):
     chat = store.create()
     play(chat, steps)
     facts = {"overhead": Size(system, system), "limits": Budget(images=images)}
@@ -283,7 +257,7 @@ def test_it_ends_within_the_limit_or_says_why_not(store, steps, percent, system,
 
 @settings(max_examples=examples(40))
 @given(STEPS, st.integers(10, 110))
-def test_what_the_program_would_hide_can_be_committed(store, steps, percent):
+def test_plan_of_the_program_can_be_committed(store, steps, percent):
     chat = store.create()
     play(chat, steps)
     limit = seen(chat).size.tokens * percent // 100
@@ -300,7 +274,7 @@ def test_what_the_program_would_hide_can_be_committed(store, steps, percent):
     assert chat.verify().ok
 
 
-def test_the_program_loses_the_answer_behind_a_tool_result(chat):
+def test_program_loses_the_answer_after_a_tool_result(chat):
     fill(chat, 4)
     chat.append("user", "go")
     work(chat, ["a"])
@@ -310,7 +284,7 @@ def test_the_program_loses_the_answer_behind_a_tool_result(chat):
     assert shown(chat) == [5, 6, 9]
 
 
-def test_the_program_weighs_its_whole_list_again(chat):
+def test_program_weighs_its_whole_list_again(chat):
     _, second, third = talk(chat, 3)
     limit = cost(chat, *second, *third)
     chat.commit(SlidingWindowUpstream(limit=limit).decide(seen(chat, hidden=True)).plan)
@@ -320,7 +294,7 @@ def test_the_program_weighs_its_whole_list_again(chat):
     assert slide_upstream(chat, limit).plan.record["turns_to_remove"] == 3
 
 
-def test_to_the_program_what_a_summary_hides_is_gone_and_what_a_marker_hides_is_not(chat):
+def test_program_drops_summarised_rows_and_weighs_marked_ones(chat):
     first, second, third = talk(chat, 3)
     chat.commit(Plan.condense(chat.view(), first, "in short"))
     marker = chat.commit(Plan.truncate(chat.view(), second)).seq
@@ -334,7 +308,7 @@ def test_to_the_program_what_a_summary_hides_is_gone_and_what_a_marker_hides_is_
     assert marker not in shown(chat)
 
 
-def test_the_program_hides_no_pinned_marker(chat):
+def test_program_hides_no_pinned_marker(chat):
     first, *_ = talk(chat, 3)
     marker = chat.commit(Plan.truncate(chat.view(), first)).seq
     chat.pin(marker)
@@ -342,7 +316,7 @@ def test_the_program_hides_no_pinned_marker(chat):
     assert shown(chat) == [marker, 9, 5, 6]
 
 
-def test_on_request_the_program_prunes_as_ever(chat):
+def test_program_prunes_on_request_as_always(chat):
     talk(chat, 2)
     limit = cost(chat, 3, 4)
     assert slide_upstream(chat, limit, aim=Aim.TRUNCATE).status == "truncated"
@@ -358,6 +332,6 @@ def slide_upstream(chat, limit, **facts):
 
 
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER])
-def test_the_program_only_prunes(chat, aim):
+def test_program_only_prunes(chat, aim):
     talk(chat, 2)
     assert isinstance(slide_upstream(chat, 10, aim=aim), Nothing)

@@ -19,7 +19,7 @@ def test_no_text_is_markup(text):
         assert unescape(made) == text
 
 
-def test_what_cannot_be_seen_has_a_number():
+def test_invisible_characters_are_shown_by_number():
     assert escaped("a\0\u202eb\ud83d") == "a[U+0000][U+202E]b[U+D83D]"
     assert escaped("\u0928\u094d\u200d \U0001f469\u200d\U0001f467") == (
         "\u0928\u094d\u200d \U0001f469\u200d\U0001f467"
@@ -27,7 +27,7 @@ def test_what_cannot_be_seen_has_a_number():
     assert escaped("tab\tline\n") == "tab\tline\n"
 
 
-def test_lines():
+def test_text_becomes_one_escaped_line():
     assert html_line("a\n  <b>") == "a &lt;b&gt;"
     assert html_line("<" * 200) == "&lt;" * 159 + "&hellip;"
     assert preformatted("\n a\r\nb") == '<pre class="text" dir="auto">\n\n a\nb</pre>'

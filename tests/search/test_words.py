@@ -22,7 +22,7 @@ TEXTS = st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=12
 
 
 def is_indexed(query, terms):
-    """What an index answers that holds these terms."""
+    """True if an index that holds these terms answers the query."""
 
     def has(term):
         if term.is_beginning:
@@ -34,7 +34,7 @@ def is_indexed(query, terms):
 
 @settings(max_examples=examples(300))
 @given(text=TEXTS, other=TEXTS, data=st.data())
-def test_the_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(text, other, data):
+def test_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(text, other, data):
     lo = data.draw(st.integers(0, len(text)))
     hi = data.draw(st.integers(lo, len(text)))
     for asked in (text, other, text[lo:hi], f"{text[lo:hi]}*", f'"{text[lo:]}"', text.upper()):
@@ -45,7 +45,7 @@ def test_the_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(t
 
 @settings(max_examples=examples(200))
 @given(text=TEXTS, before=TEXTS, after=TEXTS)
-def test_a_text_is_found_by_itself(text, before, after):
+def test_text_is_found_by_itself(text, before, after):
     query = parse_query(text.replace("*", " ").replace('"', " "))
     assert not query.words or occurrences(query, composed(f"{before} {text} {after}"))
 
@@ -66,11 +66,11 @@ def test_folding_keeps_the_length(text):
         ("éÉa", ["é", "Éa"]),
     ],
 )
-def test_parts_of_identifiers(run, expected):
+def test_identifiers_are_found_by_their_parts(run, expected):
     assert list(parts(run)) == expected
 
 
-def test_terms_are_cut():
+def test_long_terms_are_cut():
     long = "x" * 3_000
     assert terms_of(long) == {"x" * LONGEST}
     assert is_indexed(parse_query(long), terms_of(long))
@@ -90,11 +90,11 @@ def test_terms_are_cut():
         ('"a"* b*', 2),
     ],
 )
-def test_words_of_queries(query, words):
+def test_queries_are_split_into_words(query, words):
     assert len(parse_query(query).words) == words
 
 
-def test_a_message_that_says_it_more_often_or_is_shorter_is_better():
+def test_message_that_says_it_more_often_or_is_shorter_is_better():
     found = [[(0, 1)]]
     assert score(found, 100) > score(found, 1_000) > score(found, 100_000) > 0
     assert score([[(0, 1), (2, 3)]], 100) > score(found, 100)
@@ -102,7 +102,7 @@ def test_a_message_that_says_it_more_often_or_is_shorter_is_better():
 
 
 @given(text=TEXTS, before=st.integers(0, 500), after=st.integers(0, 500), context=st.integers(0, 3))
-def test_a_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
+def test_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, after, context):
     whole = composed("ab \n" * (before // 4) + text + " needle " + "cd \n" * (after // 4))
     found = occurrences(parse_query("needle"), whole)
     shown = snippet(whole, found, context=context)
@@ -115,14 +115,14 @@ def test_a_snippet_is_a_part_of_the_text_with_every_mark_in_it(text, before, aft
 
 
 @given(history=histories)
-def test_all_that_is_said_in_any_format_is_searched(history):
+def test_texts_of_every_format_are_searched(history):
     for message, (_, (act, *given_)) in zip(rows(history), history, strict=True):
         text = passages(message.format, message.role, message.content)
         for mark in marks(message.seq, act, *given_):
             assert mark in text, message
 
 
-def test_passages_of_a_speaker_and_of_a_tool():
+def test_passages_are_selected_by_role_and_tool():
     content = [
         {"type": "text", "text": "said"},
         {"type": "thinking", "thinking": "thought", "signature": "sig"},

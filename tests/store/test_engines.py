@@ -1,4 +1,4 @@
-"""What drivers report becomes ours; their texts, which may quote content, are not passed on."""
+"""Drivers' errors become ours; their texts, which may quote content, are not passed on."""
 
 import gc
 import sqlite3
@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 
 from roocontext import Store
 from roocontext.errors import (
+    DistributionRefused,
     ForeignDatabase,
     HistoryCorrupt,
     InvalidOption,
@@ -23,6 +24,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine import forks
+from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.database import ATTEMPTS, Database
 from roocontext.store.engine.driver_errors import UniqueViolation, raise_ours, translated
 from roocontext.store.engine.engines import engine_of
@@ -64,7 +66,7 @@ def _sqlite(code: int) -> sqlite3.Error:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_each_fault_has_its_name(
+def test_each_driver_error_has_its_own_type(
     error: Exception, kind: type[StoreUnavailable], unknown: bool
 ) -> None:
     with pytest.raises(RooContextError) as ours:
@@ -78,26 +80,28 @@ def test_each_fault_has_its_name(
 @pytest.mark.parametrize(
     "error", [_sqlite(sqlite3.SQLITE_CONSTRAINT_UNIQUE), psycopg.errors.UniqueViolation(SECRET)]
 )
-def test_a_key_that_exists(error: Exception) -> None:
+def test_taken_key_is_its_own_error(error: Exception) -> None:
     with pytest.raises(UniqueViolation) as ours, translated():
         raise error
     assert SECRET not in str(ours.value)
 
 
-def test_what_is_not_the_drivers_passes() -> None:
+def test_other_errors_pass_unchanged() -> None:
     with pytest.raises(KeyError), translated():
         raise KeyError
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "://", "no such scheme://x"])
-def test_what_is_no_database(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_url_of_no_database_is_refused(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidOption):
         Store.open(url)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
+def test_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create("one")
@@ -107,7 +111,7 @@ def test_a_url_and_a_path_are_the_same_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", [":memory:", "sqlite://", "sqlite:///:memory:"])
-def test_memory_is_nobody_elses(url: str) -> None:
+def test_memory_store_is_not_shared(url: str) -> None:
     with Store.open(url) as store, Store.open(url) as other:
         store.create("one")
         assert other.sessions() == []
@@ -122,7 +126,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     database.close()
 
 
-def test_a_transaction_is_run_again_when_another_was_in_the_way(database: Database) -> None:
+def test_transaction_is_repeated_after_a_conflict(database: Database) -> None:
     runs: list[int] = []
 
     def collide_twice(tx: object) -> str:
@@ -135,7 +139,7 @@ def test_a_transaction_is_run_again_when_another_was_in_the_way(database: Databa
     assert len(runs) == 3
 
 
-def test_it_is_not_run_for_ever(database: Database) -> None:
+def test_repeated_transaction_ends(database: Database) -> None:
     runs: list[int] = []
 
     def collide(tx: object) -> None:
@@ -159,7 +163,7 @@ def test_other_faults_are_not_repeated(database: Database) -> None:
     assert len(runs) == 1
 
 
-def test_what_fails_is_taken_back_and_the_connection_serves_on(database: Database) -> None:
+def test_failed_transaction_is_rolled_back_and_its_connection_reused(database: Database) -> None:
     def fail(tx: object) -> None:
         tx.command("CREATE TABLE half (id INTEGER)")
         raise KeyError
@@ -169,7 +173,7 @@ def test_what_fails_is_taken_back_and_the_connection_serves_on(database: Databas
     assert database.write(lambda tx: tx.command("SELECT count(*) FROM sqlite_master")) == (0,)
 
 
-def test_a_closed_store_says_so(tmp_path: Path) -> None:
+def test_closed_store_is_refused(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "store.db")
     chat = store.create()
     store.close()
@@ -179,7 +183,7 @@ def test_a_closed_store_says_so(tmp_path: Path) -> None:
             call()
 
 
-def test_a_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
+def test_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
     known = len(forks._watched)
     for number in range(5):
         with Store.open(tmp_path / "store.db") as store:
@@ -189,7 +193,7 @@ def test_a_store_that_nobody_refers_to_is_forgotten(tmp_path: Path) -> None:
     assert len(forks._watched) <= known
 
 
-def test_without_forks_and_users_as_on_windows(tmp_path: Path) -> None:
+def test_store_works_without_fork_and_user_ids(tmp_path: Path) -> None:
     script = """
 import os, sys
 del os.fork, os.register_at_fork, os.getuid, os.geteuid
@@ -215,3 +219,26 @@ def test_no_connection_is_left_open(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_failure_within_a_cluster_leaves_the_outcome_unknown() -> None:
+    """A coordinator reports most failures of its nodes so, those during a COMMIT too."""
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET))
+    assert raised.value.outcome_unknown
+    assert raised.value.code == "XX000"
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET), sent=False)
+    assert not raised.value.outcome_unknown
+
+
+def test_store_that_is_on_no_cluster_is_not_distributed(tmp_path: Path, postgres_url: str) -> None:
+    file = tmp_path / "store.db"
+    Store.open(file).close()
+    with pytest.raises(DistributionRefused, match="SQLite"):
+        distribute(file)
+    for dry_run in (True, False):
+        with pytest.raises(DistributionRefused, match="no extension"):
+            distribute(postgres_url, dry_run=dry_run)
+    with pytest.raises(InvalidOption, match="shards"):
+        distribute(postgres_url, shards=0)

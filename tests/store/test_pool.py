@@ -17,7 +17,7 @@ def _pid(store: Store) -> Any:
     return store._database.lookup(lambda tx: tx.command("SELECT pg_backend_pid()"))
 
 
-def test_an_exhausted_pool_says_so(postgres_url: str) -> None:
+def test_exhausted_pool_is_a_typed_error(postgres_url: str) -> None:
     options = {"pool_size": 1, "max_overflow": 1, "pool_timeout": 0.05}
     with Store.open(postgres_url, **options) as store, ExitStack() as reading:
         for _ in range(2):
@@ -48,7 +48,7 @@ def test_pages_hold_no_connection_in_between(postgres_url: str) -> None:
         assert chat.verify().ok
 
 
-def test_on_sqlite_there_is_no_limit(tmp_path: Path) -> None:
+def test_sqlite_pool_has_no_limit(tmp_path: Path) -> None:
     options = {"pool_size": 1, "max_overflow": 0, "pool_timeout": 0}
     with Store.open(tmp_path / "store.db", **options) as store, ExitStack() as reading:
         for _ in range(3):
@@ -56,7 +56,7 @@ def test_on_sqlite_there_is_no_limit(tmp_path: Path) -> None:
         assert store.create().append("user", "hello").seq == 1
 
 
-def test_an_old_connection_is_replaced(postgres_url: str) -> None:
+def test_old_connection_is_replaced(postgres_url: str) -> None:
     with Store.open(postgres_url, pool_recycle=0) as store:
         first = _pid(store)
         time.sleep(0.01)
@@ -65,7 +65,7 @@ def test_an_old_connection_is_replaced(postgres_url: str) -> None:
         assert _pid(store) == _pid(store)
 
 
-def test_what_comes_back_after_the_end_is_closed(postgres_url: str) -> None:
+def test_connection_returned_after_close_is_closed(postgres_url: str) -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def read(tx: Any) -> Any:
@@ -94,7 +94,7 @@ def test_what_comes_back_after_the_end_is_closed(postgres_url: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_option_is_refused(option: dict[str, Any]) -> None:
+def test_wrong_options_are_refused(option: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption) as refused:
         Store.open(":memory:", **option)
     assert refused.value.name in option

@@ -34,7 +34,7 @@ def _names(path: Path) -> list[str]:
     return sorted(found.name for found in path.parent.iterdir())
 
 
-def test_the_owner_reads_and_changes_nothing(path: Path) -> None:
+def test_owner_reads_and_changes_nothing(path: Path) -> None:
     before = path.read_bytes()
     with Store.open(path, read_only=True) as store:
         chat = store.session("one")
@@ -47,7 +47,7 @@ def test_the_owner_reads_and_changes_nothing(path: Path) -> None:
     assert _names(path) == ["store.db"]
 
 
-def test_what_is_written_meanwhile_is_seen_at_once(path: Path) -> None:
+def test_read_only_store_sees_new_writes_at_once(path: Path) -> None:
     with Store.open(path, read_only=True) as reading:
         seen = reading.session("one")
         for words in ("second", "third"):
@@ -57,14 +57,14 @@ def test_what_is_written_meanwhile_is_seen_at_once(path: Path) -> None:
             assert seen.view().messages[-1].content == words
 
 
-def test_the_file_of_somebody_else_is_refused(path: Path, as_stranger: Callable[[], None]) -> None:
+def test_file_of_another_user_is_refused(path: Path, as_stranger: Callable[[], None]) -> None:
     as_stranger()
     with pytest.raises(StoreUnavailable, match=r"store\.db' belongs to another user"):
         Store.open(path, read_only=True)
     assert _names(path) == ["store.db"]
 
 
-def test_so_is_one_that_may_not_be_written(
+def test_unwritable_file_of_another_user_is_refused(
     path: Path, as_stranger: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_stranger()
@@ -76,7 +76,7 @@ def test_so_is_one_that_may_not_be_written(
     assert _names(path) == ["store.db"]
 
 
-def test_what_root_leaves_belongs_to_the_owner(path: Path) -> None:
+def test_files_left_by_root_belong_to_the_owner(path: Path) -> None:
     if os.geteuid() != 0:
         return  # nobody else may give a file away
     os.chown(path, SOMEBODY, SOMEBODY)
@@ -86,7 +86,7 @@ def test_what_root_leaves_belongs_to_the_owner(path: Path) -> None:
     assert owners == {SOMEBODY}
 
 
-def test_a_lock_that_another_process_holds_for_long(
+def test_lock_held_by_another_process_is_a_typed_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path) as store:
@@ -96,7 +96,7 @@ def test_a_lock_that_another_process_holds_for_long(
             store.session("one").append("user", "late")
 
 
-def test_a_lock_that_another_thread_holds_for_long(
+def test_lock_held_by_another_thread_is_a_typed_error(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside, over = threading.Event(), threading.Event()

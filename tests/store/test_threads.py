@@ -1,4 +1,4 @@
-"""The threads behind an AsyncStore: how many there are, and how they end."""
+"""The threads of an AsyncStore: how many there are, and how they end."""
 
 import asyncio
 import gc
@@ -94,7 +94,7 @@ async def test_arguments_results_and_errors_pass(crew):
 
 
 @in_loop
-async def test_a_call_that_is_cancelled_twice_is_still_joined(crew):
+async def test_call_that_is_cancelled_twice_is_still_joined(crew):
     go, done = threading.Event(), threading.Event()
 
     def call():
@@ -114,7 +114,7 @@ async def test_a_call_that_is_cancelled_twice_is_still_joined(crew):
 
 
 @in_loop
-async def test_after_the_end_calls_are_refused_and_those_taken_are_done(crew):
+async def test_closed_executor_refuses_calls_and_finishes_running_ones(crew):
     go = threading.Event()
     task = asyncio.create_task(crew.run(go.wait, 10))
     await asyncio.sleep(0)
@@ -125,7 +125,7 @@ async def test_after_the_end_calls_are_refused_and_those_taken_are_done(crew):
     assert await task
 
 
-def test_a_loop_that_ends_with_a_call_leaves_the_thread_to_the_next(crew):
+def test_loop_that_ends_with_a_call_leaves_the_thread_to_the_next(crew):
     go = threading.Event()
     loop = asyncio.new_event_loop()
     task = loop.create_task(crew.run(go.wait, 10))
@@ -145,7 +145,7 @@ def test_threads_that_nobody_ended_end_when_they_are_forgotten():
 
 
 @in_loop
-async def test_an_error_keeps_nothing_of_its_call(crew):
+async def test_error_keeps_nothing_of_its_call(crew):
     class Held:
         pass
 
@@ -165,7 +165,7 @@ async def test_an_error_keeps_nothing_of_its_call(crew):
 
 
 @in_loop
-async def test_when_no_thread_can_be_started_the_error_says_so(monkeypatch, crew):
+async def test_thread_that_cannot_be_started_is_a_typed_error(monkeypatch, crew):
     with monkeypatch.context() as refusing:
         refusing.setattr(threading.Thread, "start", _refuse)
         with pytest.raises(StoreUnavailable, match="No thread can be started: can't") as refused:
@@ -174,13 +174,13 @@ async def test_when_no_thread_can_be_started_the_error_says_so(monkeypatch, crew
     assert await crew.run(int) == 0
 
 
-def test_a_process_ends_although_its_store_was_not_closed(tmp_path):
+def test_process_ends_although_its_store_was_not_closed(tmp_path):
     command = [sys.executable, "-c", UNCLOSED, str(tmp_path / "chat.db")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "written\n", "")
 
 
-def test_a_call_that_runs_when_the_process_ends_is_joined(tmp_path):
+def test_call_that_runs_when_the_process_ends_is_joined(tmp_path):
     command = [sys.executable, "-c", LEFT, str(tmp_path / "chat.db")]
     assert not subprocess.run(command, timeout=20, check=False).returncode
     with Store.open(tmp_path / "chat.db") as store:
@@ -194,7 +194,7 @@ def _wait_until(condition, seconds=10):
         sleep(0.001)
 
 
-def test_a_call_outside_of_any_loop_is_refused():
+def test_call_outside_of_any_loop_is_refused():
     call = Threads().run(len, "abc")
     with pytest.raises(InvalidOption, match="asyncio or trio"):
         call.send(None)

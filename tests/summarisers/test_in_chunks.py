@@ -1,4 +1,4 @@
-"""Which questions are asked when not all fits into one."""
+"""The questions that are asked when the conversation does not fit into one."""
 
 from contextlib import suppress
 
@@ -33,7 +33,7 @@ def within(tokens, text="short"):
     return lambda put: TooLong(put.weight, tokens * TOKEN) if put.weight > tokens * TOKEN else text
 
 
-def test_what_fits_is_one_question():
+def test_conversation_that_fits_is_one_question():
     questions, summary = converse(request_of(["a", "b"]), lambda put: "done")
     assert summary == "done"
     assert len(questions) == 1
@@ -90,7 +90,7 @@ def test_summaries_that_never_shrink_end():
     assert len(answers) < 100
 
 
-def test_a_piece_that_is_too_long_is_cut_smaller_and_nothing_is_lost():
+def test_piece_that_is_too_long_is_cut_smaller_and_nothing_is_lost():
     texts = [f"<{n}> " + "x" * 900 for n in range(12)]
     questions, _ = converse(request_of(texts), within(2_500), fits=4_000)
     refused = [put for put in questions if put.weight > 2_500 * TOKEN]
@@ -100,19 +100,19 @@ def test_a_piece_that_is_too_long_is_cut_smaller_and_nothing_is_lost():
         assert len(read) == 1
 
 
-def test_too_many_pieces_are_refused_before_anything_is_spent():
+def test_too_many_pieces_are_refused_before_any_call():
     with pytest.raises(Unanswerable, match="calls are needed, and 3 are allowed"):
         converse(
             request_of(["x" * 9_000] * 9), lambda put: pytest.fail("asked"), fits=5_000, most=3
         )
 
 
-def test_no_room_is_refused_before_anything_is_spent():
+def test_missing_room_is_refused_before_any_call():
     with pytest.raises(Unanswerable, match="leaves no room"):
         converse(request_of(["x"]), lambda put: pytest.fail("asked"), fits=10)
 
 
-def test_a_giant_earlier_summary_leaves_room_for_the_conversation():
+def test_giant_earlier_summary_leaves_room_for_the_conversation():
     questions, _ = converse(
         request_of(["<new>"], previous="y" * 100_000), within(3_000), fits=3_000
     )
@@ -121,19 +121,19 @@ def test_a_giant_earlier_summary_leaves_room_for_the_conversation():
     assert "<new>" in questions[0].texts[1]
 
 
-def test_nothing_to_tell_is_no_question():
+def test_empty_conversation_is_no_question():
     with pytest.raises(Unanswerable) as end:
         next(ask_in_chunks(request_of(["", " "])))
     assert end.value.kind == "nothing"
 
 
-def test_an_earlier_summary_alone_can_be_summarised_again():
+def test_earlier_summary_alone_can_be_summarised_again():
     questions, _ = converse(request_of([], previous="the old"), lambda put: "new")
     assert "the old" in questions[0].texts[0]
 
 
 @given(st.integers(1, 30), st.integers(1, 6_000), st.integers(1, 12), st.booleans())
-def test_it_always_ends_within_the_calls_allowed(count, window, most, numbers):
+def test_summary_always_ends_within_the_allowed_calls(count, window, most, numbers):
     seen = []
 
     def answer(put):

@@ -47,13 +47,13 @@ async def fail_softly(request):
     fail(request)
 
 
-def test_a_function_summarises():
+def test_function_summarises():
     made = as_summariser(shout)
     assert made.summarise(REQUEST) == Summary(text="WHY?", summariser="shout", calls=1)
     assert not is_async(made)
 
 
-def test_a_function_is_asked_for_the_model_of_the_request_and_may_name_another():
+def test_function_is_asked_for_the_model_of_the_request_and_may_name_another():
     request = replace(REQUEST, model="large")
     assert as_summariser(shout).summarise(request).model == "large"
     other = Summary(text="x", summariser="mine", model="small")
@@ -64,7 +64,7 @@ def test_a_function_is_asked_for_the_model_of_the_request_and_may_name_another()
         assert failed.value.model == "large"
 
 
-def test_a_failure_without_a_name_is_that_of_who_was_asked(caplog):
+def test_failure_without_a_name_is_that_of_who_was_asked(caplog):
     def busy(request):
         raise SummaryFailed(kind="overloaded")
 
@@ -83,7 +83,7 @@ def test_a_failure_without_a_name_is_that_of_who_was_asked(caplog):
             with_fallback(thing, busy).summarise(REQUEST)
 
 
-def test_a_coroutine_function_summarises():
+def test_coroutine_function_summarises():
     for thing in (whisper, functools.partial(whisper)):
         made = as_summariser(thing)
         assert is_async(made)
@@ -91,7 +91,7 @@ def test_a_coroutine_function_summarises():
     assert as_summariser(whisper).name == "whisper"
 
 
-def test_objects_that_can_be_called_summarise_either_way():
+def test_callable_objects_summarise_either_way():
     class Loud:
         def __call__(self, request):
             return Summary(text="LOUD", summariser="mine", cost=1.0)
@@ -106,16 +106,16 @@ def test_objects_that_can_be_called_summarise_either_way():
     assert asyncio.run(summarised(as_summariser(Soft()), REQUEST)).summariser == "Soft"
 
 
-def test_a_summariser_is_taken_as_it_is():
+def test_summariser_is_taken_as_it_is():
     extractive = Extractive()
     assert as_summariser(extractive) is extractive
 
 
-def test_a_blocking_summariser_can_be_awaited():
+def test_blocking_summariser_can_be_awaited():
     assert asyncio.run(summarised(as_summariser(shout), REQUEST)).text == "WHY?"
 
 
-def test_what_cannot_summarise_is_refused():
+def test_wrong_object_is_refused():
     for thing in (None, 7, "extractive", object()):
         with pytest.raises(InvalidOption, match="summariser"):
             as_summariser(thing)
@@ -124,13 +124,13 @@ def test_what_cannot_summarise_is_refused():
 @pytest.mark.parametrize(
     ("answer", "kind"), [("", "empty"), (" \n", "empty"), (None, "invalid"), (b"x", "invalid")]
 )
-def test_an_answer_that_is_none_is_a_failure(answer, kind):
+def test_empty_answer_is_a_failure(answer, kind):
     with pytest.raises(SummaryFailed) as failed:
         as_summariser(lambda request: answer).summarise(REQUEST)
     assert failed.value.kind == kind
 
 
-def test_a_coroutine_that_nobody_awaits_is_a_failure_and_is_closed():
+def test_coroutine_that_nobody_awaits_is_a_failure_and_is_closed():
     def forget(request):
         return whisper(request)
 
@@ -139,7 +139,7 @@ def test_a_coroutine_that_nobody_awaits_is_a_failure_and_is_closed():
     assert failed.value.kind == "invalid"
 
 
-def test_whatever_a_function_raises_is_a_failure_without_its_text():
+def test_exception_of_a_function_is_a_failure_without_its_text():
     def leak(request):
         raise ValueError("the secret is 42")
 
@@ -167,14 +167,14 @@ def test_interrupts_and_cancellation_are_no_failures():
     asyncio.run(run())
 
 
-def test_the_first_that_succeeds_is_not_backed():
+def test_successful_summariser_has_no_fallback():
     made = with_fallback(shout, fail)
     assert isinstance(made, Fallback)
     assert made.name == "shout, fail"
     assert made.summarise(REQUEST) == Summary(text="WHY?", summariser="shout", calls=1)
 
 
-def test_the_second_says_what_failed_and_what_that_cost():
+def test_fallback_reports_the_failure_and_its_cost():
     summary = with_fallback(fail, shout).summarise(REQUEST)
     assert (summary.text, summary.fallback, summary.summariser) == ("WHY?", "overloaded", "shout")
     assert (summary.calls, summary.cost) == (1, None)
@@ -194,7 +194,7 @@ def test_either_kind_backs_either_kind(first, second):
 
 
 @pytest.mark.parametrize("first", [fail, fail_softly])
-def test_when_both_fail_both_are_told_and_paid(first):
+def test_failure_of_both_reports_and_sums_both(first):
     with pytest.raises(SummaryFailed) as failed:
         asyncio.run(summarised(with_fallback(first, fail), REQUEST))
     assert failed.value.kind == "overloaded, overloaded"
@@ -208,7 +208,7 @@ def test_fallbacks_can_be_stacked():
     assert (summary.fallback, len(summary.failed)) == ("overloaded, overloaded", 2)
 
 
-def test_the_names():
+def test_names_of_summarisers_are_listed():
     assert summarisers.known() == ("anthropic", "extractive")
     assert isinstance(summariser_for("extractive"), Extractive)
     with pytest.raises(UnknownPlugin, match="anthropic, extractive"):

@@ -11,7 +11,7 @@ def told(*blocks, role="user"):
     return "\n\n".join(transcript([{"role": role, "content": list(blocks)}]))
 
 
-def test_who_said_what():
+def test_transcript_names_the_speakers():
     messages = [
         {"role": "user", "content": "Why?"},
         {"role": "assistant", "content": [{"type": "text", "text": "Because."}]},
@@ -19,7 +19,7 @@ def test_who_said_what():
     assert transcript(messages) == ["[user]\nWhy?", "[assistant]\nBecause."]
 
 
-def test_calls_and_results_are_told_with_the_tool_s_name():
+def test_calls_and_results_are_written_with_the_tools_name():
     messages = [
         {
             "role": "assistant",
@@ -64,7 +64,7 @@ def test_long_outputs_and_arguments_lose_their_middle_and_say_how_much():
     assert cut.endswith("\npath: a")
 
 
-def test_what_was_said_is_never_cut():
+def test_texts_are_never_cut():
     said = "word " * 10_000
     assert said in told({"type": "text", "text": said})
 
@@ -87,14 +87,14 @@ def test_thinking_is_left_out_and_unknown_blocks_are_not():
     assert told({"no": "type"}) == '[user]\n[block]\n{"no": "type"}'
 
 
-def test_what_has_nothing_to_tell_is_no_message():
+def test_message_without_text_is_left_out():
     assert (
         transcript([{"role": "user", "content": content} for content in ("", " \n", [], None)])
         == []
     )
 
 
-def test_what_json_cannot_write_is_told_by_its_kind():
+def test_values_beyond_json_are_named_by_type():
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
@@ -133,7 +133,7 @@ messages = st.lists(
 
 
 @given(messages)
-def test_any_json_can_be_told(said):
+def test_any_json_can_be_written(said):
     for text in transcript(said):
         assert text.startswith(("[user]\n", "[assistant]\n"))
         text.encode()

@@ -41,7 +41,7 @@ class AgentProcess:
 
     @property
     def shown(self) -> str:
-        """What the last run has shown."""
+        """The output of the last run."""
         return self._files[1].read_text()
 
     def begin(self, *lines: str, options: tuple[str, ...] = ()) -> None:

@@ -7,9 +7,9 @@ become lazy ordinary ones, so that a test may write between two pages.
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, Self
 
-from roocontext import AsyncSession, AsyncStore
+from roocontext import AsyncChanges, AsyncSession, AsyncStore
 
 
 class Driven:
@@ -38,12 +38,23 @@ class Driven:
             result = method(*args, **options)
             if inspect.isasyncgen(result):
                 return self._pulled(result)
+            if isinstance(result, AsyncChanges):
+                return Driven(result, self._runner)
             result = self._runner.run(result)
             if isinstance(result, (AsyncSession, AsyncStore)):
                 return Driven(result, self._runner)
             return result
 
         return call
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._pulled(self.target)
 
     def _pulled(self, source: AsyncIterator[Any]) -> Iterator[Any]:
         end = object()

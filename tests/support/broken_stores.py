@@ -85,7 +85,7 @@ class Deduplicates(Reference):
 
 
 class RewritesOnRewind(Reference):
-    """What a rewind takes back cannot be read any more."""
+    """Rewound messages cannot be read any more."""
 
     def history(self):
         return History(self.view().messages)

@@ -16,7 +16,7 @@ LARGE_PAGES = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.hugetlb
 
 
 class Done(NamedTuple):
-    """How a command ended, and what it wrote."""
+    """A finished command: its exit code and its output."""
 
     code: int
     out: str

@@ -158,6 +158,12 @@ def build(store: Any) -> Any:
 REPLY = {"type": "message", "id": "msg_1", "content": [], "stop_reason": "end_turn"}
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
 
+
+def _taken(feed: Any) -> Any:
+    with feed:
+        return feed.read(timeout=0)
+
+
 READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
@@ -185,6 +191,8 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "stats": lambda _, chat: chat.stats(),
     "outline": lambda _, chat: chat.internals.outline(),
     "overview": lambda store, _: store.overview(),
+    "changes": lambda store, _: _taken(store.changes()),
+    "change_cursor": lambda store, _: store.change_cursor(),
     "search": lambda store, _: [store.search(SECRET), store.search("room", among="visible")],
     "visible_bytes": lambda _, chat: chat.internals.visible_bytes(),
     "live": lambda _, chat: chat.internals.live(),

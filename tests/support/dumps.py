@@ -5,16 +5,20 @@ from typing import Any
 import psycopg
 import sqlalchemy
 
+from roocontext.store.engine.schema import sessions
+
 COLUMNS = (
     "session_id, seq, kind, format, role, ts, recorded_at, message_id, client_id, model, usage,"
     " compaction_id, note, target, asked_at, answers_seq, answers_block, size, messages_total,"
     " bytes_total, latest_happened, salt, content_digest, hash, tools, details, extra, content"
 )
+# The minute is the engine's own, whatever clock a store is given.
+OF_SESSIONS = ", ".join(name for name in sessions.columns.keys() if name != "changed_minute")  # noqa: SIM118 - no dict
 TABLES = {
     "entries": f"SELECT {COLUMNS} FROM entries ORDER BY session_id, seq",
     "spans": "SELECT * FROM spans ORDER BY session_id, lo",
     "clearings": "SELECT * FROM clearings ORDER BY session_id, seq, block",
-    "sessions": "SELECT * FROM sessions ORDER BY session_id",
+    "sessions": f"SELECT {OF_SESSIONS} FROM sessions ORDER BY session_id",
 }
 
 

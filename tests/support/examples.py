@@ -1,4 +1,4 @@
-"""What is tried each day, and what the long run tries: `make torture` sets ROOCONTEXT_TORTURE."""
+"""The examples of the daily run, and those of `make torture`, which sets ROOCONTEXT_TORTURE."""
 
 import os
 from collections.abc import Sequence

@@ -176,11 +176,11 @@ class ModelsServer:
 
     @property
     def url(self) -> str:
-        """What clients are given."""
+        """The URL for clients."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def environment(self) -> dict[str, str]:
-        """What makes the clients of the SDKs ask here without any argument."""
+        """Variables that make the clients of the SDKs ask here without any argument."""
         keys = {f"{name}_API_KEY": "none" for name in ("ANTHROPIC", "OPENAI", "GEMINI")}
         return {
             **keys,

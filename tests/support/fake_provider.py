@@ -29,7 +29,7 @@ PATIENCE = 30
 
 
 class Reply(Protocol):
-    """What a request gets; write your own with `send`."""
+    """The reply to a request; write your own with `send`."""
 
     def send(self, exchange: "Exchange") -> None: ...
 
@@ -163,7 +163,7 @@ class Hang:
 
 @dataclass
 class Request:
-    """What was asked. `left` is set when the client went away from a reply that hung."""
+    """A request. `left` is set when the client closed the connection before the reply ended."""
 
     path: str
     headers: dict[str, str]
@@ -208,7 +208,7 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """What a client takes as base_url."""
+        """The base_url for clients."""
         return f"http://127.0.0.1:{self._http.server_port}"
 
     def client(self, **options: Any) -> anthropic.Anthropic:
@@ -323,7 +323,7 @@ class _Http(ThreadingHTTPServer):
 
 
 def tokens_of(body: dict[str, Any]) -> int:
-    """What a request costs here: a token for every four characters of its texts, begun ones too."""
+    """The cost of a request here: a token for every four characters of its texts, rounded up."""
     return sum(map(len, texts_of(body))) // 4 + 1
 
 

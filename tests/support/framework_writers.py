@@ -1,6 +1,6 @@
-"""A writer for each framework: it reads a session through our adapter, and writes behind that.
+"""A writer for each framework: it reads a session through our adapter, and writes after that.
 
-`REFUSES` is the framework's own error for a writer that another one was ahead of. Where it is
+`REFUSES` is the framework's own error for a writer that was overtaken. Where it is
 empty, the framework lets both write.
 """
 
@@ -48,7 +48,7 @@ class OpenAIAgents:
 
 
 class ClaudeAgentSDK:
-    """Two programs that have resumed one transcript: each goes on in a branch."""
+    """Two programs that have resumed one transcript: each continues in a branch."""
 
     SESSION = "claude-agent-sdk:p/s"
     REFUSES = ()
@@ -73,7 +73,7 @@ class ClaudeAgentSDK:
 
 
 class LangGraph:
-    """Two runs in one thread: each puts a checkpoint behind the one that it has read."""
+    """Two runs in one thread: each puts a checkpoint after the one that it has read."""
 
     SESSION = "langgraph:t"
     REFUSES = ()

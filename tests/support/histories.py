@@ -159,9 +159,9 @@ def _hide(make: Callable[..., Plan]) -> Callable[..., None]:
         view = chat.view()
         first = pick % max(1, len(view.messages))
         chosen = [row.seq for row in view.messages[first : first + count]]
-        beside = [NewMessage(("assistant", "user")[n], "ok") for n in range(companions)]
+        companion = [NewMessage(("assistant", "user")[n], "ok") for n in range(companions)]
         with suppress(InvalidPlan):
-            chat.commit(make(view, chosen, "in short", companions=beside))
+            chat.commit(make(view, chosen, "in short", companions=companion))
 
     return scene
 

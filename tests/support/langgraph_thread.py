@@ -21,7 +21,7 @@ class Thread:
         self.config = at(name)
 
     def put(self, parent: Any = None, **values: Any) -> Any:
-        """Put a checkpoint with these values, behind the last one or behind a parent."""
+        """Put a checkpoint with these values after the last one or after a parent."""
         checkpoint = empty_checkpoint()
         for channel in values:
             self.versions[channel] = self.saver.get_next_version(self.versions.get(channel), None)

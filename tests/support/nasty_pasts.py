@@ -155,7 +155,7 @@ def all_outputs_are_cleared_already(chat: Any) -> None:
 
 @kind("condensed")
 def hidden_by_a_plan_that_kept_no_law(chat: Any) -> None:
-    """What a compat plan may leave behind: half a tool call, with its summary at the end."""
+    """The state after a compat plan without laws: half a tool call, with its summary at the end."""
     said = fill(chat, 4)
     asked, told = work(chat)
     long(chat)

@@ -1,4 +1,4 @@
-"""Sessions that nobody would wish for, each with a name, and what a manager is told beside them."""
+"""Sessions that nobody would wish for, each with a name, and the other input of a manager."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

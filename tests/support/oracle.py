@@ -1,4 +1,4 @@
-"""What a session should be after some operations, worked out naively from the fold alone.
+"""The expected state of a session after some operations, computed naively from the fold alone.
 
 A `Model` is built from what was asked of a session and what the receipts said, never from what the
 store keeps. It is slow, and holds no decision of its own that the fold or the design does not make.
@@ -16,6 +16,7 @@ from roocontext.log.fold import FoldRow, Tags
 from roocontext.log.pairs import links_of, pairs, partners
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import calls, reader, results
+from roocontext.log.spans import within
 from support.separated import split
 
 
@@ -113,11 +114,13 @@ class Model:
         later = [row for row in self.rows if row.seq > read]
         if any(row.kind in (Kind.REWIND, Kind.UNCOVERING) for row in later):
             return None
-        hides = {seq for seq in self.effective() if seq <= read}
+        known = set(range(1, read + 1))
         for row in later:
             control = row.control
-            if control and control.hides and max(hi for _, hi in control.hides) <= read:
-                hides |= {row.seq, *self.companions(row.seq)} & set(self.effective())
+            if control and control.hides and control.source is None:
+                hidden = {seq for seq in self.said if within(control.hides, seq)}
+                known |= {row.seq, *self.companions(row.seq)} if hidden <= known else set()
+        hides = known & set(self.effective())
         if not hides:
             return None
         ranges, seq = ranges_of(sorted(hides)), len(self.rows) + 1
@@ -188,7 +191,7 @@ class Model:
 
     @property
     def pinned(self) -> set[int]:
-        """What is pinned: of the notes about a message the newest counts."""
+        """The pinned messages: of the notes about a message the newest counts."""
         told = {target: pinned for _, target, pinned in self.pins}
         return {target for target, pinned in told.items() if pinned}
 
@@ -230,7 +233,7 @@ class Model:
         return self.ts.get(seq, recorded[seq - 1])
 
     def usage(self) -> list[tuple[int, Any, bool]]:
-        """What was reported for replies since the fork, and the summaries since: nothing."""
+        """The usage reported for replies since the fork, and the summaries since: nothing."""
         summaries = {row.seq: (None, None) for row in self.rows if row.kind is Kind.SUMMARY}
         paid = {**self.used, **summaries}
         return [
@@ -238,15 +241,15 @@ class Model:
         ]
 
     def live(self, seq: int | None = None) -> frozenset[int]:
-        """What is live right after an entry; notes and rewinds never are."""
+        """The live entries right after an entry; notes and rewinds are never live."""
         return fold.live_sets(self.rows)[self.last_seq if seq is None else seq]
 
     def standing(self) -> frozenset[int]:
-        """What is live and not taken back by an uncovering."""
+        """The live entries that no uncovering took back."""
         return fold.standing(self.rows)
 
     def uncovered(self) -> dict[int, int]:
-        """What an uncovering took back, and which one did."""
+        """The entries that an uncovering took back, and its seq."""
         return fold.cancelled(self.rows)
 
     def never_written(self, seq: int | None = None) -> list[FoldRow]:
@@ -262,7 +265,7 @@ class Model:
         return [seq for seq in plan if seq != target and seq in self.standing()]
 
     def may_uncover(self, target: int) -> bool:
-        """Whether uncovering an entry, which was not done before, is not refused."""
+        """True if uncovering an entry, which was not done before, is not refused."""
         tags = self.tags().get(target, Tags())
         row = self.rows[target - 1]
         takes = row.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
@@ -319,16 +322,16 @@ class Model:
         stands = {row.seq: row.position for row in self.rows if row.seq in standing}
         hidden = self.hidden_by(plan)
         last = max(stands[s] for s in stands if s in hidden or (plan.at_end and s <= plan.head_seq))
-        behind = [position for position in stands.values() if position > last]
-        if not behind:
+        after = [position for position in stands.values() if position > last]
+        if not after:
             return [natural_position(first + index) for index in range(count)]
-        gap = min(behind) - last
+        gap = min(after) - last
         return (
             None if gap <= count else [last + gap * n // (count + 1) for n in range(1, count + 1)]
         )
 
     def path(self) -> frozenset[int]:
-        """What is live, and the notes that were written on the way there."""
+        """The live entries, and the notes that were written on the way there."""
         paths: list[frozenset[int]] = [frozenset()]
         for row in self.rows:
             back = row.control.to if row.control else None
@@ -346,7 +349,7 @@ class Model:
         return seqs, [reader("anthropic").blocks(*self.said[seq]) for seq in seqs]
 
     def links(self, seqs: Sequence[int]) -> Any:
-        """Which of these rows name the call that they answer."""
+        """The rows that name the call that they answer."""
         return links_of((seq, self.answers.get(seq)) for seq in seqs)
 
     def spoken(self) -> tuple[list[int], list[Any]]:
@@ -473,7 +476,7 @@ class Model:
         return shown
 
     def _stays(self, block: BlockRef) -> int:
-        """How many characters of a cleared block the view shows; -1 if it is cleared whole."""
+        """The number of characters of a cleared block that the view shows; -1 if all is cleared."""
         control = self.rows[self.cleared()[block] - 1].control
         return _kept(control, block)
 

@@ -1,4 +1,4 @@
-"""What every plan of a policy is held to that keeps the laws."""
+"""The laws that every plan of a policy keeps, unless it is a compat one."""
 
 from typing import Any
 

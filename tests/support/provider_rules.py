@@ -1,4 +1,4 @@
-"""What Anthropic's Messages API refuses, written independently of the code that makes the lists.
+"""The rules of Anthropic's Messages API, written independently of the code that makes the lists.
 
 D = documented, T = the SDK's types, ? = a careful reading without a source, else a public issue;
 `#n` alone is anthropics/claude-code.
@@ -107,7 +107,7 @@ def violations(
 
 
 def _compacts(content: Any) -> list[bool]:
-    """Which blocks are compactions that did not fail."""
+    """The blocks that are compactions that did not fail."""
     blocks = content if isinstance(content, list) else []
     return [
         isinstance(block, dict)
@@ -148,17 +148,17 @@ def displaced(stored: list[Any], messages: list[Any]) -> list[str]:
                 places = [at for row in rows for at, own in enumerate(row) if _is_same(own, block)]
                 begun = any(_waiting(content[: place - at]) for at in places if at < place)
                 if not begun and all(at < place for at in places):
-                    found.append(f"messages[{index}][{place}] is thinking behind something else")
+                    found.append(f"messages[{index}][{place}] is thinking after something else")
     return found
 
 
 def _is_same(own: Any, block: Any) -> bool:
-    """Whether it is this block, a client's mark aside."""
+    """True if it is this block, except for a client's mark."""
     return own is block or {k: v for k, v in own.items() if k != "cache_control"} == block
 
 
 def _waiting(content: list[Any]) -> set[Any]:
-    """The calls of the provider's own tools that wait, after which the same message goes on."""
+    """The calls of the provider's own tools that wait, after which the same message continues."""
     return _server_tools([{"role": "assistant", "content": content}])[0]
 
 
@@ -183,7 +183,7 @@ def _faults(role: str, content: Any) -> list[str]:
         found.append("thinking at the end")
     outputs = [kind == "tool_result" for kind in kinds]
     if outputs != sorted(outputs, reverse=True):
-        found.append("a tool result behind something else")
+        found.append("a tool result after something else")
     return found
 
 

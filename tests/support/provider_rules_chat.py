@@ -1,4 +1,4 @@
-"""What OpenAI's Chat Completions refuses, written independently of the code that makes the lists.
+"""The rules of OpenAI's Chat Completions, written independently of the code that makes the lists.
 
 T = the SDK's types, ? = a careful reading without a source, else a public issue.
 
@@ -10,7 +10,7 @@ O-CALL-UNANSWERED: calls are followed by one tool message each, with nothing bet
 O-CALL-ID: 1 to 40 characters (agno-agi/agno#5382). Unique in a message (?).
 O-NAME: letters, digits, _ and - (mcp-use/mcp-use#94), at most 64 (documented).
 O-ARGUMENTS: a string (T).
-O-CONTENT-NULL: null only beside calls (docker/docker-agent#63, vercel/ai#13744) or audio (T).
+O-CONTENT-NULL: null only with calls (docker/docker-agent#63, vercel/ai#13744) or audio (T).
 O-AUDIO: a reply's audio is taken back by its id alone (T).
 O-CONTENT-EMPTY: no empty list of parts (langchain-ai/langchainjs#11416); "" is accepted.
 O-CALLS-EMPTY: no empty `tool_calls` (openai/openai-node#1341). O-NULL: nor null (?).

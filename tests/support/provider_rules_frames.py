@@ -1,4 +1,4 @@
-"""What each provider refuses of the system prompt, the tools and the cache marks of a request.
+"""Each provider's rules for the system prompt, the tools and the cache marks of a request.
 
 The rules' letters are those of the provider's checker. A-NAME: tools have at most 128 characters
 (home-assistant/core#147760). A-TEXT-BLANK: no blank text in `system` (?). A-TOOL-SCHEMA: an object
@@ -21,7 +21,7 @@ MARK = "cache_control"
 
 
 def anthropic(body: dict[str, Any]) -> list[str]:
-    """What the Messages API refuses."""
+    """Violations of the Messages API's rules."""
     system = body.get("system", "x")
     texts = [system] if isinstance(system, str) else [block["text"] for block in system]
     found = [] if texts and all(text.strip() for text in texts) else ["system A-TEXT-BLANK"]
@@ -43,17 +43,17 @@ def anthropic(body: dict[str, Any]) -> list[str]:
 
 
 def chat(body: dict[str, Any]) -> list[str]:
-    """What Chat Completions refuses."""
+    """Violations of Chat Completions' rules."""
     return _openai([tool["function"] for tool in body.get("tools", [])])
 
 
 def responses(body: dict[str, Any]) -> list[str]:
-    """What the Responses API refuses."""
+    """Violations of the Responses API's rules."""
     return _openai([tool for tool in body.get("tools", []) if tool["type"] == "function"])
 
 
 def gemini(body: dict[str, Any]) -> list[str]:
-    """What generateContent refuses."""
+    """Violations of generateContent's rules."""
     parts = body.get("systemInstruction", {}).get("parts", [])
     found = [] if all(part["text"] for part in parts) else ["G-SYSTEM"]
     names = [

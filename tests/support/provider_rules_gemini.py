@@ -1,4 +1,4 @@
-"""What Gemini's generateContent refuses of `contents`, written independently.
+"""The rules of Gemini's generateContent for `contents`, written independently.
 
 T = the SDK's types, D = documented, ? = a careful reading without a source, else a public issue;
 `#n` alone is google-gemini/gemini-cli.

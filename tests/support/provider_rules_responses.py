@@ -1,4 +1,4 @@
-"""What OpenAI's Responses API refuses of `input` without stored state, written independently.
+"""The rules of OpenAI's Responses API for `input` without stored state, written independently.
 
 T = the SDK's types, ? = a careful reading without a source, else a public issue.
 
@@ -130,14 +130,14 @@ def _parts(parts: Any, kinds: tuple[str, ...]) -> list[str]:
     return found + ["R-PART-TYPE image_url" for url in urls if not isinstance(url, str)]
 
 
-def _reasoning(item: dict[str, Any], behind: list[Any]) -> list[str]:
+def _reasoning(item: dict[str, Any], after: list[Any]) -> list[str]:
     found = ["R-FIELD"] if "status" in item else []
     sealed = isinstance(item.get("encrypted_content"), str) and isinstance(
         item.get("summary"), list
     )
     if not (sealed and isinstance(item.get("id"), str)):
         found.append("R-REASONING-STORE")
-    following = next((it for it in behind if it.get("type") != "reasoning"), {})
+    following = next((it for it in after if it.get("type") != "reasoning"), {})
     kind = following.get("type", "")
     speaks = kind == "message" and following["role"] == "assistant"
     if not speaks and (not kind.endswith("_call") and kind != "compaction"):

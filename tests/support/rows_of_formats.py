@@ -49,7 +49,7 @@ def message(seq: int, role: str, content: Any, format_: str, model: str | None =
 
 
 def marks(seq: int, act: str, *given: Any) -> list[str]:
-    """What can be found again of a row."""
+    """The marks by which a row can be found again."""
     return {
         "say": [f"T{seq}."],
         "show": [f"T{seq}."],

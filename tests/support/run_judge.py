@@ -69,7 +69,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a run ended and what it did; it has passed every check."""
+    """The end of a run and its changes; it has passed every check."""
 
     ended: Ended
     changes: tuple[Change, ...]
@@ -117,7 +117,7 @@ def settle(chat: Any, make: Callable[[], Trial], **frame: Any) -> list[Verdict]:
 
 
 def changes_since(chat: Any, seq: int) -> tuple[Change, ...]:
-    """What hid or cleared anything since an entry, oldest first."""
+    """Entries since another that hid or cleared anything, oldest first."""
     entries = [audited.entry for audited in chat.audit(after=seq)]
     return tuple(
         _change(chat, entry, entries)
@@ -208,7 +208,7 @@ def _fails_without_a_trace(
 
 
 def _tells_the_truth(ended: Ended, changes: tuple[Change, ...]) -> None:
-    """What the outcome says was done is what stands in the log."""
+    """Assert that the outcome describes what is in the log."""
     if isinstance(ended, BudgetExceeded) or not changes:
         return
     assert ended.tokens_before == changes[0].record["before"]

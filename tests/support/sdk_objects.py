@@ -37,7 +37,7 @@ def members(union: Any) -> Iterator[Any]:
 
 
 def fields_of(kind: Any, *, whole: bool) -> dict[str, Any]:
-    """What an object of this type holds: what is required, or everything."""
+    """The fields of an object of this type: the required ones, or all."""
     return dict(_holder(kind, whole, count(1)))
 
 

@@ -44,7 +44,7 @@ def situated(
 
 
 def prompt_of(counter: Counter, system: str | None) -> dict[str, Size]:
-    """What a system prompt costs, as a situation is told it."""
+    """The cost of a system prompt in the form of a situation."""
     size = size_of(counter, "user", system) if system else FREE
     return {"system_size": size, "overhead": size}
 

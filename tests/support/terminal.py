@@ -55,5 +55,5 @@ class Terminal:
 
 
 def plain(shown: str) -> str:
-    """What was shown, without colours and other escapes."""
+    """The text shown, without colours and other escapes."""
     return _ESCAPE.sub("", shown)

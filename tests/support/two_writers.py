@@ -21,7 +21,7 @@ ROUNDS = 8
 
 @contextmanager
 def writers() -> Iterator[Any]:
-    """What lets two processes write, by the framework and the URL of a store."""
+    """Two processes' writers, by the framework and the URL of a store."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     program = subprocess.Popen(
         [sys.executable, "-W", "ignore", __file__],
@@ -42,7 +42,7 @@ def writers() -> Iterator[Any]:
 
 
 def written_by(name: str) -> list[str]:
-    """What a writer writes."""
+    """The texts that a writer writes."""
     return [f"{name}-{number}." for number in range(ROUNDS)]
 
 
@@ -69,7 +69,7 @@ async def take_part(framework: str, url: str, name: str, barrier: Any) -> int:
 
 
 async def found_in(framework: str, url: str) -> list[str]:
-    """What the framework finds in the session."""
+    """The texts that the framework finds in the session."""
     async with await AsyncStore.open(url) as store:
         return await WRITERS[framework](store).texts()
 

@@ -19,7 +19,7 @@ def holding(*keys):
 
 
 def typed(block):
-    """Whether it has no type, or one that says something."""
+    """True if it has no type, or a type that is not blank."""
     return not isinstance(block.get("type"), str) or bool(block["type"].strip())
 
 

@@ -53,7 +53,7 @@ def test_each_broken_store_is_found(store, lost, tmp_path):
 
 
 def _is_near(check, lost):
-    """Whether a check is of the same promise, and cheap."""
+    """True if a check is of the same promise, and cheap."""
     promises = {it.promise for it in CHECKS if it.name in lost}
     return check.promise in promises and "processes" not in check.name
 
@@ -62,14 +62,14 @@ def test_each_check_has_a_store_that_breaks_it():
     assert {name for _, lost in BROKEN for name in lost} == {check.name for check in CHECKS}
 
 
-def test_a_retry_that_is_refused_is_not_lost(tmp_path):
+def test_retry_that_is_refused_is_not_lost(tmp_path):
     (check,) = (check for check in CHECKS if check.name == "retries store once")
     place = empty_file(tmp_path / "store.db")
     (result,) = examine(broken.RefusesRetries, place, checks=[check]).results
     assert (result.verdict, result.detail) == ("refused", "the retry got an error (ValueError)")
 
 
-def test_an_error_of_the_store_is_kept_in_the_result(tmp_path):
+def test_error_of_the_store_is_kept_in_the_result(tmp_path):
     class Fails(broken.Reference):
         def view(self):
             raise ZeroDivisionError
@@ -81,7 +81,7 @@ def test_an_error_of_the_store_is_kept_in_the_result(tmp_path):
     assert str(report).endswith("failed    ZeroDivisionError")
 
 
-def test_a_store_that_another_process_cannot_import_is_not_killed(tmp_path):
+def test_store_that_another_process_cannot_import_is_not_killed(tmp_path):
     class Local(broken.Reference):
         pass
 
@@ -90,7 +90,7 @@ def test_a_store_that_another_process_cannot_import_is_not_killed(tmp_path):
     assert result.verdict is Verdict.NOT_RUN
 
 
-def test_a_store_that_another_process_cannot_open_is_found(tmp_path, capfd):
+def test_store_that_another_process_cannot_open_is_found(tmp_path, capfd):
     asked = [check for check in CHECKS if check.name == "killed writers lose nothing"]
     (result,) = examine(broken.OpensHereOnly, str(tmp_path / "store.db"), checks=asked).results
     assert result.detail == "another process could not open the store: its error is on stderr"

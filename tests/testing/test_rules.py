@@ -26,7 +26,7 @@ PAIR = (says("go on"), tool_call("a"), answers("a"))
         ((Message("user", []),), ["message 1 has no text in it"]),
     ],
 )
-def test_what_a_provider_refuses(messages, found):
+def test_provider_rules_are_found(messages, found):
     assert faults(Sent(messages, "anthropic")) == found
     every_provider = [fault for fault in found if "call" in fault]
     assert faults(Sent(messages, "any")) == every_provider
@@ -41,7 +41,7 @@ def test_what_a_provider_refuses(messages, found):
         (broken.Reference, {"order of keys"}, False),
     ],
 )
-def test_the_test_class_fails_for_what_is_lost_and_for_what_is_wrongly_listed(
+def test_test_class_fails_for_what_is_lost_and_for_what_is_wrongly_listed(
     store, accepted, passes, tmp_path
 ):
     class Contract(StoreContract):
@@ -58,7 +58,7 @@ def test_the_test_class_fails_for_what_is_lost_and_for_what_is_wrongly_listed(
             Contract().test_order_of_keys()
 
 
-def test_the_test_class_raises_the_error_of_the_store(tmp_path):
+def test_test_class_raises_the_error_of_the_store(tmp_path):
     class Fails(broken.Reference):
         def view(self):
             raise ZeroDivisionError

@@ -65,7 +65,7 @@ def client(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[anth
         yield opened
 
 
-def test_a_message_is_counted_by_the_endpoint(endpoint, client):
+def test_message_is_counted_by_the_endpoint(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
     assert counter.name == "anthropic:claude-opus-5"
     assert counter.count("assistant", "hello", "anthropic") == 12
@@ -75,7 +75,7 @@ def test_a_message_is_counted_by_the_endpoint(endpoint, client):
     assert [message["role"] for message in body["messages"]] == ["user"]
 
 
-def test_a_sum_of_messages_is_an_estimate(endpoint, client):
+def test_sum_of_messages_is_an_estimate(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}] * 2
     apart = sum(counter.count(one["role"], one["content"], "anthropic") for one in messages)
@@ -107,14 +107,14 @@ def test_other_formats_and_odd_texts_can_be_sent(client):
     assert counter.count("user", "a\ud800b", "anthropic") == 10
 
 
-def test_what_is_blank_is_not_sent_and_costs_nothing(endpoint, client):
+def test_blank_text_is_not_sent_and_costs_nothing(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
     assert counter.count("user", " \n ", "anthropic") == 0
     assert counter.count("user", [], "anthropic") == 0
     assert endpoint.asked == []
 
 
-def test_a_whole_request_is_counted_as_it_is(endpoint, client):
+def test_whole_request_is_counted_as_it_is(endpoint, client):
     counter = counter_for("claude-opus-5", client=client)
     messages = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
     tools = [{"name": "f", "input_schema": {"type": "object"}}]
@@ -127,14 +127,14 @@ def test_a_whole_request_is_counted_as_it_is(endpoint, client):
     }
 
 
-def test_what_the_client_raises_is_passed_on(endpoint, client):
+def test_errors_of_the_client_are_passed_on(endpoint, client):
     endpoint.status = 529
     with pytest.raises(anthropic.APIStatusError) as refused:
         counter_for("claude-opus-5", client=client).count("user", "hello", "anthropic")
     assert refused.value.status_code == 529
 
 
-def test_an_asynchronous_client_is_refused():
+def test_asynchronous_client_is_refused():
     counter = counter_for("claude-opus-5", client=anthropic.AsyncAnthropic(api_key="none"))
     with pytest.raises(TypeError, match="synchronous"):
         counter.count("user", "hello", "anthropic")

@@ -69,7 +69,7 @@ BUILT_IN = [
 ]
 
 
-def test_what_is_built_in():
+def test_built_in_counters_are_listed():
     assert set(BUILT_IN) <= set(counters.known())
 
 
@@ -111,7 +111,7 @@ def test_more_text_never_costs_less(name):
         ("", "multi_llm_chat"),
     ],
 )
-def test_the_counter_follows_from_the_model(model, name):
+def test_counter_follows_from_the_model(model, name):
     assert counter_for(model).name == name
 
 
@@ -122,7 +122,7 @@ def test_only_openai_and_plain_facts_are_exact():
     assert exact == {"bytes", "images", "o200k_base", "cl100k_base"}
 
 
-def test_an_unknown_name_is_refused_with_the_known_ones():
+def test_unknown_name_is_refused_with_the_known_ones():
     with pytest.raises(UnknownPlugin) as refused:
         counter_for("gpt-4o", name="abacus")
     assert refused.value.name == "abacus"
@@ -154,7 +154,7 @@ def plugin(tmp_path):
     return tmp_path
 
 
-def test_a_plugin_is_found_by_its_entry_point(plugin, monkeypatch):
+def test_plugin_is_found_by_its_entry_point(plugin, monkeypatch):
     monkeypatch.syspath_prepend(plugin)
     registry = Registry("roocontext.counters")
     assert "acme" in registry.known()
@@ -165,7 +165,7 @@ def test_a_plugin_is_found_by_its_entry_point(plugin, monkeypatch):
         registry["nobody"]
 
 
-def test_a_plugin_counts_for_its_models_without_an_edit(plugin):
+def test_plugin_counts_for_its_models_without_an_edit(plugin):
     script = "from roocontext.tokens import counter_for; print(counter_for('acme-9-large').name)"
     environ = {**os.environ, "PYTHONPATH": f"{plugin}{os.pathsep}{ROOT}"}
     run = subprocess.run(
@@ -174,7 +174,7 @@ def test_a_plugin_counts_for_its_models_without_an_edit(plugin):
     assert run.stdout.strip() == "abacus"
 
 
-def test_what_is_registered_later_replaces_what_was_there():
+def test_later_registration_replaces_the_earlier():
     registry: Registry[int] = Registry("roocontext.nothing")
     registry.register("one", 1)
     registry.register("one", 2)
@@ -228,7 +228,7 @@ def test_gemini_0_61_knows_files_long_texts_and_nested_parts():
     assert estimate([deep]) == 0
 
 
-def test_a_request_without_an_endpoint_is_estimated():
+def test_request_without_an_endpoint_is_estimated():
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     assert request_tokens([image]) == gemini.estimate([image])
     assert request_tokens([image], lambda parts: 258) == 258
@@ -259,7 +259,7 @@ def test_images_in_tool_outputs_are_counted():
     assert split_message("user", content, "anthropic").texts == ()
 
 
-def test_a_budget_says_what_is_exceeded_and_by_how_much():
+def test_budget_says_what_is_exceeded_and_by_how_much():
     budget = Budget(tokens=100, bytes=1_000, images=2)
     assert budget.exceeded_by(Size(100, 1_000, 2)) == {}
     assert budget.exceeded_by(Size(101, 2_000, 3)) == {"tokens": 1, "bytes": 1_000, "images": 1}
@@ -273,14 +273,14 @@ def test_a_budget_says_what_is_exceeded_and_by_how_much():
     st.builds(Budget, *[st.none() | st.integers(0, 50)] * 3),
     st.builds(Size, *[st.integers(0, 50)] * 3),
 )
-def test_what_exceeds_a_budget_fits_once_the_excess_is_gone(budget, size):
+def test_excess_of_a_budget_is_exact(budget, size):
     excess = budget.exceeded_by(size)
     assert all(value > 0 for value in excess.values())
     fitting = Size(**{name: getattr(size, name) - excess.get(name, 0) for name in size._fields})
     assert budget.exceeded_by(fitting) == {}
 
 
-def test_the_size_of_a_message():
+def test_size_of_a_message_counts_bytes_and_images():
     content = [{"type": "text", "text": "hello world"}, IMAGE]
     size = size_of(counter_for("opencode"), "user", content)
     assert size == Size(3, len(json.dumps(content, separators=(",", ":"))), 1)

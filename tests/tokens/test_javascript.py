@@ -50,12 +50,12 @@ from roocontext.tokens.javascript import code_points, stringify, truthy, units
     ],
     ids=repr,
 )
-def test_printing(value, printed):
+def test_numbers_are_printed_as_by_javascript(value, printed):
     assert stringify(value) == printed
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_is_read_back_as_the_same_double(number):
+def test_number_is_read_back_as_the_same_double(number):
     assert float(stringify(number)) == number
 
 
@@ -67,7 +67,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_printed_is_json(value):
+def test_printed_value_is_json(value):
     assert json.loads(stringify(value)) == value
 
 
@@ -83,10 +83,10 @@ def test_only_halves_that_stand_together_are_joined():
 
 
 @pytest.mark.parametrize("value", [{}, [], "0", -1, 0.5, True, {"a": None}])
-def test_true_for_javascript(value):
+def test_truthy_values_are_those_of_javascript(value):
     assert truthy(value)
 
 
 @pytest.mark.parametrize("value", [None, False, 0, 0.0, -0.0, ""])
-def test_false_for_javascript(value):
+def test_falsy_values_are_those_of_javascript(value):
     assert not truthy(value)

@@ -42,7 +42,7 @@ EVERY_NAME = sorted({name for names in PRECEDENCE.values() for name in names})
 
 
 @pytest.mark.parametrize("model", PRECEDENCE)
-def test_the_most_specific_variable_wins(model):
+def test_most_specific_variable_wins(model):
     names = PRECEDENCE[model]
     environ = {name: str(1_000 + place) for place, name in enumerate(names)}
     for place, name in enumerate(names):
@@ -59,13 +59,13 @@ def test_variables_of_other_models_are_not_read(model):
 
 
 @given(st.dictionaries(st.sampled_from(EVERY_NAME), st.integers(1, 9).map(str)))
-def test_an_override_beats_everything(environ):
+def test_override_beats_everything(environ):
     limit = limit_for("gpt-4o", override=7, environ=environ)
     assert limit == Limit(7, 16_384, "override")
 
 
 @pytest.mark.parametrize("value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 5_000, "\N{SNOWMAN}"])
-def test_an_invalid_value_warns_and_the_next_level_counts(value, caplog):
+def test_invalid_value_warns_and_the_next_level_counts(value, caplog):
     environ = {"CHATGPT_MAX_TOKENS": value, "DEFAULT_MAX_TOKENS": " 12 "}
     with caplog.at_level(logging.WARNING, "roocontext"):
         limit = limit_for("gpt-4o", environ=environ)
@@ -75,20 +75,20 @@ def test_an_invalid_value_warns_and_the_next_level_counts(value, caplog):
 
 
 @pytest.mark.parametrize("override", [0, -1, 1.5, "12", True])
-def test_an_invalid_override_warns_and_the_next_level_counts(override, caplog):
+def test_invalid_override_warns_and_the_next_level_counts(override, caplog):
     with caplog.at_level(logging.WARNING, "roocontext"):
         limit = limit_for("gpt-4o", override=override, environ={})
     assert limit == Limit(128_000, 16_384, "table:gpt-4o")
     assert len(caplog.records) == 1
 
 
-def test_an_empty_variable_is_unset(caplog):
+def test_empty_variable_is_unset(caplog):
     environ = {"CHATGPT_MAX_TOKENS": ""}
     assert limit_for("gpt-4o", environ=environ).source == "table:gpt-4o"
     assert caplog.records == []
 
 
-def test_the_process_environment_is_read_anew_each_time(monkeypatch):
+def test_process_environment_is_read_anew_each_time(monkeypatch):
     for name in EVERY_NAME:
         monkeypatch.delenv(name, raising=False)
     assert limit_for("gpt-4o").context == 128_000
@@ -133,17 +133,17 @@ def test_the_process_environment_is_read_anew_each_time(monkeypatch):
         ("global.moonshotai.kimi-k3", "kimi-k3"),
     ],
 )
-def test_a_name_finds_its_line(model, line):
+def test_name_finds_its_line(model, line):
     assert limit_for(model, environ={}).source == f"table:{line}"
 
 
 @pytest.mark.parametrize("model", ["", "llama", "gpt-4.9", "gpt", "claude", "my-gpt-4", "gpt4"])
-def test_an_unknown_model_is_assumed_to_hold_128000(model):
+def test_unknown_model_is_assumed_to_hold_128000(model):
     assert limit_for(model, environ={}) == Limit(128_000, None, "default")
     assert limit_for(model, profile="sliding_window", environ={}) == Limit(4_096, None, "default")
 
 
-def test_the_sliding_window_has_the_same_table_and_variables():
+def test_sliding_window_has_the_same_table_and_variables():
     environ = {"CHATGPT_MAX_TOKENS": "99"}
     for model in ("gpt-4o", "claude-opus-5", "deepseek-chat"):
         limits = {
@@ -173,7 +173,7 @@ def test_multi_llm_chat_takes_the_first_line_that_fits_anywhere():
     assert limit("gpt-4", CHATGPT_MAX_TOKENS="5").context == 8_192
 
 
-def test_an_unknown_profile_is_refused_with_the_known_ones():
+def test_unknown_profile_is_refused_with_the_known_ones():
     with pytest.raises(UnknownPlugin, match="multi_llm_chat") as refused:
         limit_for("gpt-4o", profile="other")
     assert refused.value.known == ("default", "sliding_window", "gemini", "multi_llm_chat")
@@ -196,7 +196,7 @@ def test_every_model_has_a_limit_and_a_source(model, profile):
         ({"OPENCODE_DISABLE_PRUNE": "yes"}, Switches(autocompact=True, prune=True)),
     ],
 )
-def test_the_switches_of_opencode(environ, expected):
+def test_switches_of_opencode_change_the_limit(environ, expected):
     assert switches(environ) == expected
 
 
@@ -216,10 +216,10 @@ def test_the_switches_of_opencode(environ, expected):
         ("not-claude-opus-6", False),
     ],
 )
-def test_the_table_says_which_models_bind_their_thinking(model, binds):
+def test_table_says_which_models_bind_their_thinking(model, binds):
     assert binds_thinking(model) is binds
     assert counting.is_bound_to_prefix(model) is binds
 
 
-def test_a_model_without_a_name_binds_nothing():
+def test_model_without_a_name_binds_nothing():
     assert counting.is_bound_to_prefix(None) is False

@@ -27,7 +27,7 @@ date = "2020-02-02"
         "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
     ],
 )
-def test_a_name_is_found_without_its_provider_and_date(name):
+def test_name_is_found_without_its_provider_and_date(name):
     found = prices().of(name)
     assert found is not None
     assert found is prices().of("claude-sonnet-4-5")
@@ -35,7 +35,7 @@ def test_a_name_is_found_without_its_provider_and_date(name):
 
 
 @pytest.mark.parametrize("name", ["", None, "mine", "claude", "claude-opus-4-99", "gpt-5-huge"])
-def test_a_model_is_never_priced_as_its_family(name):
+def test_model_is_never_priced_as_its_family(name):
     assert prices().of(name) is None
 
 
@@ -63,7 +63,7 @@ def test_each_kind_of_token_has_its_rate():
     assert rates.cost(Usage(0, 0, 10)) == pytest.approx(10 * 0.30 / 1_000_000)
 
 
-def test_a_long_request_has_the_rates_of_long_ones():
+def test_long_request_has_the_rates_of_long_ones():
     price = prices().of("gemini-2.5-pro")
     assert price.cost(Usage(200_000, 0, 0)) == pytest.approx(0.25)
     assert price.cost(Usage(200_001, 0, 0)) == pytest.approx(0.5, rel=1e-4)
@@ -96,7 +96,7 @@ def test_another_table_may_be_given(tmp_path):
         'date = "2020-02-02"\nmodels = { mine = 3 }',
     ],
 )
-def test_a_wrong_table_is_refused(tmp_path, wrong):
+def test_wrong_table_is_refused(tmp_path, wrong):
     path = tmp_path / "prices.toml"
     path.write_text(wrong)
     with pytest.raises(InvalidOption):
@@ -107,7 +107,7 @@ def row(model, *, is_summary=False, **usage):
     return ReportedUsage("s", 1, model, usage, 0, is_summary)
 
 
-def test_the_calls_of_each_model_are_summed_and_summaries_apart():
+def test_calls_of_each_model_are_summed_and_summaries_apart():
     thought = {"prompt_tokens": 60, "completion_tokens": 5}
     thought["completion_tokens_details"] = {"reasoning_tokens": 4}
     rows = [
@@ -125,14 +125,14 @@ def test_the_calls_of_each_model_are_summed_and_summaries_apart():
     assert summaries.cost == pytest.approx((7 * 3 + 3 * 15) / 1_000_000)
 
 
-def test_a_recorded_cost_counts_before_the_table():
+def test_recorded_cost_counts_before_the_table():
     (spent,) = spending([row("gpt-4o", prompt_tokens=1_000_000, cost=7)])
     assert (spent.cost, spent.unpriced) == (7.0, 0)
     (spent,) = spending([row("gpt-4o", prompt_tokens=1_000_000, cost=True)])
     assert spent.cost == 2.5
 
 
-def test_a_call_of_an_unknown_model_has_no_cost_and_is_counted():
+def test_call_of_an_unknown_model_has_no_cost_and_is_counted():
     unknown = [row("unheard-of", input_tokens=5), row("unheard-of", input_tokens=5, cost=1)]
     (spent,) = spending(unknown[:1])
     assert (spent.input, spent.cost, spent.unpriced) == (5, None, 1)
@@ -142,6 +142,6 @@ def test_a_call_of_an_unknown_model_has_no_cost_and_is_counted():
     assert (spent.calls, spent.cost, spent.unpriced) == (1, None, 1)
 
 
-def test_a_summary_that_no_model_wrote_costs_nothing():
+def test_summary_that_no_model_wrote_costs_nothing():
     rows = [row(None, is_summary=True, calls=0), ReportedUsage("s", 1, None, None, 0, True)]
     assert spending(rows) == ()

@@ -8,7 +8,7 @@ from roocontext.tokens.refusals import PromptTooLong, remembered, too_long, with
 REFUSAL = "prompt is too long: 210000 tokens > 200000 maximum"
 
 
-def test_an_error_that_is_its_own_cause_is_read_once():
+def test_error_that_is_its_own_cause_is_read_once():
     first, second = ValueError("x"), ValueError("y")
     first.__cause__, second.__cause__ = second, first
     assert too_long(first) is None
@@ -16,7 +16,7 @@ def test_an_error_that_is_its_own_cause_is_read_once():
     assert too_long(first) == PromptTooLong(210_000, 200_000)
 
 
-def test_only_a_group_has_errors_inside():
+def test_only_exception_groups_have_errors_inside():
     class WithNone(Exception):
         exceptions = None
 
@@ -146,7 +146,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("provider", NAMED)
-def test_the_numbers_of_each_provider_are_read(provider):
+def test_numbers_of_each_provider_are_read(provider):
     text, numbers = NAMED[provider]
     assert too_long(RuntimeError(text)) == PromptTooLong(*numbers)
 
@@ -165,7 +165,7 @@ def test_another_refusal_is_not_about_length(text):
     assert too_long(RuntimeError(text)) is None
 
 
-def test_the_numbers_may_be_in_the_body_of_the_error():
+def test_numbers_may_be_in_the_body_of_the_error():
     refused = RuntimeError("Error code: 400")
     refused.body = {"error": {"n_prompt_tokens": 5_000, "n_ctx": 4_096}}
     assert too_long(refused) == PromptTooLong(5_000, 4_096)
@@ -181,7 +181,7 @@ def test_the_numbers_may_be_in_the_body_of_the_error():
         (PromptTooLong(90_000, 100_000), 75_000),
     ],
 )
-def test_a_request_is_cut_to_the_provider_s_limit_or_to_three_quarters(refusal, cap):
+def test_request_is_cut_to_the_provider_s_limit_or_to_three_quarters(refusal, cap):
     assert refusal.cap(100_000) == cap
 
 
@@ -190,7 +190,7 @@ TABLE = Limit(200_000, 64_000, "table:m")
 GIVEN = Limit(200_000, None, "override")
 
 
-def test_a_limit_is_remembered_by_model():
+def test_limit_is_remembered_by_model():
     note = remembered(None, "acme-1", 32_768, ASSUMED)
     note = remembered(note, "acme-2", 16_384, ASSUMED)
     note = remembered(note, "openrouter/acme-1", 65_536, ASSUMED)
@@ -203,7 +203,7 @@ def test_a_limit_is_remembered_by_model():
     assert with_remembered(ASSUMED, "acme-3", note) == ASSUMED
 
 
-def test_an_assumed_limit_is_replaced_and_any_other_is_lowered():
+def test_assumed_limit_is_replaced_and_any_other_is_lowered():
     larger = remembered(None, "m", 1_000_000, ASSUMED)
     assert with_remembered(ASSUMED, "m", larger).context == 1_000_000
     assert with_remembered(TABLE, "m", larger) == TABLE
@@ -213,7 +213,7 @@ def test_an_assumed_limit_is_replaced_and_any_other_is_lowered():
     assert with_remembered(GIVEN, "m", smaller).context == 100_000
 
 
-def test_a_larger_limit_that_is_given_later_counts_again():
+def test_larger_limit_that_is_given_later_counts_again():
     note = remembered(None, "m", 32_768, GIVEN)
     later = GIVEN._replace(context=400_000)
     assert with_remembered(later, "m", note) == later
@@ -221,11 +221,11 @@ def test_a_larger_limit_that_is_given_later_counts_again():
 
 
 @pytest.mark.parametrize("named", [0, 1, 1_023])
-def test_an_absurd_limit_is_not_remembered(named):
+def test_absurd_limit_is_not_remembered(named):
     assert remembered(None, "m", named, ASSUMED) is None
 
 
-def test_a_known_limit_is_not_remembered_again():
+def test_known_limit_is_not_remembered_again():
     note = remembered(None, "m", 32_768, ASSUMED)
     assert remembered(note, "m", 32_768, with_remembered(ASSUMED, "m", note)) is None
 
@@ -245,5 +245,5 @@ def test_a_known_limit_is_not_remembered_again():
         {"limits": [{"model": "m" * 201, "limit": 2_000, "used": 3}]},
     ],
 )
-def test_a_note_of_another_program_is_ignored(content):
+def test_note_of_another_program_is_ignored(content):
     assert with_remembered(ASSUMED, "m", content) == ASSUMED

@@ -1,4 +1,4 @@
-"""What providers report is read alike, and compared with what was estimated."""
+"""Usage reported by each provider is read alike, and compared with the estimates."""
 
 import anthropic.types
 import pytest
@@ -44,7 +44,7 @@ GEMINI_PYTHON = {
 
 
 @pytest.mark.parametrize("usage", [ANTHROPIC, CHAT, RESPONSES, GEMINI, GEMINI_PYTHON])
-def test_every_shape_says_the_same(usage):
+def test_every_shape_of_usage_is_read_alike(usage):
     assert usage_tokens(usage)[:3] == (60, 5, 30)
 
 
@@ -57,7 +57,7 @@ def test_cache_writes_and_thinking_are_read_where_they_are_reported():
     assert usage_tokens({"prompt_tokens": 1}).thinking is None
 
 
-def test_a_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answered_one():
+def test_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answered_one():
     compacting = {"type": "compaction", "input_tokens": 200, "output_tokens": 20}
     answering = {"type": "message", **ANTHROPIC}
     usage = {**ANTHROPIC, "iterations": [compacting, answering]}
@@ -72,7 +72,7 @@ def test_a_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_an
         assert last_request(reported) == usage_tokens(reported)
 
 
-def test_a_model_of_the_sdk_is_read():
+def test_model_of_the_sdk_is_read():
     usage = anthropic.types.Usage(**ANTHROPIC)
     assert usage_tokens(usage) == Usage(60, 5, 30, written=20)
 
@@ -84,7 +84,7 @@ def test_missing_and_mistyped_numbers_are_nothing():
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], "60", 60, {"tokens": 3}])
-def test_what_is_no_usage_is_none(usage):
+def test_malformed_usage_is_none(usage):
     assert usage_tokens(usage) is None
 
 
@@ -109,7 +109,7 @@ def test_without_an_estimate_there_is_no_ratio():
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 99), st.integers(0, 99))))
-def test_no_call_is_lost(calls):
+def test_every_call_is_counted(calls):
     read = drift(calls)
     assert sum(each.calls for each in read.values()) == len(calls)
     assert sum(each.reported for each in read.values()) == sum(call[2] for call in calls)

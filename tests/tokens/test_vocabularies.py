@@ -56,11 +56,11 @@ def engines() -> dict[tuple[str, int], Vocabulary]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_shipped_file_is_the_published_one(name):
+def test_shipped_file_is_the_published_one(name):
     assert hashlib.sha256(rebuilt_text(read_ranks(name))).hexdigest() == packing().SHA256[name]
 
 
-def test_the_published_digests():
+def test_published_digests_are_checked():
     assert packing().SHA256 == {
         "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
         "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
@@ -71,11 +71,11 @@ PACK = packing().pack
 
 
 @given(st.lists(st.binary(min_size=1, max_size=255)))
-def test_what_is_packed_comes_back(tokens):
+def test_packed_ranks_come_back(tokens):
     assert unpack(PACK(tokens)) == tokens
 
 
-def test_the_script_makes_the_shipped_files(tmp_path, monkeypatch):
+def test_script_makes_the_shipped_files(tmp_path, monkeypatch):
     script = packing()
     for each in NAMES:
         (tmp_path / f"{each}.tiktoken").write_bytes(rebuilt_text(read_ranks(each)))
@@ -88,7 +88,7 @@ def test_the_script_makes_the_shipped_files(tmp_path, monkeypatch):
         assert lzma.decompress(made) == lzma.decompress(shipped)
 
 
-def test_the_script_refuses_other_ranks(tmp_path):
+def test_script_refuses_other_ranks(tmp_path):
     (tmp_path / "o200k_base.tiktoken").write_bytes(b"IQ== 0\n")
     script = ROOT / "tools" / "pack_ranks.py"
     command = [sys.executable, script, tmp_path]
@@ -98,7 +98,7 @@ def test_the_script_refuses_other_ranks(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_patterns_are_those_of_tiktoken(name, monkeypatch):
+def test_patterns_are_those_of_tiktoken(name, monkeypatch):
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", lambda *_, **__: {})
     assert getattr(openai_public, name)()["pat_str"] == SHIPPED[name].pattern
 
@@ -114,7 +114,7 @@ def test_the_patterns_are_those_of_tiktoken(name, monkeypatch):
         ("2 + 2 = 4", 7, 7),
     ],
 )
-def test_counts_that_openai_documents(text, o200k, cl100k):
+def test_documented_counts_are_reproduced(text, o200k, cl100k):
     assert (O200K.count(text), CL100K.count(text)) == (o200k, cl100k)
 
 
@@ -125,7 +125,7 @@ def test_special_tokens_are_plain_text(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_lone_surrogate_counts_like_the_replacement_character(name):
+def test_lone_surrogate_counts_like_the_replacement_character(name):
     count = SHIPPED[name].count
     assert count("a\ud800b \udfff") == count("a\ufffdb \ufffd")
     assert count("\ud83d\ude00") == count("\U0001f600")
@@ -147,7 +147,7 @@ def test_a_lone_surrogate_counts_like_the_replacement_character(name):
     ],
     ids=lambda value: repr(value[:2] + value[-2:]) if isinstance(value, str) else str(value),
 )
-def test_a_million_of_anything_is_counted(text, o200k, cl100k):
+def test_million_of_anything_is_counted(text, o200k, cl100k):
     assert (O200K.count(text), CL100K.count(text)) == (o200k, cl100k)
 
 
@@ -163,7 +163,7 @@ def test_cutting_out_blanks_changes_no_count(engines, name, text):
     assert engines[name, ALWAYS].count(text) == engines[name, NEVER].count(text)
 
 
-def test_no_token_goes_from_a_last_line_break_into_blanks():
+def test_no_token_crosses_from_a_line_break_into_blanks():
     spaces = "".join(map(chr, range(0x2000, 0x200B)))
     blanks = f"\t\v\f \x85\xa0\u1680{spaces}\u2028\u2029\u202f\u205f\u3000".encode()
     for name in NAMES:
@@ -179,7 +179,9 @@ def test_no_token_goes_from_a_last_line_break_into_blanks():
     length=st.integers(50_000, 200_000),
     after=TEXTS,
 )
-def test_nor_does_it_on_runs_that_tiktoken_bears(engines, name, before, blank, length, after):
+def test_no_token_crosses_from_a_line_break_in_long_runs(
+    engines, name, before, blank, length, after
+):
     text = before + blank * (length // len(blank)) + after
     assert SHIPPED[name].count(text) == engines[name, NEVER].count(text)
 
@@ -191,7 +193,7 @@ def test_threads_load_a_vocabulary_once():
     assert all(engines is loaded[0] for engines in loaded)
 
 
-def test_no_network_and_no_cache_folder(tmp_path):
+def test_vocabulary_needs_no_network_and_no_cache_folder(tmp_path):
     script = """
 import socket
 
@@ -210,7 +212,7 @@ print(counter_for("gpt-4o").tokens("hello world"), counter_for("gpt-4").tokens("
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_message_costs_its_role_its_texts_and_its_frame():
+def test_message_costs_its_role_its_texts_and_its_frame():
     counter = counter_for("gpt-4o")
     assert counter.exact
     assert counter.count("user", "hello world", "anthropic") == 3 + 1 + 2
@@ -265,19 +267,19 @@ def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, t
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_tail_is_shorter_than_a_window(name):
+def test_tail_is_shorter_than_a_window(name):
     assert bpe._TAIL * max(map(len, read_ranks(name))) < bpe._WINDOW
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("text", ["word " * 40_000, "x" * 200_000, "0f" * 100_000])
-def test_an_interrupt_is_heard_within_a_long_text(name, text):
+def test_interrupt_is_heard_within_a_long_text(name, text):
     """Between stretches, which are all that tiktoken gets at a time."""
     stretches = [end for end, _ in bpe._ends(text)]
     assert max(end - start for start, end in pairwise([0, *stretches])) < 80_000
 
 
-def test_a_long_text_is_counted_once(monkeypatch):
+def test_long_text_is_counted_once(monkeypatch):
     text = "never counted before " * 2_000
     count = O200K.count(text)
     monkeypatch.setattr(bpe, "_in_stretches", None)

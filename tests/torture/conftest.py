@@ -1,4 +1,4 @@
-"""What the tests of faults and crowds stand on."""
+"""Fixtures for the tests of faults and of many processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def running_nursery() -> Iterator[Nursery]:
 
 @pytest.fixture(params=["file", "postgres", *bouncers()])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A store that several processes can open, also behind a pooler."""
+    """A store that several processes can open, also through a pooler."""
     if request.param == "file":
         yield empty_file(tmp_path / "store.db")
     elif request.param == "postgres":

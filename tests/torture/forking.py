@@ -47,14 +47,14 @@ def ended(*pids: int) -> None:
 
 
 def is_file(url: str) -> bool:
-    """Whether the store is an SQLite file, which a forked child refuses while it is open."""
+    """True if the store is an SQLite file, which a forked child refuses while it is open."""
     return not url.startswith("postgresql")
 
 
 def write_on_both_sides(
     child: Any, url: str, session: str, times: int, seed: int, writers: int = 2
 ) -> None:
-    """Fork again and again while threads write; each side that may goes on, opens and closes."""
+    """Fork again and again while threads write; each side that may continues, opens and closes."""
     chance, over = random.Random(seed), threading.Event()
     store = Store.open(url)
 
@@ -129,7 +129,7 @@ def fork_from_threads(child: Any, url: str, session: str, times: int) -> None:
 
 
 def append_as(url: str, session: str, who: str, times: int) -> None:
-    """What a process of `multiprocessing` does."""
+    """Append, as a process of `multiprocessing`."""
     with Store.open(url) as store:
         chat = store.session(session)
         for number in range(times):
@@ -138,7 +138,7 @@ def append_as(url: str, session: str, who: str, times: int) -> None:
 
 
 def be_refused(url: str) -> None:
-    """What a process of `multiprocessing` does that was forked beside an open file."""
+    """Expect the refusal, as a process of `multiprocessing` that was forked with an open file."""
     _check_refused(lambda: Store.open(url))
 
 
@@ -211,7 +211,7 @@ def fork_in_a_transaction(child: Any, url: str, session: str) -> None:
 
 
 def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
-    """Nobody waits for the end of an audit that was open; each side that may goes on with it."""
+    """Nobody waits for the end of an audit that was open; each side that may continues it."""
     child.start()
     with Store.open(url) as store:
         chat = store.session(session)
@@ -229,7 +229,7 @@ def fork_amid_an_audit(child: Any, url: str, session: str) -> None:
 
 
 def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
-    """A transaction of another thread goes on; the child does not wait for it."""
+    """A transaction of another thread continues; the child does not wait for it."""
     child.start()
     inside, go_on = threading.Event(), threading.Event()
 
@@ -267,7 +267,7 @@ def fork_after_the_file_moved(child: Any, url: str, session: str) -> None:
 
 
 def fork_and_execute(child: Any, url: str, session: str) -> None:
-    """A child that executes a new program may open the file, also beside its parent."""
+    """A child that executes a new program may open the file, also while its parent has it open."""
     child.start()
     program = (
         "import sys; from roocontext import Store\n"

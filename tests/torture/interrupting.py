@@ -31,7 +31,7 @@ _landed: list[bool] = []
 
 
 class Interrupt(KeyboardInterrupt):
-    """What a signal raises."""
+    """The exception that the signal raises."""
 
 
 def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
@@ -198,7 +198,7 @@ def _check_connections(store: Store, most: int) -> None:
 
 
 def _connections(store: Store) -> int:
-    """How many connections this process has to the store."""
+    """The number of connections that this process has to the store."""
     gc.collect()
     database = store._database
     if database.server is None:

@@ -1,4 +1,4 @@
-"""What the children of the nursery do. Each tells what it was acknowledged, the moment it was."""
+"""The jobs of the nursery's children. Each reports what was acknowledged at once."""
 
 import os
 import random

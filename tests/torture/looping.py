@@ -1,4 +1,4 @@
-"""An agent that dies at a line of its loop, and goes on when it is started again."""
+"""An agent that dies at a line of its loop, and continues when it is started again."""
 
 import os
 import signal

@@ -36,7 +36,7 @@ JOBS: dict[str, Callable[..., None]] = {
 
 
 class Child:
-    """What a job has of its surroundings."""
+    """The surroundings of a job."""
 
     def __init__(self, number: int, ready: int, gate: int, peer: socket.socket) -> None:
         self._number = number

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 
 class Brood(NamedTuple):
-    """What the children of a brood told, in order, and how each of them ended."""
+    """The reports of a brood's children, in order, and how each child ended."""
 
     told: list[dict[str, Any]]
     ends: list[int]
 
     def of(self, child: int) -> list[dict[str, Any]]:
-        """What one child told."""
+        """The reports of one child."""
         return [facts for facts in self.told if facts["child"] == child]
 
 

@@ -114,7 +114,7 @@ def test_threads_share_one_store(url: str) -> None:
         assert all(store.session(f"s{number}").verify().ok for number in range(16))
 
 
-def test_a_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: str) -> None:
+def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("torn")
         chat.append_many([{"role": "user", "content": f"before {i} " * 9} for i in range(40)])
@@ -145,7 +145,7 @@ def test_a_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url
         assert all(said[f"{name}:{number}"] == 1 for name in "ab" for number in range(150))
 
 
-def test_all_open_a_new_database_at_once(nursery: Nursery, empty_url: str) -> None:
+def test_new_database_is_opened_by_many_at_once(nursery: Nursery, empty_url: str) -> None:
     jobs = [("open_and_append", {"url": empty_url, "session": f"s{n}"}) for n in range(12)]
 
     brood = nursery.run(*jobs)
@@ -159,7 +159,7 @@ def test_all_open_a_new_database_at_once(nursery: Nursery, empty_url: str) -> No
 
 
 @pytest.mark.parametrize("round_", range(5))
-def test_all_open_a_new_file_at_once(nursery: Nursery, tmp_path: Path, round_: int) -> None:
+def test_new_file_is_opened_by_many_at_once(nursery: Nursery, tmp_path: Path, round_: int) -> None:
     path = str(tmp_path / "new.db")
 
     brood = nursery.run(*[("open_and_append", {"url": path, "session": f"s{n}"}) for n in range(6)])
@@ -199,7 +199,7 @@ def test_readers_do_not_wait_for_a_writer(tmp_path: Path) -> None:
             writer.close()
 
 
-def test_a_page_is_of_its_moment_while_others_write(url: str) -> None:
+def test_page_is_of_its_moment_while_others_write(url: str) -> None:
     with Store.open(url) as store, Store.open(url) as other:
         chat, rival = store.create("paged"), other.session("paged")
         chat.append_many([{"role": "user", "content": f"{i}"} for i in range(10)])
@@ -211,7 +211,7 @@ def test_a_page_is_of_its_moment_while_others_write(url: str) -> None:
         assert seen == list(range(1, 11))
 
 
-def test_a_forked_child_uses_the_store_of_its_parent(nursery: Nursery, postgres_url: str) -> None:
+def test_forked_child_uses_the_store_of_its_parent(nursery: Nursery, postgres_url: str) -> None:
     with Store.open(postgres_url) as store:
         store.create("family")
 

@@ -27,7 +27,9 @@ SIGKILLED = -9
 
 
 @pytest.mark.parametrize("seed", everyday(range(2), range(80)))
-def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_killed_process_loses_nothing_acknowledged(
+    nursery: Nursery, tmp_path: Path, seed: int
+) -> None:
     path, chance, acknowledged = tmp_path / "store.db", random.Random(seed), _Acknowledged()
     with Store.open(path) as store:
         store.create("root").append_many([{"role": "user", "content": "x" * 60}] * 10)
@@ -49,7 +51,7 @@ def test_killed_while_it_works(nursery: Nursery, tmp_path: Path, seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", range(examples(2)))
-def test_killed_while_it_migrates(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+def test_killed_migration_is_repeated(nursery: Nursery, tmp_path: Path, seed: int) -> None:
     chance, stages = random.Random(seed), []
     took = _how_long_a_birth_takes(nursery, tmp_path / "measured.db")
     for number in range(KILLS):
@@ -164,7 +166,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_a_receipt_comes_after_the_disk_has_it(tmp_path: Path) -> None:
+def test_receipt_comes_after_the_sync(tmp_path: Path) -> None:
     """Watched from outside where that is possible, else asked of the connection."""
     path, trace = tmp_path / "store.db", tmp_path / "trace"
     with Store.open(path) as store, store._database.read() as tx:

@@ -33,7 +33,7 @@ def _check(url: str, session: str, brood: Brood) -> None:
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("writers", [0, 3])
-def test_all_sides_write_open_and_close(
+def test_both_sides_of_a_fork_write_open_and_close(
     nursery: Nursery, url: str, seed: int, writers: int
 ) -> None:
     _create(url, "family")
@@ -42,14 +42,14 @@ def test_all_sides_write_open_and_close(
     _check(url, "family", brood)
 
 
-def test_two_processes_fork_beside_each_other(nursery: Nursery, url: str) -> None:
+def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
     brood = nursery.run(*(("write_on_both_sides", {**options, "seed": n}) for n in range(2)))
     _check(url, "family", brood)
 
 
-def test_threads_fork(nursery: Nursery, url: str) -> None:
+def test_threads_may_fork(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
     _check(url, "family", nursery.run(("fork_from_threads", options)))
@@ -64,7 +64,7 @@ METHODS = [("file", "fork"), ("postgres", "fork"), ("file", "spawn"), ("postgres
     everyday(METHODS, [*METHODS, ("postgres", "spawn"), ("file", "forkserver")]),
     indirect=["url"],
 )
-def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
+def test_multiprocessing_may_fork(nursery: Nursery, url: str, method: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 20, "method": method}
     _check(url, "family", nursery.run(("multiply", options)))
@@ -80,23 +80,23 @@ def test_multiprocessing(nursery: Nursery, url: str, method: str) -> None:
         "fork_without_hooks",
     ],
 )
-def test_an_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
+def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
     url = str(tmp_path / "store.db")
     _create(url, "family")
     _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
 
 
-def test_nobody_waits_for_an_open_audit(nursery: Nursery, url: str) -> None:
+def test_fork_does_not_wait_for_an_open_audit(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))
 
 
-def test_a_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
+def test_store_in_memory_stays_with_its_process(nursery: Nursery) -> None:
     assert nursery.run(("fork_with_a_store_in_memory", {})).ends == [0]
 
 
 @pytest.mark.parametrize("job", ["fork_with_a_server", "fork_an_async_store"])
-def test_a_child_leaves_connections_to_a_server_alone(
+def test_child_leaves_connections_to_a_server_alone(
     nursery: Nursery, postgres_url: str, job: str
 ) -> None:
     _create(postgres_url, "family")

@@ -22,13 +22,13 @@ def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
         yield str(tmp_path / "store.db") if request.param == "file" else ":memory:"
 
 
-def test_random_interrupts(nursery: Nursery, any_url: str) -> None:
+def test_random_interrupts_leave_no_lock(nursery: Nursery, any_url: str) -> None:
     brood = nursery.run(("interrupt_at_random", {"url": any_url, "times": TIMES, "seed": 0}))
     assert brood.ends == [0]
     assert brood.told[0]["interrupts"] == TIMES
 
 
-def test_an_interrupt_at_each_place(nursery: Nursery, any_url: str) -> None:
+def test_interrupt_at_each_line_leaves_no_lock(nursery: Nursery, any_url: str) -> None:
     step = STEP if "postgres" not in any_url else 2 * STEP  # where connecting anew takes long
     brood = nursery.run(("interrupt_everywhere", {"url": any_url, "step": step}))
     assert brood.ends == [0]

@@ -35,7 +35,7 @@ PLACES = [("file", False), ("file", True), ("postgres", True)]
 @pytest.mark.parametrize(
     ("url", "deep"), everyday(PLACES, [*PLACES, ("postgres", False)]), indirect=["url"]
 )
-def test_what_is_recorded_is_not_repeated(nursery: Nursery, url: str, deep: bool) -> None:
+def test_recorded_step_is_not_repeated_after_a_kill(nursery: Nursery, url: str, deep: bool) -> None:
     options = {"url": url, "deep": deep}
     undisturbed = nursery.run(("work", {**options, "session": "undisturbed"}))
     lines = undisturbed.told[-1]["lines"]

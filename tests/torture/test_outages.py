@@ -1,4 +1,4 @@
-"""PostgreSQL hangs up on the store: a typed error, no loss, and the same store goes on.
+"""PostgreSQL hangs up on the store: a typed error, no loss, and the same store continues.
 
 `outcome_unknown` says that a repetition with the same client id is the way to find out.
 """
@@ -41,7 +41,9 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
         yield connection
 
 
-def test_hung_up_while_writing(victim_url: str, admin: psycopg.Connection) -> None:
+def test_connection_lost_while_writing_loses_nothing_acknowledged(
+    victim_url: str, admin: psycopg.Connection
+) -> None:
     chance, over = random.Random(0), threading.Event()
     done: list[dict[str, int]] = [{}, {}]
 
@@ -99,7 +101,7 @@ OPERATIONS: dict[str, Callable[[Session], Any]] = {
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-def test_hung_up_amid_an_operation(
+def test_connection_lost_during_an_operation_is_a_typed_error(
     operation: Callable[[Session], Any], victim_url: str, admin: psycopg.Connection
 ) -> None:
     with Store.open(victim_url) as store:
@@ -118,9 +120,7 @@ def test_hung_up_amid_an_operation(
         assert chat.verify().ok
 
 
-def test_an_idle_connection_that_died_is_replaced(
-    victim_url: str, admin: psycopg.Connection
-) -> None:
+def test_idle_connection_that_died_is_replaced(victim_url: str, admin: psycopg.Connection) -> None:
     with Store.open(victim_url) as store:
         chat = store.create("idle")
         for number in range(5):
@@ -132,7 +132,7 @@ def test_an_idle_connection_that_died_is_replaced(
             assert len(chat.view().messages) == number + 1
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_missing_server_is_a_typed_error() -> None:
     with pytest.raises(StoreUnavailable) as refused:
         Store.open("postgresql://nobody:secret@127.0.0.1:1/none?connect_timeout=2")
     assert not refused.value.outcome_unknown, "nothing was asked of it"
@@ -149,7 +149,7 @@ def strict_url(request: pytest.FixtureRequest, postgres: Any) -> Iterator[URL]:
     postgres.drop(made)
 
 
-def test_writers_collide_on_a_strict_server(strict_url: URL) -> None:
+def test_writers_on_a_serializable_server_lose_nothing(strict_url: URL) -> None:
     start = threading.Barrier(4, timeout=30)
 
     def write(number: int) -> None:
@@ -167,7 +167,7 @@ def test_writers_collide_on_a_strict_server(strict_url: URL) -> None:
         assert chat.verify().ok
 
 
-def test_all_open_a_new_database_on_a_strict_server(strict_url: URL) -> None:
+def test_new_database_on_a_serializable_server_is_opened_by_many(strict_url: URL) -> None:
     start = threading.Barrier(4, timeout=30)
 
     def opened(number: int) -> int:

@@ -1,7 +1,7 @@
 """A summariser takes its time: others write meanwhile, and nobody waits for it.
 
 What is shown is an order, not a duration: the model answers only after another process was
-acknowledged all that it appended. In the long form that goes on for a minute.
+acknowledged all that it appended. The long form takes a minute.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ def others_append(nursery: Nursery, url: str, model: tuple[ModelServer, Late]) -
 
 
 def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]) -> None:
-    """The summary hides what was planned; what came meanwhile is seen behind it."""
+    """The summary hides what was planned; later messages are shown after it."""
     assert (outcome.status, outcome.calls) == ("condensed", 1)
     (change,) = changes_since(chat, said[-1])
     assert len(change.hides) == outcome.hidden
@@ -97,7 +97,7 @@ def test_another_process_appends_while_a_model_is_asked(
         as_planned(chat, outcomes[0], said, acknowledged)
 
 
-def test_it_appends_while_a_task_waits_for_the_model(
+def test_session_is_appended_to_while_a_task_waits_for_the_model(
     nursery: Nursery, url: str, model: tuple[ModelServer, Late]
 ) -> None:
     with Store.open(url) as store:
@@ -131,7 +131,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_killed_while_it_asks_a_manager_leaves_nothing_behind(url: str) -> None:
+def test_manager_killed_while_it_asks_leaves_no_trace(url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
         said = long(chat, LONG)

@@ -63,12 +63,12 @@ def told(store: Store, contents: Sequence[Any]) -> Any:
 
 
 def history(chat: Any) -> list[Any]:
-    """What the model sees, as contents."""
+    """The view as contents."""
     return [content_of(message) for message in chat.view().messages]
 
 
 def window(model: str) -> int:
-    """What a model holds, as the recorded version says."""
+    """The window of a model in the recorded version."""
     return limit_for(model, profile="gemini", environ={}).context
 
 
@@ -96,7 +96,7 @@ def hooks(given: Any, *, told: bool) -> list[Any]:
 
 
 def split(store: Store, contents: Sequence[Any], fraction: float) -> int:
-    """How many contents go when the policy is told to compress that fraction."""
+    """The number of contents that go when the policy compresses that fraction."""
     chat = told(store, contents)
     policy = GeminiUpstream(fraction=fraction, count=lambda _: 0)
     decision = policy.decide(situated(chat, COUNTER, window=1, aim=Aim.CONDENSE))
@@ -111,7 +111,7 @@ def split(store: Store, contents: Sequence[Any], fraction: float) -> int:
 
 
 def compress(store: Store, given: Any) -> dict[str, Any]:
-    """What the policy decides, asks for and leaves behind, in the recorded form."""
+    """The policy's decision, its question and the result, in the recorded form."""
     chat = told(store, given["history"])
     policy = GeminiUpstream(threshold=threshold(given), count=counting(given))
     situation = situated(
@@ -148,7 +148,7 @@ def compress(store: Store, given: Any) -> dict[str, Any]:
 
 
 def asked(decision: Decision | None) -> dict[str, Any]:
-    """What the summariser was asked, if it was."""
+    """The question for the summariser, if there was one."""
     request = decision.request if isinstance(decision, Ask) else None
     return {
         "summarizerCalled": request is not None,
@@ -159,7 +159,7 @@ def asked(decision: Decision | None) -> dict[str, Any]:
 
 
 def is_empty(given: Any) -> bool:
-    """Whether the program would go on with a summary that says nothing."""
+    """True if the program would continue with a summary that is blank."""
     return not (given["summary"] or "").strip()
 
 
@@ -185,7 +185,7 @@ class ServiceResult:
 
 
 def latch(store: Store, steps: Sequence[Any]) -> list[dict[str, bool]]:
-    """What the manager tells the policy of earlier failures, and what it keeps of each outcome."""
+    """Earlier failures as the manager reports them to the policy, and the outcomes it keeps."""
     chat, service = store.create(), ServiceResult()
     context = ContextManager("gemini-2.5-pro", policy=service, summariser=lambda _: "S")
     answers = []

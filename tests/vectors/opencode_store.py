@@ -26,13 +26,13 @@ Key = tuple[int, int]
 
 
 def output_of(part: Any) -> str:
-    """What a tool put out; recordings may tell its length only."""
+    """The output of a tool; recordings may have its length only."""
     state = part["state"]
     return state["output"] if "output" in state else "x" * state["outputLength"]
 
 
 def is_cleared(part: Any) -> bool:
-    """Whether an output was cleared already."""
+    """True if an output was cleared already."""
     return bool((part["state"].get("time") or {}).get("compacted"))
 
 
@@ -54,20 +54,20 @@ def step_of(message: Any) -> PastMessage[str]:
 
 
 def asks(message: Any) -> bool:
-    """Whether this is a request for a compaction."""
+    """True if this is a request for a compaction."""
     parts = message["parts"]
     return message["info"]["role"] == "user" and any(part["type"] == "compaction" for part in parts)
 
 
 def is_summary(message: Any, *, despite_errors: bool = True) -> bool:
-    """Whether the program takes this for a finished summary."""
+    """True if the program takes this for a finished summary."""
     info = message["info"]
     finished = info["role"] == "assistant" and info.get("summary") and info.get("finish")
     return bool(finished) and (despite_errors or not info.get("error"))
 
 
 def text_of(message: Any) -> str:
-    """What was said in a message."""
+    """The text of a message."""
     return "\n".join(part["text"] for part in message["parts"] if part["type"] == "text")
 
 
@@ -94,7 +94,7 @@ class Told:
         return self
 
     def situation(self, policy: Any, aim: Aim, **facts: Any) -> Situation:
-        """What a policy is told."""
+        """The situation that a policy is given."""
         facts = {"window": 200_000, "trigger": "manual", **facts}
         return situated(self.chat, LETTERS, hidden=policy.compat, aim=aim, **facts)
 
@@ -132,7 +132,7 @@ class Told:
             self._answer(ended)
 
     def _answer(self, tools: Sequence[Any], said: Any = None, name: str | None = None) -> None:
-        """Results, and behind them what the user says in a message of his own, of this name."""
+        """Results, then the user's own message of this name."""
         blocks = [result_of(part) for part in tools]
         receipt = self.chat.append("user", blocks if said is None else [*blocks, said])
         if name is not None:
@@ -173,15 +173,15 @@ def result_of(part: Any) -> dict[str, Any]:
 
 
 def compacts(messages: Sequence[Any], index: int, *, despite_errors: bool = True) -> bool:
-    """Whether a compaction begins here: the request, and the finished summary right behind it.
+    """True if a compaction begins here: the request, and the finished summary right after it.
 
     With nothing before it, it hides nothing: then both are messages as any other.
     """
     if not index or index + 1 == len(messages) or not asks(messages[index]):
         return False
-    behind = messages[index + 1]
-    answers = behind["info"].get("parentID") == messages[index]["info"]["id"]
-    return answers and is_summary(behind, despite_errors=despite_errors)
+    following = messages[index + 1]
+    answers = following["info"].get("parentID") == messages[index]["info"]["id"]
+    return answers and is_summary(following, despite_errors=despite_errors)
 
 
 def unheld(messages: Sequence[Any], *, despite_errors: bool = True) -> str | None:
@@ -208,21 +208,21 @@ def unlike(messages: Sequence[Any], *, compat: bool) -> str | None:
         if not flagged or not has_outputs(messages[:index]):
             continue
         if not compacts(messages, index - 1):
-            return "outputs behind a summary that is not finished or was not asked for"
+            return "outputs after a summary that is not finished or was not asked for"
         if not compat:
             newer = sum(one["info"]["role"] == "user" for one in messages[index + 1 :])
             if newer < 2:
-                return "outputs that the model does not see, behind a summary in the last turns"
+                return "outputs that the model does not see, after a summary in the last turns"
     return None
 
 
 def has_outputs(messages: Sequence[Any]) -> bool:
-    """Whether a tool has put out anything in these messages."""
+    """True if a tool has an output in these messages."""
     return any(step_of(message).outputs for message in messages)
 
 
 def pruning(store: Store, given: Any, policy: Any) -> dict[str, Any] | None:
-    """What the policy clears in the store, and its counts; None when it does not."""
+    """The outputs that the policy clears in the store, and its counts; None if it clears none."""
     told = Told(store.create()).all(given["messages"])
     before = told.cleared()
     decision = policy.decide(told.situation(policy, Aim.CLEAR))
@@ -237,7 +237,7 @@ def pruning(store: Store, given: Any, policy: Any) -> dict[str, Any] | None:
 
 
 def overflows(store: Store, given: Any, policy: OpenCode | OpenCodeUpstream) -> bool:
-    """Whether the policy wants a summary after a call whose usage the store was told."""
+    """True if the policy wants a summary after a call with this usage."""
     tokens, limit = given["tokens"], given["limit"]
     usage = {
         "input_tokens": tokens["input"],
@@ -259,7 +259,7 @@ def overflows(store: Store, given: Any, policy: OpenCode | OpenCodeUpstream) -> 
 
 
 def seen(store: Store, part: Any) -> dict[str, str]:
-    """How the model sees a tool's part that the store was told of."""
+    """A tool's part as the view shows it."""
     part = {"id": part["callID"], **part}
     told = Told(store.create())
     told.all([{"info": {"id": "m", "role": "assistant"}, "parts": [part]}])

@@ -77,7 +77,7 @@ def operates(name: str) -> Callable[[Operation], Operation]:
 
 
 def no_operation(shelf: Shelf, given: Any, version: str) -> Any:
-    """What is only a part of another function, or only shapes what is sent."""
+    """An operation that is only a part of another function, or only shapes what is sent."""
     raise Unheld("a function that is no operation of a store")
 
 
@@ -163,7 +163,7 @@ def rewind_to_index(shelf: Shelf, given: Any, version: str) -> Any:
 
 
 def situation_of(chat: Any, given: Any, aim: Aim, **facts: Any) -> Situation:
-    """What the policy is told of the session, with the recorded surroundings."""
+    """The situation of the session for the policy, with the recorded surroundings."""
     counter = Recorded()
     system = given.get("systemPrompt")
     size = Size(counter.count("user", system, "anthropic")) if system else FREE
@@ -183,7 +183,7 @@ def situation_of(chat: Any, given: Any, aim: Aim, **facts: Any) -> Situation:
 
 
 def wanted(output: Any) -> Any:
-    """What a store is to hand back, of what the program did.
+    """The part of the program's result that a store is to give back.
 
     A store makes no id of a truncation that hides nothing, and keeps no list of what a user sees.
     """
@@ -293,7 +293,7 @@ def refuse_place_for_tags(messages: Sequence[Any]) -> None:
 
 
 def refuse_misplaced(given: Any) -> None:
-    """The marker would stand behind an older one, which a store puts it before."""
+    """The marker would follow an older one, which a store puts it before."""
     messages = given["messages"]
     edit = truncation(messages, given["fracToRemove"], truncation_id="", now=0)
     if edit is not None and edit.at < len(messages):
@@ -324,4 +324,4 @@ def refuse_other_cut(
         if stays != (time < limit):
             raise Unheld("a summary or marker that goes without what came after it, or stays")
         if dirty and not stays:
-            raise Unheld("tags that are left behind on purpose")
+            raise Unheld("tags that are left on purpose")

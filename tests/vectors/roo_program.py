@@ -65,7 +65,7 @@ def policy_of(given: Any, version: str) -> Roo | Roo2026:
 
 
 def request_of(request: SummaryRequest) -> dict[str, Any]:
-    """What the model was sent; Roo's own prompts stand for the summariser's."""
+    """The messages sent to the model; Roo's own prompts stand for the summariser's."""
     said = request.instruction or "<DEFAULT_CONDENSE_INSTRUCTIONS>"
     return {
         "system": request.prompt or "<DEFAULT_SYSTEM_PROMPT>",
@@ -74,7 +74,7 @@ def request_of(request: SummaryRequest) -> dict[str, Any]:
 
 
 def answer_of(stream: Any) -> tuple[str, float, int]:
-    """What the recorded model said, what it cost and how long the provider says it is."""
+    """The recorded answer, its cost and the number of tokens that the provider reported."""
     said, cost, tokens = "", 0, 0
     for chunk in stream["chunks"]:
         if chunk["type"] == "text":
@@ -87,7 +87,7 @@ def answer_of(stream: Any) -> tuple[str, float, int]:
 
 
 def failure_of(error: StreamBroken) -> dict[str, Any]:
-    """What April's program tells of a call that failed."""
+    """A failed call, as April's program describes it."""
     details = f"Error: {error}"
     if "status" in error.props:
         details += f"\n\nHTTP Status: {error.props['status']}"
@@ -230,7 +230,7 @@ def rewindToIndex(given: Any, version: str) -> Any:  # noqa: N802
 
 
 def condensation(given: Any, version: str, previous: int) -> Condensation | CondensationSkipped:
-    """What the version makes of the messages before it asks the model."""
+    """The messages as the version prepares them before it asks the model."""
     around = Surroundings(
         system=[{"type": "text", "text": given["systemPrompt"]}],
         count=count,

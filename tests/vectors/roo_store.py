@@ -92,7 +92,7 @@ class Shelf:
 
 
 def _named(messages: Sequence[Any], index: int) -> set[int]:
-    """What the summary or marker at this index stands for."""
+    """The messages for which the summary or marker at this index stands."""
     tag, hider = own_tag(messages[index]), messages[index]
     return {i for i, one in enumerate(messages) if one.get(tag.key) == hider[tag.id]}
 
@@ -108,12 +108,12 @@ def history(chat: Any) -> list[Any]:
 
 
 def is_hidden(message: Any) -> bool:
-    """Whether a summary or marker stands for it, in a list that a store can hold."""
+    """True if a summary or marker stands for it, in a list that a store can hold."""
     return any(tag.key in message for tag in TAGS)
 
 
 def parted(messages: Sequence[Any]) -> tuple[list[Any], ...]:
-    """What is visible, and what of the hidden is no summary or marker and what is one."""
+    """The visible messages, the hidden ones that are no summary or marker, and those that are."""
     hidden = [one for one in messages if is_hidden(one)]
     return (
         [one for one in messages if not is_hidden(one)],
@@ -149,7 +149,7 @@ def _faults(messages: Sequence[Any]) -> Iterator[str]:
 def _faults_of_hider(messages: Sequence[Any], index: int, tag: Any) -> Iterator[str]:
     hider = messages[index]
     if any(one.get(tag.key) == hider[tag.id] for one in messages[index:]):
-        yield "a row behind what stands for it"
+        yield "a row after the one that stands for it"
     if not any(str(block.get("text", "")).strip() for block in message_blocks(hider)):
         yield "a summary or marker without a text"
 
@@ -185,7 +185,7 @@ def _time(message: Any, events: Sequence[Any]) -> int:
 
 
 def is_announced(message: Any, events: Sequence[Any]) -> bool:
-    """Whether one of the events told the user of this summary or marker."""
+    """True if one of the events told the user of this summary or marker."""
     tag = own_tag(message)
     return any(
         one.get("say") == tag.event and one.get(tag.facts, {}).get(tag.id) == message[tag.id]

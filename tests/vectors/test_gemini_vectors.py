@@ -79,7 +79,7 @@ def latch_through(store: Store, given: Any, wanted: Any) -> str | None:
 
 
 def curated_through(store: Store, given: Any, wanted: Any) -> str | None:
-    """What the summariser is asked about is what would be sent."""
+    """The messages that the summariser is asked about are those that would be sent."""
     if reason := gemini_store.unheld(given["history"]):
         return reason
     chat = gemini_store.told(store, given["history"])
@@ -207,5 +207,5 @@ def test_every_recording_is_reproduced(name: str, store: Store, capsys: Any) -> 
         )
 
 
-def test_a_model_that_is_not_in_the_table_has_the_default() -> None:
+def test_model_that_is_not_in_the_table_has_the_default() -> None:
     assert alias_for("gemini-9-ultra") == DEFAULT_ALIAS == alias_for("")

@@ -109,7 +109,7 @@ def unlike(given: Any) -> str | None:
 
 
 def passed_over(given: Any) -> bool:
-    """Whether the first turn that does not fit is a question without an answer."""
+    """True if the first turn that does not fit is a question without an answer."""
     history, count = given["history"], calculator(given["token_calculator"])
     room = given["max_tokens"] - (count(given["system_prompt"]) if given["system_prompt"] else 0)
     answered = False
@@ -130,7 +130,7 @@ def store() -> Iterator[Store]:
 
 
 def imported(store: Store, given: Any) -> Any:
-    """A session that holds the history; ids and the models' names are kept beside the content."""
+    """A session that holds the history; ids and the models' names are kept next to the content."""
     chat = store.create()
     for entry in given["history"]:
         role = ROLES[entry["role"]]
@@ -194,7 +194,9 @@ def test_every_pruning_is_reproduced_through_the_store(store: Store, capsys: Any
     told("sliding_window/prune", len(recorded), reasons, capsys, "through the store")
 
 
-def test_without_the_programs_defects_ours_keeps_the_same(store: Store, capsys: Any) -> None:
+def test_seed_profile_keeps_the_same_without_the_programs_defects(
+    store: Store, capsys: Any
+) -> None:
     recorded = load("sliding_window/prune")
     reasons: Counter[str] = Counter()
     for case in recorded:

@@ -111,7 +111,7 @@ def sessions(
 
 
 def _room(context: CommandContext) -> int:
-    """How many rows the screen holds."""
+    """The number of rows that the screen holds."""
     if context.as_json or not terminal.is_terminal(sys.stdout):
         return _USUAL
     return max(1, shutil.get_terminal_size().lines - _OTHER_LINES)

@@ -1,4 +1,4 @@
-"""How full a context window is, in words and as a bar."""
+"""The fill level of a context window, in words and as a bar."""
 
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ def window_share(gauge: "Gauge") -> str:
 
 
 def source(gauge: "Gauge") -> str:
-    """How many tokens the provider reported, and which counter estimated the others."""
+    """The tokens that the provider reported, and the counter that estimated the others."""
     counter = one_line(gauge.counter, longest=_NAME)
     if gauge.reported is None:
         verb = "counted" if gauge.exact else "estimated"

@@ -1,6 +1,7 @@
 """The results of commands, in a few lines each."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from roocontext.reports.results import (
         Backup,
         Checked,
+        Distributed,
         Forked,
         History,
         OutcomeReport,
@@ -52,13 +54,14 @@ def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
     screen.line(_done(answer))
     sign = "" if answer.exact else "~"
     before, after = answer.tokens_before, answer.tokens_after
-    arrow = f"{screen.signs.arrow} {sign}{after:,} " if answer.seqs else ""
-    noun = "token" if (after if answer.seqs else before) == 1 else "tokens"
+    has_changed = bool(answer.seqs or answer.uncovered)
+    arrow = f"{screen.signs.arrow} {sign}{after:,} " if has_changed else ""
+    noun = "token" if (after if has_changed else before) == 1 else "tokens"
     screen.line(f"{sign}{before:,} {arrow}{noun} of {answer.window:,}")
     about = [f"policy {one_line(answer.policy)}", f"counted by {one_line(answer.counter)}"]
     about += ["no model is known"] * (answer.window_source == "default")
     screen.line((f" {screen.signs.dot} ".join(about), "note"))
-    if after > before:
+    if after > before and not answer.uncovered:
         would = "would grow" if answer.dry_run else "grew"
         screen.line(
             f"The context {would} by {quantity(after - before, 'token')}, as in the program that"
@@ -158,6 +161,19 @@ def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
         screen.line(f"The schema is version {after}, which is what this release needs.")
     else:
         screen.line(f"Upgraded the schema from version {before} to {after}.")
+    if answer.distributed:
+        screen.line("The store is distributed over the nodes of its cluster.")
+
+
+def draw_distributed(screen: Screen, answer: "Distributed") -> None:
+    """The rows of each table, or the steps of a dry run."""
+    if not answer.steps:
+        screen.line("The store is distributed already. Nothing changed.")
+    elif answer.dry_run:
+        screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
+    else:
+        screen.line("Distributed the store. Its tables have as many rows as before:")
+        screen.facts([(table, f"{rows:,}") for table, rows in answer.rows.items()])
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:
@@ -183,6 +199,11 @@ def _done(answer: "OutcomeReport") -> str:
         verb = "would be" if dry_run else "was"
         return f"Nothing {verb} done. {one_line(answer.reason)}".rstrip()
     parts = []
+    if answer.uncovered:
+        uncover = "uncover" if dry_run else "uncovered"
+        parts.append(f"{uncover} {quantity(len(answer.uncovered), 'compaction')} by a provider")
+    if answer.status == "uncovered":
+        return _sentence(answer, parts, answer.uncovered)
     if answer.cleared:
         clear = "clear" if dry_run else "cleared"
         parts.append(f"{clear} {quantity(answer.cleared, 'tool output')}")
@@ -191,11 +212,15 @@ def _done(answer: "OutcomeReport") -> str:
         messages = quantity(answer.hidden, "message") if answer.hidden else "no visible message"
         substitute = "a marker" if answer.status == "truncated" else "a summary"
         parts.append(f"{replace} {messages} with {substitute}")
+    return _sentence(answer, parts, answer.seqs)
+
+
+def _sentence(answer: "OutcomeReport", parts: Sequence[str], rows: Sequence[int]) -> str:
     done = " and ".join(parts)
-    if dry_run:
+    if answer.dry_run:
         return f"Would {done}."
-    seqs = ranges_in_words([[seq, seq] for seq in answer.seqs])
-    entries = "entry" if len(answer.seqs) == 1 else "entries"
+    seqs = ranges_in_words([[seq, seq] for seq in sorted(rows)])
+    entries = "entry" if len(rows) == 1 else "entries"
     return f"{done[0].upper()}{done[1:]}, {entries} {seqs}."
 
 
@@ -252,7 +277,7 @@ def _changed(answer: "ViewChange", name: str) -> str:
 
 
 def _moved(answer: "ViewChange") -> str:
-    """How many messages left the view and came back, and how many outputs are shown again."""
+    """The messages that left the view and came back, and the outputs shown again, as numbers."""
     would = "would " * answer.dry_run
     parts = []
     if answer.left:

@@ -111,7 +111,7 @@ def _draw(screen: Screen, rows: "Sequence[Cells]") -> None:
 
 
 def _room(screen: Screen, widths: "Mapping[str, int]") -> int:
-    """How many columns are left for the text."""
+    """The number of columns left for the text."""
     return screen.width - sum(width + len(_GAP) for width in widths.values())
 
 

@@ -28,7 +28,7 @@ _WIDEST = 28
 
 
 def draw_stats(screen: Screen, answer: "StatsReport") -> None:
-    """How many messages are visible, hidden and taken back, and their sizes."""
+    """The number of visible, hidden and rewound messages, and their sizes."""
     if answer.session_id is None:
         screen.line((quantity(answer.sessions, "session"), "title"))
     else:

@@ -111,7 +111,7 @@ def draw_difference(screen: Screen, answer: "Difference") -> None:
 
 
 def _sums(answer: "Difference") -> str:
-    """How many messages and outputs differ."""
+    """The number of messages and outputs that differ."""
     parts = []
     if answer.left or answer.came:
         parts.append(f"{quantity(len(answer.left), 'message')} left the view")

@@ -7,6 +7,7 @@ built-in forms are registered in the same way as a plugin's.
 
 from typing import Final
 
+from roocontext.errors import InvalidOption
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from roocontext.log.forms.chat import CHAT
 from roocontext.log.forms.gemini import GEMINI_FORM
@@ -15,7 +16,17 @@ from roocontext.log.forms.repairs import Form, Outgoing, Repair, Rule, newest_re
 from roocontext.log.forms.responses import RESPONSES_FORM
 from roocontext.registry import Registry
 
-__all__ = ["OPENING", "UNANSWERED", "Form", "Outgoing", "Repair", "Rule", "forms", "newest_reply"]
+__all__ = [
+    "OPENING",
+    "UNANSWERED",
+    "Form",
+    "Outgoing",
+    "Repair",
+    "Rule",
+    "form_named",
+    "forms",
+    "newest_reply",
+]
 
 forms: Final[Registry[Form]] = Registry("roocontext.forms")
 
@@ -23,3 +34,13 @@ forms.register("anthropic", ANTHROPIC_FORM)
 forms.register("openai", CHAT)
 forms.register("openai-responses", RESPONSES_FORM)
 forms.register("gemini", GEMINI_FORM)
+
+
+def form_named(name: str, dialect: str | None = None) -> Form:
+    """Find a form; `dialect` names the server that it is for, if it is not the provider's own."""
+    form = forms[name]
+    if dialect is None:
+        return form
+    if form is not CHAT:
+        raise InvalidOption("Only the form 'openai' has dialects.", name="dialect")
+    return CHAT.in_dialect(dialect)

@@ -58,7 +58,7 @@ class OutgoingTurn:
 class ProviderForm(PartReader, Protocol):
     """The base of the built-in forms: the rules of a provider that the order depends on."""
 
-    tool_id: ClassVar[re.Pattern[str] | None] = None
+    tool_id: re.Pattern[str] | None = None
     """The ids that the provider accepts; None if it distinguishes calls by their order."""
     tool_name: ClassVar[re.Pattern[str]]
     alternates: ClassVar[bool] = False
@@ -69,6 +69,10 @@ class ProviderForm(PartReader, Protocol):
     """Whether something else of the assistant's has to follow its thinking."""
     apart: ClassVar[bool] = False
     """Whether nothing of the same turn may come before the first thinking of a row."""
+
+    def for_request(self, messages: Sequence[Message], state: RequestState) -> "ProviderForm":  # noqa: ARG002
+        """The form for one request; here it is the same for all."""
+        return self
 
     def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:  # noqa: ARG002
         """Return True if an assistant's row joins the assistant's turn before it."""
@@ -97,15 +101,16 @@ class ProviderForm(PartReader, Protocol):
         model = model_of(messages) if model is None else model
         readable, left_out = readable_by(messages, self.format, model)
         state = RequestState(model, drop_thinking, Repairs(left_out))
-        repairs, read = state.repairs, OutgoingRows(self, state).read
+        form = self.for_request(readable, state)
+        repairs, read = state.repairs, OutgoingRows(form, state).read
         rows = [read(number, message) for number, message in enumerate(readable)]
         _link(rows, repairs)
         _drop_separated(rows, repairs)
-        _rename(self, rows, repairs)
-        arranged = _Turns(self, repairs)
+        _rename(form, rows, repairs)
+        arranged = _Turns(form, repairs)
         for row in rows:
             arranged.add(row)
-        made = self.messages(arranged.finish(rows, complete=complete), state)
+        made = form.messages(arranged.finish(rows, complete=complete), state)
         return Outgoing(made, repairs.listed())
 
     def body(

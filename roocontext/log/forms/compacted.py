@@ -13,9 +13,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from roocontext.errors import InvalidOption, SummarySealed
-from roocontext.log.compactions import compactions_in, without_compactions
+from roocontext.log.compactions import can_read, compactions_in, without_compactions
 from roocontext.log.entries import Compacted, Kind, Message
-from roocontext.log.forms.models import is_same_model
 from roocontext.log.forms.repairs import Repair, Rule
 
 
@@ -80,10 +79,7 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     compacted = message.compacted
     if compacted is not None:
         is_own = message.format == form
-        is_readable = not compacted.sealed or (
-            model is not None and is_same_model(message.model, model)
-        )
-        if is_own and is_readable:
+        if is_own and (not compacted.sealed or can_read(model, message.model)):
             yield message
             return
         yield _summary(message, compacted)

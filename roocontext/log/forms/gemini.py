@@ -47,6 +47,11 @@ _DATA: Final = frozenset(
 _MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
+def has_signatures(model: str | None) -> bool:
+    """Return True if the model refuses the first call of a step without a signature."""
+    return model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+
+
 class _Gemini(ProviderForm):
     format = "gemini"
     # Calls are matched by order, or by ids that both sides have: router-for-me/CLIProxyAPI#5199.
@@ -55,7 +60,7 @@ class _Gemini(ProviderForm):
 
     def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
         model = state.model
-        signed = model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+        signed = has_signatures(model)
         return [_content(turn.role, turn.parts, signed=signed, model=model) for turn in turns]
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:

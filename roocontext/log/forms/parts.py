@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
-from roocontext.log.forms.models import is_same_model
+from roocontext.log.readings.model_names import is_same_model
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
@@ -212,9 +212,13 @@ class RequestState:
     has_lost_reasoning: bool = False
     """Whether the reasoning that the assistant's next items refer to was left out."""
 
+    def is_of_model(self, message: Message) -> bool:
+        """Return True if the model wrote this row."""
+        return is_same_model(message.model, self.model)
+
     def keeps_thinking(self, message: Message) -> bool:
         """Return True if the model wrote this row and accepts its thinking."""
-        return is_same_model(message.model, self.model) and message.seq not in self.drop_thinking
+        return self.is_of_model(message) and message.seq not in self.drop_thinking
 
 
 class OutgoingRows:

@@ -15,7 +15,7 @@ class Rule(StrEnum):
 
     OPENING = "opening"  # the assistant came first: a user message was put before it
     CLOSING = "closing"  # the assistant came last in a request: a user message was put after it
-    APART = "apart"  # the row does not continue the one before: a user message was put between
+    APART = "apart"  # the row may not follow the one before: a fixed message was put between
     MERGED = "merged"  # the row has the role of the one before: both are one message
     EMPTY = "empty"  # no block of the row could be sent
     BLANK = "blank"  # a text without a visible character was left out
@@ -25,6 +25,7 @@ class Rule(StrEnum):
     UNKNOWN = "unknown"  # a block of a type that this provider does not know was left out
     FIELD = "field"  # refused fields were left out, or a cache mark before one of an hour grew
     THINKING = "thinking"  # thinking of another model, or not byte-exact, was left out
+    UNREASONED = "unreasoned"  # a reply lacks reasoning that its server requires: a line says so
     UNTHINKING = "unthinking"  # the running tool loop lost its thinking: send with thinking off
     TRAILING = "trailing"  # thinking at the end of its message was left out
     STRIPPED = "stripped"  # white space at the end, where the assistant spoke last, was left out

@@ -10,6 +10,7 @@ never collide and later rows never change what was sent before.
 import re
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
+from string import ascii_letters, digits
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from roocontext.errors import InvalidOption
@@ -68,6 +69,9 @@ def _is_strict(schema: Any) -> bool:
 
 
 _HEX: Final = 24
+_SHORT: Final = 9
+"""The length of Mistral's ids, which have letters and digits only."""
+_ALPHABET: Final = ascii_letters + digits
 
 
 class CallIds:
@@ -80,11 +84,19 @@ class CallIds:
     def take(self, wanted: str, seq: int, block: int) -> str:
         """Return the id itself if it is valid and free, else one made from it and its place."""
         tool_id = wanted
-        if wanted in self._taken or not self._accepted.fullmatch(wanted):
+        while tool_id in self._taken or not self._accepted.fullmatch(tool_id):
             # Not a number that counts up: it would change when a row before it leaves the view.
-            tool_id = "call_" + _hash(f"{seq}.{block}.{wanted}")
+            digest = _hash(f"{seq}.{block}.{tool_id}")
+            tool_id = f"call_{digest}"
+            if not self._accepted.fullmatch(tool_id):
+                tool_id = _short(int(digest, 16))
         self._taken.add(tool_id)
         return tool_id
+
+
+def _short(number: int) -> str:
+    base = len(_ALPHABET)
+    return "".join(_ALPHABET[number // base**place % base] for place in range(_SHORT))
 
 
 def name_for(wanted: str, accepted: re.Pattern[str]) -> str:

@@ -48,7 +48,8 @@ class _OpenAI(ItemReader):
             output = value if isinstance(value, str) else _parts(value)
             return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            parts = [*_parts(value), *map(chat_block, outside_content(message))]
+            parts = [*_thoughts(message), *_parts(value)]
+            parts += map(chat_block, outside_content(message))
             return role, [*parts, *map(call_block, calls_of(message))]
         return "user", _parts(value)
 
@@ -101,7 +102,21 @@ def chat_block(part: Block) -> Block:
             return text(value)
         case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
             return image_at(url)
+        case {"type": "thinking", "thinking": list(inner)}:
+            return _thought("".join(string(it, "text") for it in dicts(inner)))
     return attached(part.get("type"))
+
+
+def _thoughts(message: Block) -> list[Block]:
+    """The reasoning that servers compatible with OpenAI's API return in fields of their own."""
+    said = string(message, "reasoning_content") or string(message, "reasoning")
+    details = dicts(message.get("reasoning_details"))
+    said = said or "".join(string(it, "text") or string(it, "summary") for it in details)
+    return [_thought(said)] if said else []
+
+
+def _thought(said: str) -> Block:
+    return {"type": "thinking", "thinking": said}
 
 
 def outside_content(message: Block) -> list[Block]:

@@ -17,9 +17,15 @@ from roocontext.log.clearing import ShownOutput
 from roocontext.log.counting import Counter, count_message
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.encoding import check_id, encode
-from roocontext.log.entries import Control, Kind, Message, Range, ranges_of
+from roocontext.log.entries import Kind, Message, Range, ranges_of
 from roocontext.log.moments import Point
 from roocontext.log.spans import standing_ranges, within
+from roocontext.store.counting.assumed import (
+    assumed_controls,
+    assumed_end,
+    shown_if,
+    uncovering,
+)
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import counts, entries
@@ -31,7 +37,6 @@ from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
     bounds,
-    companions,
     read_controls,
     read_messages,
 )
@@ -308,36 +313,17 @@ def restorable(
     """Find the newest one, as if those `given` were uncovered already; None if there is none."""
     with database.read() as tx:
         head = read_head(tx, session_id)
-        controls = read_controls(tx, session_id, head.last_seq)
-        for seq in given:
-            controls.append(_uncovering(tx, session_id, controls, head.last_seq, seq))
-        standing = standing_ranges(controls, _end(controls, head.last_seq))
+        controls = assumed_controls(tx, session_id, head.last_seq, given)
+        standing = standing_ranges(controls, assumed_end(controls, head.last_seq))
         candidates = (one for one in reversed(controls) if one.kind in UNCOVERED)
         newest = next((one for one in candidates if within(standing, one.seq)), None)
         if newest is None:
             return None
-        controls.append(_uncovering(tx, session_id, controls, head.last_seq, newest.seq))
-        shown = shown_after(controls, _end(controls, head.last_seq))
-        # The uncoverings that are only assumed are in no table.
-        ranges = [(lo, min(hi, head.last_seq)) for lo, hi in shown.ranges if lo <= head.last_seq]
+        controls.append(uncovering(tx, session_id, controls, head.last_seq, newest.seq))
+        shown = shown_if(controls, head.last_seq)
         tallies = [Counting(tx, session_id, counter) for counter in counters]
-        parts = [tally.part(ranges, shown.cleared) for tally in tallies]
+        parts = [tally.part(*shown) for tally in tallies]
     for tally in tallies:
         keep_if_possible(database, session_id, tally.count())
     costs = tuple(tally.sum(part) for tally, part in zip(tallies, parts, strict=True))
     return Restorable(newest.seq, newest.kind, costs, head.head_seq)
-
-
-def _uncovering(
-    tx: Transaction, session_id: str, controls: Sequence[Control], last: int, seq: int
-) -> Control:
-    """The entry that would uncover another one, after all existing entries."""
-    end = _end(controls, last)
-    standing = standing_ranges(controls, end)
-    others = (row for row in companions(tx, session_id, seq) if within(standing, row))
-    return Control(end + 1, Kind.UNCOVERING, uncovers=(seq, *others))
-
-
-def _end(controls: Sequence[Control], last: int) -> int:
-    """The last entry, those that are only assumed included."""
-    return max(last, controls[-1].seq) if controls else last

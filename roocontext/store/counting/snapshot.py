@@ -1,21 +1,30 @@
 """Everything that a manager needs of a session, read in one transaction."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from roocontext.log.counting import Counter
-from roocontext.log.entries import Message
+from roocontext.log.entries import Message, common
 from roocontext.log.request import Frame, GivenFrame
-from roocontext.log.spans import standing_ranges
+from roocontext.log.spans import sealed_in_view, standing_ranges
+from roocontext.store.counting.assumed import assumed_controls, shown_if
 from roocontext.store.counting.count import CountedPart, Counting, uncounted
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_to_record
+from roocontext.store.reading.coverings import SealedCovering, visible_sealed, with_models
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
-from roocontext.store.reading.messages import cleared_at, read_controls, read_messages
+from roocontext.store.reading.messages import (
+    SHOWN,
+    bounds,
+    cleared_at,
+    read_compacted,
+    read_controls,
+    shown_messages,
+)
 from roocontext.store.reading.notes import Note, newest_note, pinned
 from roocontext.store.reading.usage import Call, model_calls
 from roocontext.store.reading.view import shown_after, visible_now
@@ -37,7 +46,9 @@ class Wanted:
     Pins are read with the `rows`. The view is summed up by `counter` and by the `others`. Calls are
     searched for among the last `calls` entries; where `estimates` returns True, the request that a
     call answered is counted too. Of `notes`, the newest of each kind is read. `known` are counts of
-    an earlier snapshot that are not stored yet. The `frame` is compared with the recorded one.
+    an earlier snapshot that are not stored yet. The `frame` is compared with the recorded one. With
+    `sealed`, the sealed coverings in the view are read. The session is read as if the `uncovered`
+    entries were uncovered, oldest request first.
     """
 
     counter: Counter
@@ -48,6 +59,8 @@ class Wanted:
     notes: Sequence[str] = ()
     known: Counted = field(default_factory=Counted)
     frame: GivenFrame | None = None
+    sealed: bool = False
+    uncovered: Sequence[int] = ()
 
 
 class CountedMessage(NamedTuple):
@@ -72,7 +85,8 @@ class Snapshot:
     `since` is the cost of what follows the newest call, if the view has only grown since. By the
     seq of a call's reply, `estimated` are the costs of the view that was sent, and `frames` the
     frames if they are recorded. `counted` are the counts that are not stored yet: pass them to the
-    next commit. `is_new_frame` says that the given frame differs from the recorded one.
+    next commit. `is_new_frame` says that the given frame differs from the recorded one. `sealed`
+    are the sealed coverings whose compactions are in the view, oldest first.
     """
 
     session_id: str
@@ -89,6 +103,7 @@ class Snapshot:
     notes: Mapping[str, Note | None]
     counted: Counted
     is_new_frame: bool = False
+    sealed: tuple[SealedCovering, ...] = ()
 
 
 def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
@@ -107,13 +122,22 @@ class _Reading:
         self._wanted = wanted
         self._head = read_head(tx, session_id)
         last = self._head.last_seq
-        self._view = visible_now(tx, session_id, last)
+        # If nothing is assumed, the cached spans say what is visible.
+        self._assumed = (
+            assumed_controls(tx, session_id, last, wanted.uncovered) if wanted.uncovered else None
+        )
+        self._end = last + len(wanted.uncovered)
+        self._view = (
+            visible_now(tx, session_id, last)
+            if self._assumed is None
+            else shown_if(self._assumed, last)
+        )
         self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # From here on the order matters: estimates depend on the calls, and the tail on both.
-        self._calls = model_calls(tx, session_id, last=wanted.calls) if wanted.calls else []
+        self._calls = self._read_calls()
         self._new = self._to_estimate()
         sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
         self._frames = {seq: frame for seq, frame in sent if frame is not None}
@@ -123,6 +147,7 @@ class _Reading:
         self._pins = frozenset[int]()
         if wanted.rows is not SnapshotRows.NONE:
             self._pins = frozenset(pinned(tx, session_id, last))
+        self._sealed = self._read_sealed(last) if wanted.sealed else []
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
         given = wanted.frame
         self._is_new_frame = (
@@ -151,8 +176,8 @@ class _Reading:
         estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
         return Snapshot(
             session_id=self._session_id,
-            last_seq=self._head.last_seq,
-            head_seq=self._head.head_seq,
+            last_seq=self._end,
+            head_seq=self._head.head_seq if self._assumed is None else self._end,
             sums={
                 counter.name: total,
                 **{other.name: other.sum(part) for other, part in self._others},
@@ -169,7 +194,23 @@ class _Reading:
             notes=self._notes,
             counted=counted,
             is_new_frame=self._is_new_frame,
+            sealed=tuple(self._sealed),
         )
+
+    def _read_calls(self) -> list[Call]:
+        wanted = self._wanted
+        if not wanted.calls:
+            return []
+        calls = model_calls(self._tx, self._session_id, last=wanted.calls)
+        # No call was made of a view that is only assumed.
+        is_real = self._assumed is None
+        return calls if is_real else [replace(call, current=False) for call in calls]
+
+    def _read_sealed(self, last: int) -> list[SealedCovering]:
+        if self._assumed is None:
+            return visible_sealed(self._tx, self._session_id, last)
+        controls = sealed_in_view(self._assumed, self._end)
+        return with_models(self._tx, self._session_id, controls)
 
     def _to_estimate(self) -> list[Call]:
         """The calls whose requests are to be counted. For a redacted reply no count is stored."""
@@ -207,12 +248,23 @@ class _Reading:
             case SnapshotRows.NONE:
                 return []
             case SnapshotRows.VISIBLE:
-                self._tally.each(self._view[0])
-                read = read_messages(self._tx, self._session_id, *self._view)
-                return [LiveMessage(message, None, None) for message in read]
+                self._tally.each(self._view.ranges)
+                return [LiveMessage(message, None, None) for message in self._visible()]
             case SnapshotRows.LIVE:
-                controls = read_controls(self._tx, self._session_id, last)
-                ranges = standing_ranges(controls, last)
-                self._shown = self._tally.part(ranges, cleared_at(controls, last))
+                controls = self._assumed or read_controls(self._tx, self._session_id, last)
+                ranges = common(standing_ranges(controls, self._end), [(1, last)])
+                self._shown = self._tally.part(ranges, cleared_at(controls, self._end))
                 self._tally.each(ranges)
-                return live_messages(self._tx, self._session_id, controls, last)
+                return live_messages(self._tx, self._session_id, controls, self._end)
+
+    def _visible(self) -> list[Message]:
+        """The messages of the view, with the compactions in them that stand for others."""
+        tx, session_id = self._tx, self._session_id
+        rows = tx.each(SHOWN, bounds(session_id, self._view.ranges))
+        compacted = read_compacted(tx, session_id, self._head.last_seq, rows)
+        standing = {
+            row: found
+            for row, found in compacted.items()
+            if found.covering not in self._wanted.uncovered
+        }
+        return shown_messages(rows, self._view.cleared, standing)

@@ -50,6 +50,7 @@ class Database:
         self.server = engine.server
         self.has_round_trips = engine.server is not None
         self.text_search = "fts5" if engine.server is None else "tsvector"
+        self.polling = engine.polling
         self._engine = engine
         self._connections = Connections(engine, options or PoolOptions())
 
@@ -121,13 +122,35 @@ class Database:
             finally:
                 hold.give_back()
 
+    @contextmanager
+    def watching(self) -> Iterator[Callable[[], object]]:
+        """A function whose result differs from the one before if anything may have changed since.
+
+        SQLite says so of a file, to a connection that is kept for it.
+        """
+        if self.path is None:
+            yield object
+            return
+        hold = self._connections.hold(writes=False)
+        try:
+            tx = hold.begin(())
+            yield lambda: tx.command("PRAGMA data_version")
+        except BaseException as error:
+            hold.failed(error)
+            raise
+        finally:
+            try:
+                hold.give_back()
+            finally:
+                hold.give_back()
+
     def inspect(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
         return self._once((), self._over(self._engine.begin_read, operation), writes=False)
 
-    def migrate(self, operation: Callable[[Connection], None]) -> None:
+    def migrate(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
-        self._once((), self._over(self._engine.begin_write, operation))
+        return self._once((), self._over(self._engine.begin_write, operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.
@@ -221,7 +244,10 @@ class Database:
         try:
             tx = hold.begin(begin)
             result = operation(tx)
-            (tx.commit if keep else tx.roll_back)()
+            if keep:
+                tx.commit(self._engine.end_write if writes else ())
+            else:
+                tx.roll_back()
         except BaseException as error:
             hold.failed(error)
             raise

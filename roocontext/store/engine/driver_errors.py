@@ -61,6 +61,8 @@ _SAYS: Mapping[int | str, str] = {
     sqlite3.SQLITE_PROTOCOL: "The locks on the database file do not work as they should",
     sqlite3.SQLITE_NOMEM: "No memory is left for the database",
     "22003": "A stored number is too large to be added to",
+    # Raised by our own check at the end of a transaction; nothing else divides.
+    "22012": "The transaction took longer than the 120 seconds that the store allows",
     "23502": "A check of the schema refused a row made of what is stored",
     "23514": "A check of the schema refused a row made of what is stored",
     "25006": "The server lets this connection read but not write",
@@ -76,12 +78,14 @@ _SAYS: Mapping[int | str, str] = {
     "57P01": "The server was shut down",
     "57P02": "The server crashed",
     "57P03": "The server takes no connections now",
+    "XX000": "A node of the server's cluster failed, or the server itself",
     "XX001": "The database is damaged",
     "XX002": "An index of the database is damaged",
 }
 _ADVICE: Mapping[int | str, str] = {
     sqlite3.SQLITE_CORRUPT: "Keep a copy, then take what can be saved: `sqlite3 FILE .recover`.",
     "42501": "Its owner has to GRANT it: the guide's page on PostgreSQL lists what a role needs.",
+    "22012": "Nothing was written: look for what holds locks, or write in smaller parts.",
     "XX001": "Keep a copy of its files, then go back to a backup.",
     "XX002": "REINDEX builds it anew.",
 }
@@ -139,8 +143,10 @@ def raise_ours(
         raise HistoryCorrupt("A stored text is not UTF-8.") from None
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
     kind = kinds.get(code, StoreUnavailable)
-    # If the connection broke during a COMMIT, the server may have committed.
-    facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
+    # If the connection broke during a COMMIT, the server may have committed. A coordinator reports
+    # most failures of its nodes as XX000, also those during a COMMIT.
+    is_unknown = _is_disconnect(error) or code == "XX000"
+    facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and is_unknown}
     broke = "The connection to the server broke"
     other = broke if _is_disconnect(error) else "The database refused the statement"
     says, advice = _SAYS.get(code or "", other), _ADVICE.get(code or "")

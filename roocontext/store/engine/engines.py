@@ -55,6 +55,20 @@ class EngineOptions:
             raise InvalidOption("on_begin is a list of statements.", name="on_begin")
 
 
+class Polling(NamedTuple):
+    """How often the change feed looks for changes, in seconds, and how late they may be committed.
+
+    A change shows up to `lag_minutes` after the minute that it is marked with.
+    """
+
+    every_s: float
+    lag_minutes: int
+
+
+# Writers of a file take turns: what a reader does not see is not begun.
+_IN_TURN = Polling(every_s=0.25, lag_minutes=0)
+
+
 class WriteSettings(NamedTuple):
     """The settings of each transaction that writes to a server."""
 
@@ -66,9 +80,10 @@ class WriteSettings(NamedTuple):
 class Engine:
     """How a database is connected to and how its transactions begin.
 
-    `begin_write` and `begin_read` are sent at the beginning of a transaction. A writer waits for
-    others for `patience_s`. `path` is the file, if there is one, and `server` what is set for a
-    write, if there is a server. A database in memory has neither.
+    `begin_write` and `begin_read` are sent at the beginning of a transaction, and `end_write` with
+    the COMMIT of a write. A writer waits for others for `patience_s`. `path` is the file, if there
+    is one, and `server` what is set for a write, if there is a server. A database in memory has
+    neither.
     """
 
     dialect: Dialect
@@ -82,6 +97,8 @@ class Engine:
     close: Callable[[], None] = lambda: None
     path: Path | None = None
     server: WriteSettings | None = None
+    end_write: Sequence[Command] = ()
+    polling: Polling = _IN_TURN
 
 
 def engine_of(

@@ -23,7 +23,7 @@ from sqlalchemy.sql import ClauseElement, Insert
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
-from roocontext.store.engine.engines import Engine, EngineOptions, WriteSettings
+from roocontext.store.engine.engines import Engine, EngineOptions, Polling, WriteSettings
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import Compiled, compiler, with_constants
 from roocontext.store.engine.transaction import (
@@ -43,13 +43,26 @@ _SIZES = (256, 64, 16, 4, 1)
 # than one for these parameters, it would plan the statement anew each time. A statement that seems
 # dear to it, such as a view of hundreds of spans, it would compile each time, which takes 13 ms and
 # more. A server that is too old for a setting does not know it. Behind a pooler another process of
-# the server answers than the one that the connection was made to: nothing is set there.
+# the server answers than the one that the connection was made to: nothing is set there. Citus must
+# plan for the parameters.
 _FIRST = (
     "SELECT pg_backend_pid() = $1, (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
-    " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1)"
+    " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1"
+    " AND (name = 'jit' OR current_setting('citus.shard_count', true) IS NULL))"
 )
+
+
+LONGEST_S = 120
+"""The longest transaction that is committed, by the server's clock. The change feed reads again
+what was written since then. The schema's function for an append has the same check."""
+_IN_TIME: Command = (
+    f"SELECT 1 / CASE WHEN clock_timestamp() > now() + interval '{LONGEST_S} s' THEN 0 ELSE 1 END",
+    (),
+)
+# One minute more for a commit that takes its time, and for clocks of nodes that differ.
+_POLLING = Polling(every_s=1, lag_minutes=LONGEST_S // 60 + 1)
 
 
 def engine_of_server(url: URL, options: EngineOptions) -> Engine:
@@ -82,6 +95,8 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
         patience_s=patience_s,
         read_only=options.read_only,
         server=settings,
+        end_write=(_IN_TIME,),
+        polling=_POLLING,
     )
 
 
@@ -239,6 +254,14 @@ class ServerTransaction(Transaction):
         else:
             for row in values:
                 self._send(compiled.text, row)
+
+    def commit(self, checks: Sequence[Command] = ()) -> None:
+        """See Transaction."""
+        if checks and self._is_open and not self._beginning:
+            self._together([*checks, ("COMMIT", ())])
+            self._is_open = False
+        else:
+            super().commit()
 
     def command(self, text: str) -> SqlRow | None:
         """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""

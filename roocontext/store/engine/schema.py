@@ -5,7 +5,7 @@ built from this. `content` is the last column, so that reading the others does n
 """
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -26,6 +26,7 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ColumnElement, FromClause
 
 REVISION = "0001"
@@ -51,6 +52,9 @@ sessions = Table(
     # The earlier of `happened_at` and `updated_at`, which lists are ordered by (0040).
     Column("listed_at", BigInteger, nullable=False, server_default="0"),
     Column("listed_minute", BigInteger, nullable=False, server_default="0"),
+    # When its log was last written, in minutes of the engine's clock: the change feed reads the
+    # sessions from a minute on (0070).
+    Column("changed_minute", BigInteger, nullable=False, server_default="0"),
     Column("last_seq", BigInteger, nullable=False),
     Column("last_hash", LargeBinary, nullable=False),
     Column("head_seq", BigInteger, nullable=False),
@@ -208,6 +212,31 @@ SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
 """When a session happened: at its creation, until it has a message."""
 
 
+class RecordingMinute(ColumnElement[int]):
+    """The minute in which something is recorded, by the clock of the database.
+
+    A server's clock says when the transaction began. On SQLite it is the host's, and never earlier
+    than a minute that the file holds, whatever happens to the clock.
+    """
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(RecordingMinute)
+def _minute_of_server(*_: Any, **__: Any) -> str:
+    return "CAST(floor(date_part('epoch', now()) / 60) AS bigint)"
+
+
+@compiles(RecordingMinute, "sqlite")
+def _minute_of_file(*_: Any, **__: Any) -> str:
+    # The limit leaves out what is not a number: one damaged row must not stop every write.
+    return (
+        "max(CAST(strftime('%s', 'now') AS INTEGER) / 60, coalesce((SELECT changed_minute FROM"
+        " sessions WHERE changed_minute < 1e12 ORDER BY changed_minute DESC LIMIT 1), 0))"
+    )
+
+
 def of_session(table: FromClause) -> ColumnElement[bool]:
     """The condition that a row is of the session. A statement has it for each of its tables."""
     return table.c.session_id == bindparam("session_id")
@@ -289,7 +318,10 @@ _PARTIAL = (
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),
 )
 _UNIQUE = frozenset({"entries_client_id"})
-_WHOLE = (("facts_value", facts, ("key", "value")),)
+_WHOLE = (
+    ("facts_value", facts, ("key", "value")),
+    ("sessions_changed", sessions, ("changed_minute",)),
+)
 
 
 @cache

@@ -1,6 +1,7 @@
 """The threads that an AsyncStore runs its calls in."""
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -50,6 +51,21 @@ class Threads:
             ) from None
         return await _joined(self._submit(call, *args, **kwargs))
 
+    async def until(self, future: "Future[None]", seconds: float | None) -> None:
+        """Wait until a future is done, or for so long. A cancellation ends the wait at once."""
+        trio = sys.modules.get("trio")
+        if trio is not None and trio.lowlevel.in_trio_task():
+            in_trio, token = trio.Event(), trio.lowlevel.current_trio_token()
+            future.add_done_callback(lambda _: _call_soon(token.run_sync_soon, in_trio.set))
+            with trio.move_on_after(math.inf if seconds is None else seconds):
+                await in_trio.wait()
+            return
+        loop, is_done = asyncio.get_running_loop(), asyncio.Event()
+        future.add_done_callback(lambda _: _call_soon(loop.call_soon_threadsafe, is_done.set))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await is_done.wait()
+
     def _submit(
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Future[Result]:
@@ -66,15 +82,18 @@ class Threads:
             ) from None
 
 
+def _call_soon(schedule: Callable[[Callable[[], None]], object], wake: Callable[[], None]) -> None:
+    """Wake a coroutine from another thread."""
+    # The loop may be closed, and then nobody waits any more: asyncio's error, and trio's.
+    with suppress(RuntimeError):
+        schedule(wake)
+
+
 async def _joined(future: Future[Result]) -> Result:
     # Not `wrap_future` and `shield`, which make two more futures for each call.
     loop, has_ended = asyncio.get_running_loop(), asyncio.Event()
 
-    def wake(_: object) -> None:
-        with suppress(RuntimeError):  # the loop was closed, and nobody waits any more
-            loop.call_soon_threadsafe(has_ended.set)
-
-    future.add_done_callback(wake)
+    future.add_done_callback(lambda _: _call_soon(loop.call_soon_threadsafe, has_ended.set))
     cancelled: asyncio.CancelledError | None = None
     while not has_ended.is_set():
         try:
@@ -92,11 +111,7 @@ async def _joined(future: Future[Result]) -> Result:
 async def _joined_in_trio(future: Future[Result], trio: Any) -> Result:
     has_ended, token = trio.Event(), trio.lowlevel.current_trio_token()
 
-    def wake(_: object) -> None:
-        with suppress(trio.RunFinishedError):  # nobody waits any more
-            token.run_sync_soon(has_ended.set)
-
-    future.add_done_callback(wake)
+    future.add_done_callback(lambda _: _call_soon(token.run_sync_soon, has_ended.set))
     with trio.CancelScope(shield=True):
         await has_ended.wait()
     await trio.lowlevel.checkpoint_if_cancelled()

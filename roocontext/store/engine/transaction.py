@@ -55,8 +55,8 @@ class Transaction:
         for text, _ in commands:
             self.command(text)
 
-    def commit(self) -> None:
-        """Commit what was begun."""
+    def commit(self, checks: Sequence[Command] = ()) -> None:  # noqa: ARG002 - of a server
+        """Commit what was begun, unless one of a server's `checks` fails."""
         self._end("COMMIT")
 
     def roll_back(self) -> None:

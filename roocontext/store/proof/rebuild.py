@@ -14,6 +14,7 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.times import Times
 from roocontext.store.engine.schema import (
     UP_TO_SEQ,
+    RecordingMinute,
     clearings,
     counts,
     entries,
@@ -36,13 +37,22 @@ _NUMBERS = ("rewound_messages", "rewound_bytes", "recorded_back", "listed_at", *
 """The columns of the session's row, besides its head, that are 0 before they are computed."""
 _MAYBE = tuple(name for name in Times._fields if name not in _NUMBERS)
 """Those that are NULL before they are computed."""
-_KEPT = select(sessions.c.unindexed, *(sessions.c[name] for name in (*_NUMBERS, *_MAYBE))).where(
-    of_session(sessions)
-)
+_KEPT = select(
+    sessions.c.unindexed,
+    sessions.c.changed_minute,
+    *(sessions.c[name] for name in (*_NUMBERS, *_MAYBE)),
+).where(of_session(sessions))
 _FORGET = (
     update(sessions)
     .where(of_session(sessions))
-    .values({**dict.fromkeys(_NUMBERS, 0), **dict.fromkeys(_MAYBE, null()), "unindexed": true()})
+    .values(
+        {
+            **dict.fromkeys(_NUMBERS, 0),
+            **dict.fromkeys(_MAYBE, null()),
+            "unindexed": true(),
+            "changed_minute": RecordingMinute(),
+        }
+    )
 )
 _COUNTS = (
     select(*counts.columns)

@@ -192,8 +192,7 @@ def _opened(
     except SessionNotFound:
         refuse_cycle(tx, session_id, parent)
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
-        add(tx, session_id, head, parent=parent)
-        return head, True
+        return add(tx, session_id, head, parent=parent), True
     if (stored := parent_of(tx, session_id)) != parent:
         raise SessionExists(
             f"Session {session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",

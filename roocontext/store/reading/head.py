@@ -9,14 +9,15 @@ from sqlalchemy.sql import Update
 from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times, listed, minute_of
-from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.schema import RecordingMinute, sessions
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 
 
 class SessionHead(NamedTuple):
     """The last entry of a session, its last fold entry, its totals and times.
 
-    `is_unindexed` is the value before this head is written. Afterwards it is always true.
+    `changed_minute` is what the row holds when it has been written. `is_marked` is whether it holds
+    that already, and that there is something to index.
     """
 
     last_seq: int
@@ -28,7 +29,8 @@ class SessionHead(NamedTuple):
     created_at: int
     times: Times = Times()
     has_prompt: bool = False
-    is_unindexed: bool = True
+    changed_minute: int = 0
+    is_marked: bool = True
 
     @property
     def listed_at(self) -> int:
@@ -48,7 +50,8 @@ class SessionHead(NamedTuple):
     def columns(self) -> dict[str, Any]:
         """The same and the indexed minutes, as columns of the session's row."""
         values = (*self.moved(), *self.minutes)
-        return dict(zip((*_MOVED, *MINUTES), values, strict=True), created_at=self.created_at)
+        row = dict(zip((*_MOVED, *MINUTES), values, strict=True))
+        return row | {"created_at": self.created_at, "changed_minute": self.changed_minute}
 
 
 MINUTES = ("updated_minute", "listed_minute")
@@ -61,6 +64,8 @@ _HEAD_COLUMNS = (
     *(sessions.c[name] for name in Times._fields),
     sessions.c.first_prompt.is_not(None),
     sessions.c.unindexed,
+    sessions.c.changed_minute,
+    RecordingMinute(),
     sessions.c.purged_at,
     sessions.c.receipt,
 )
@@ -83,7 +88,7 @@ def _move_head(*names: str) -> Update:
 
 _MOVE_HEAD = _move_head(*_MOVED)
 # SQLite writes an index anew whenever a statement names its column, changed or not.
-_MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "unindexed")
+_MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "changed_minute", "unindexed")
 
 
 def lock(tx: Transaction, session_id: str) -> SessionHead:
@@ -110,14 +115,19 @@ def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
     """Make the head from the rows of either query, or raise the error that there is none."""
     if not rows:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    *counted, has_prompt, is_unindexed, purged_at, receipt = rows[0]
+    *counted, has_prompt, is_unindexed, changed, minute, purged_at, receipt = rows[0]
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
     times = Times(*counted[_TIMES:])
-    return SessionHead._make([*counted[:_TIMES], times, bool(has_prompt), bool(is_unindexed)])
+    return SessionHead._make(
+        [
+            *(*counted[:_TIMES], times, bool(has_prompt)),
+            *(max(changed, minute), bool(is_unindexed) and changed >= minute),
+        ]
+    )
 
 
 def check_version(expected_seq: int | None, head: SessionHead) -> None:
@@ -132,7 +142,7 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
 
 def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
     """Write the new head of a session that is locked."""
-    if new.minutes == old.minutes and old.is_unindexed:
+    if new.minutes == old.minutes and old.is_marked:
         tx.put(_MOVE_HEAD, (*new.moved(), session_id))
     else:
-        tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, True, session_id))
+        tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, old.changed_minute, True, session_id))

@@ -118,6 +118,7 @@ _TOMBSTONE = (
     .where(of_session(sessions))
     .values(
         purged_at=bindparam("at"),
+        changed_minute=bindparam("minute"),
         receipt=bindparam("kept"),
         unindexed=false(),
         title=null(),
@@ -241,7 +242,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
     )
     if not dry_run:
         lasting = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
-        tx.run(_TOMBSTONE, session_id=session_id, at=now, kept=encode(lasting))
+        kept = {"at": now, "minute": head.changed_minute, "kept": encode(lasting)}
+        tx.run(_TOMBSTONE, session_id=session_id, **kept)
         # The row of the session stays, with the receipt: its id is never given to another history.
         for statement in _DELETE:
             tx.run(statement, session_id=session_id)

@@ -13,7 +13,13 @@ from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.times import ORIGIN
 from roocontext.store.engine.driver_errors import UniqueViolation
-from roocontext.store.engine.schema import UP_TO_SEQ, entries, of_session, sessions
+from roocontext.store.engine.schema import (
+    UP_TO_SEQ,
+    RecordingMinute,
+    entries,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock, read_head
@@ -28,6 +34,7 @@ from roocontext.store.writing.shown import refresh_shown, show
 
 _ADD_SESSION = insert(sessions)
 _TAKEN = select(sessions.c.session_id).where(of_session(sessions))
+_MINUTE = select(RecordingMinute())
 _AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
     of_session(entries), entries.c.seq == bindparam("seq")
 )
@@ -49,7 +56,7 @@ def create_session(
     if parent is not None:
         lock(tx, parent)  # so that it is not purged meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now, now)
-    add(tx, session_id, head, parent=parent)
+    head = add(tx, session_id, head, parent=parent)
     # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
     write(tx, session_id, head, [note.draft for note in notes])
@@ -57,11 +64,15 @@ def create_session(
         show(tx, session_id, note.draft.sealed.note, note.shown)
 
 
-def add(tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None) -> None:
-    """Insert the row of a new session."""
-    if tx.row(_TAKEN, session_id=session_id):
+def add(
+    tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None
+) -> SessionHead:
+    """Insert the row of a new session, and return its head with the minute of recording."""
+    taken, [(minute,)] = tx.all([(_TAKEN, {"session_id": session_id}), (_MINUTE, {})])
+    if taken:
         read_head(tx, session_id)  # raises SessionPurged if the id was purged
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
+    head = head._replace(changed_minute=minute)
     row = dict.fromkeys(sessions.columns.keys()) | head.columns()
     row |= {"session_id": session_id, "parent": parent, "unindexed": True}
     row |= {"rewound_messages": 0, "rewound_bytes": 0}
@@ -69,6 +80,7 @@ def add(tx: Transaction, session_id: str, head: SessionHead, *, parent: str | No
         tx.run(_ADD_SESSION, **row)
     except UniqueViolation:
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
+    return head
 
 
 def fork(
@@ -94,7 +106,7 @@ def fork(
     times = times_at(tx, session_id, origin, seq)
     head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, now, times)
     controls = read_controls(tx, session_id, seq)
-    add(tx, fork_id, head, parent=parent)
+    head = add(tx, fork_id, head, parent=parent)
     tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
     came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     redactions = [

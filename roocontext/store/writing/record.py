@@ -9,11 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, select, text
 
 from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
-from roocontext.log.draft import Draft, Salts, control_draft, details_of, message_draft
+from roocontext.log.draft import (
+    Draft,
+    Salts,
+    control_draft,
+    control_of,
+    details_of,
+    message_draft,
+)
 from roocontext.log.entries import (
     Control,
     Kind,
@@ -27,11 +34,13 @@ from roocontext.log.entries import (
 from roocontext.log.readings import read_message, text_of
 from roocontext.log.replies import RESPONSES, Compacting
 from roocontext.log.spans import within
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, lock
-from roocontext.store.reading.messages import companions, read_messages
+from roocontext.store.reading.messages import companions, read_controls, read_messages
 from roocontext.store.reading.notes import pinned
+from roocontext.store.reading.totals import totals_of
+from roocontext.store.reading.view import shown_after
 from roocontext.store.writing.append import (
     STORED_COLUMNS,
     Receipt,
@@ -55,6 +64,20 @@ _NAMELESS = _replies.where(
 )
 
 
+_FOLLOWING = select(entries.c.seq, entries.c.kind, entries.c.details).where(
+    of_session(entries),
+    entries.c.seq == bindparam("seq") + 1,
+    text(f"kind = '{Kind.COVERING}'"),
+    IN_LOG,
+)
+_UNDONE_BY = (
+    select(spans.c.rewound_by, spans.c.uncovered_by)
+    .where(of_session(spans), spans.c.lo <= bindparam("seq"))
+    .order_by(spans.c.lo.desc())
+    .limit(1)
+)
+
+
 class Sources(NamedTuple):
     """The clock's time, and the makers of salts and ids."""
 
@@ -70,12 +93,16 @@ class RecordedReply(Receipt, frozen=True):
     that the provider had read, `hidden` is their number, and `unread` are later messages, which the
     model gets after the reply. With `compacted` and no covering, the compaction does not count: the
     session was rewound or uncovered since the request, or nothing was visible.
+
+    A reply that was recorded before gets all of this again. `undone_by` is then the rewind or the
+    uncovering that took the covering back, if any.
     """
 
     compacted: bool = False
     covering: int | None = None
     hidden: int = 0
     unread: tuple[int, ...] = ()
+    undone_by: int | None = None
 
 
 def record(
@@ -93,7 +120,10 @@ def record(
     """
     head = lock(tx, session_id)
     if first := _recorded(tx, session_id, draft):
-        return _of_receipt(first)
+        again = _of_receipt(first)
+        if compacting is None:
+            return again
+        return replace(again, compacted=True, **_written_with(tx, session_id, first.seq, draft))
     if compacting is None:
         return _of_receipt(write(tx, session_id, head, [draft])[0])
     covered = _write_covered(tx, session_id, head, draft, compacting, sources=sources)
@@ -111,6 +141,29 @@ def record(
 
 def _of_receipt(receipt: Receipt) -> RecordedReply:
     return RecordedReply(*(getattr(receipt, name) for name in Receipt.__struct_fields__))
+
+
+def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) -> dict[str, Any]:
+    """The fields of a receipt about the covering that was written with a reply, if any."""
+    row = tx.row(_FOLLOWING, session_id=session_id, seq=reply)
+    covering = control_of(*row) if row is not None else None
+    if covering is None or covering.source is None or covering.source[0] != reply:
+        return {}
+    ((hidden, _),) = totals_of(tx, session_id, [covering.hides])
+    # Its companions come right before the reply, and before them what the request had not read.
+    around = (covering.seq, *companions(tx, session_id, covering.seq))
+    asked_at = draft.sealed.asked_at
+    unread = () if asked_at is None else ((asked_at + 1, min(reply, *around) - 1),)
+    visible, _ = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
+    left = read_messages(tx, session_id, common(sorted(visible), unread), {})
+    tags = tx.row(_UNDONE_BY, session_id=session_id, seq=covering.seq)
+    return {
+        "head_seq": covering.seq,
+        "covering": covering.seq,
+        "hidden": hidden,
+        "unread": tuple(message.seq for message in left),
+        "undone_by": None if tags is None else tags[0] or tags[1],
+    }
 
 
 def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
@@ -222,13 +275,16 @@ def _covered(
     tx: Transaction, session_id: str, tail: Tail, visible: Sequence[Range], read: int
 ) -> tuple[Range, ...]:
     """The visible rows that the request had read, and later rows that only stand for such."""
-    ranges = list(common(visible, [(1, read)])) if read else []
+    known: list[Range] = [(1, read)] if read else []
     for control in tail.controls:
-        is_new = control.kind in (Kind.SUMMARY, Kind.MARKER) and control.seq > read
-        if is_new and all(hi <= read for _, hi in control.hides):
+        if control.kind not in (Kind.SUMMARY, Kind.MARKER) or control.seq <= read:
+            continue
+        # A plan may hide the rows of an earlier one, and its ranges may contain notes.
+        (others,) = totals_of(tx, session_id, [subtract(control.hides, known)])
+        if not others.messages:
             rows = [control.seq, *companions(tx, session_id, control.seq)]
-            ranges += [(row, row) for row in rows if within(visible, row)]
-    return tuple(sorted(ranges))
+            known = sorted([*known, *((row, row) for row in rows)])
+    return common(visible, known)
 
 
 def _matched(items: Sequence[Any], rows: Sequence[Message]) -> tuple[list[int], list[Any]]:

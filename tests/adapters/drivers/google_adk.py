@@ -59,7 +59,7 @@ class Service:
         return Receipt(len(self._held.events))  # it is kept current
 
     def view(self):
-        """The events behind all rewinds, with compactions in the place of what they stand for."""
+        """The events after all rewinds, with compactions in the place of what they stand for."""
         events = self._loaded().events
         version = len(events)
         shown = _process_compaction_events(_apply_rewinds(events), AGENT)

@@ -1,6 +1,6 @@
 """LangGraph: `SqliteSaver` and `PostgresSaver`, under a graph whose state is a list of messages.
 
-A version is a checkpoint. A rewind goes on from an earlier checkpoint of the thread ("time
+A version is a checkpoint. A rewind continues from an earlier checkpoint of the thread ("time
 travel"), and a compaction replaces the list as LangChain's summarization does it.
 """
 

@@ -1,4 +1,4 @@
-"""What the drivers of frameworks share: event loops, places in memory, errors of their own."""
+"""Shared by the drivers of frameworks: event loops, places in memory, errors."""
 
 import asyncio
 from collections import defaultdict

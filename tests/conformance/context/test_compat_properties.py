@@ -52,7 +52,7 @@ def store() -> Any:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: str) -> None:
+def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(
         history=HISTORIES,
@@ -123,7 +123,7 @@ def judged_true(chat: Any, policy: Any, refused: TurnTooLarge, frame: Any) -> No
 
 
 def reported(chat: Any) -> ReportedTokens | None:
-    """What the provider said of the last call, if nothing but appends came after it."""
+    """The usage that the provider reported, if nothing but appends came after it."""
     call = chat.calls()[-1] if chat.calls() else None
     used = usage_tokens(call.usage) if call else None
     if call is None or used is None or not call.current:
@@ -137,8 +137,8 @@ def chat(store: Any) -> Any:
     return store.create()
 
 
-def test_roo_of_2026_sums_up_the_newest_turn_too(chat: Any) -> None:
-    """The program keeps nothing beside the summary, so no turn is too large for it."""
+def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:
+    """The program keeps nothing but the summary, so no turn is too large for it."""
     chat.append("user", "Why?")
     chat.append("assistant", "Look.")
     chat.append("user", "word " * 400)
@@ -147,8 +147,8 @@ def test_roo_of_2026_sums_up_the_newest_turn_too(chat: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
-def test_a_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
-    """What is pinned may keep the request over the window; the newest turn is small."""
+def test_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
+    """Pinned messages may keep the request over the window; the newest turn is small."""
     pinned = chat.append("user", "word " * 400).seq
     chat.pin(pinned)
     for _ in range(4):
@@ -160,7 +160,7 @@ def test_a_pin_is_no_reason_to_refuse_a_turn(chat: Any, policy: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [Roo(auto=False), Roo2026(auto=False)])
-def test_what_the_provider_said_counts_for_a_program(chat: Any, policy: Any) -> None:
+def test_reported_usage_counts_for_a_compat_policy(chat: Any, policy: Any) -> None:
     """By the report the request fits, whatever our count says of the newest turn."""
     chat.append("user", "word " * 400)
     chat.append("assistant", "ok", usage={"input_tokens": 40, "output_tokens": 1})
@@ -169,7 +169,7 @@ def test_what_the_provider_said_counts_for_a_program(chat: Any, policy: Any) -> 
 
 
 @pytest.mark.parametrize("policy", [Roo(), Roo2026()])
-def test_a_truncation_on_request_is_never_refused_by_another_policy_s_rules(
+def test_truncation_on_request_is_never_refused_by_another_policy_s_rules(
     chat: Any, policy: Any
 ) -> None:
     chat.append("user", "word " * 400)

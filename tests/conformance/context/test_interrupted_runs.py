@@ -34,7 +34,7 @@ def unchanged_but_for(chat: Any, before: tuple[Any, ...], reason: str) -> None:
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
-def test_an_interrupt_goes_through(memory: Any, interrupt: BaseException) -> None:
+def test_interrupt_of_a_run_is_raised(memory: Any, interrupt: BaseException) -> None:
     chat = memory.create()
     long(chat)
     before = state(chat)
@@ -70,7 +70,7 @@ def waiting(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Itera
         yield lab
 
 
-def test_a_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
+def test_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
     chat = waiting.store.create()
     long(chat)
     before = state(chat)
@@ -88,7 +88,7 @@ def test_a_summariser_that_hangs_can_be_cancelled(waiting: Any) -> None:
     assert manager(chat, limit=WINDOW, summariser=Scripted()).manage(chat).status == "condensed"
 
 
-def test_one_that_blocks_a_thread_is_left_behind(waiting: Any) -> None:
+def test_cancelled_run_with_a_blocking_summariser_returns(waiting: Any) -> None:
     chat = waiting.store.create()
     long(chat)
     before = state(chat)
@@ -112,7 +112,7 @@ def test_one_that_blocks_a_thread_is_left_behind(waiting: Any) -> None:
     unchanged_but_for(chat, before, "CancelledError")
 
 
-def test_a_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
+def test_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
     chat = waiting.store.create()
     long(chat)
     before = state(chat)
@@ -133,7 +133,7 @@ def test_a_model_that_hangs_is_hung_up_on(waiting: Any) -> None:
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
-def test_cancelled_at_any_step_it_is_done_or_not(waiting: Any, steps: int) -> None:
+def test_run_cancelled_at_any_step_is_done_or_not_begun(waiting: Any, steps: int) -> None:
     chat = waiting.store.create()
     said = long(chat)
     before = state(chat)
@@ -162,7 +162,7 @@ def test_cancelled_at_any_step_it_is_done_or_not(waiting: Any, steps: int) -> No
 # What happens while it is asked
 
 
-def test_managers_that_meet_do_not_undo_each_other(memory: Any) -> None:
+def test_concurrent_managers_do_not_undo_each_other(memory: Any) -> None:
     chat = memory.create()
     said = long(chat)
     meeting = threading.Barrier(2, timeout=30)
@@ -186,7 +186,7 @@ def test_managers_that_meet_do_not_undo_each_other(memory: Any) -> None:
     assert len(changes_since(chat, said[-1])) == 1
 
 
-def test_a_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) -> None:
+def test_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) -> None:
     chat = memory.create()
     said = long(chat)
     inner = manager(chat, limit=WINDOW, summariser=Scripted("from within"))
@@ -196,7 +196,7 @@ def test_a_summariser_that_manages_the_session_itself_is_overtaken(memory: Any) 
     assert "from within" in chat.view().messages[0].content
 
 
-def test_a_session_that_is_condensed_by_hand_meanwhile_is_left_alone(chat: Any) -> None:
+def test_session_condensed_during_the_run_is_left_alone(chat: Any) -> None:
     said = long(chat)
     mine = chat.target._plain if hasattr(chat, "target") else chat
 
@@ -210,7 +210,7 @@ def test_a_session_that_is_condensed_by_hand_meanwhile_is_left_alone(chat: Any) 
     assert shown(chat)[1:] == said[30:]
 
 
-def test_a_session_that_is_purged_meanwhile_is_gone(memory: Any) -> None:
+def test_session_purged_during_the_run_is_gone(memory: Any) -> None:
     chat = memory.create()
     long(chat)
 

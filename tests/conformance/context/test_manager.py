@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from roocontext import ContextManager, Hooks, Plan, RooContextError, Store
+from roocontext import ContextManager, Hooks, NewMessage, Plan, RooContextError, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -16,6 +16,8 @@ from roocontext.context import (
     Drifted,
 )
 from roocontext.errors import (
+    HistoryCorrupt,
+    InvalidIdentifier,
     InvalidOption,
     RecoveryExhausted,
     SummaryFailed,
@@ -24,6 +26,7 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.counting import Budget
+from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.summary import Summary
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
@@ -31,6 +34,7 @@ from roocontext.programs.gemini_cli.policy import gemini_event
 from roocontext.programs.opencode.policy import opencode_event
 from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for, limit_for
+from roocontext.tokens.prices import prices
 from support.async_manager import WINDOW, Scripted, grow, manager, talk
 from support.dialogue import WORDS, fill, seqs, shown, state, work
 
@@ -39,7 +43,7 @@ pytestmark = pytest.mark.every_leg
 COUNTER = counter_for("gpt-4o")
 
 
-def test_below_the_threshold_nothing_is_written(chat):
+def test_manage_below_the_threshold_writes_nothing(chat):
     fill(chat, 6)
     before = state(chat)
     context = manager(chat)
@@ -63,7 +67,7 @@ def test_old_outputs_are_cleared_first(chat):
     assert not context.will_manage(chat)
 
 
-def test_what_was_said_is_condensed(chat):
+def test_manage_condenses_old_messages(chat):
     said = fill(chat, 100)
     question = chat.append("user", "And the last token?").seq
     summariser = Scripted()
@@ -81,7 +85,7 @@ def test_what_was_said_is_condensed(chat):
     assert len(summariser.requests[0].messages) == outcome.hidden
 
 
-def test_the_record_says_what_it_cost(chat):
+def test_record_says_what_it_cost(chat):
     fill(chat, 120)
     outcome = manager(chat, summariser=Scripted()).manage(chat)
     entry = next(iter(chat.audit(after=outcome.seqs[0] - 1)))
@@ -94,7 +98,7 @@ def test_the_record_says_what_it_cost(chat):
     json.dumps(outcome.to_dict())
 
 
-def test_a_second_summary_takes_the_place_of_the_first(chat):
+def test_second_summary_takes_the_place_of_the_first(chat):
     summariser = Scripted("first", "second")
     context = manager(chat, summariser=summariser)
     for _ in range(2):
@@ -106,7 +110,7 @@ def test_a_second_summary_takes_the_place_of_the_first(chat):
     assert chat.verify().ok
 
 
-def test_a_failing_summariser_changes_nothing_below_the_limit(chat):
+def test_failing_summariser_changes_nothing_below_the_limit(chat):
     talk(chat, 2_700, COUNTER)
     context = manager(chat, summariser=Scripted(ValueError("secret words")))
     before, head = chat.view().messages, chat.head_seq()
@@ -118,7 +122,7 @@ def test_a_failing_summariser_changes_nothing_below_the_limit(chat):
     assert "secret" not in json.dumps(note.content)
 
 
-def test_above_the_limit_it_cuts_instead(chat):
+def test_failing_summariser_above_the_limit_truncates(chat):
     fill(chat, 160)
     context = manager(chat, summariser=Scripted(ValueError()))
     outcome = context.manage(chat)
@@ -127,7 +131,7 @@ def test_above_the_limit_it_cuts_instead(chat):
     assert len(chat.notes("compaction")) == 1
 
 
-def test_the_latch_is_set_after_three_failures_and_a_request_resets_it(chat):
+def test_latch_is_set_after_three_failures_and_a_request_resets_it(chat):
     summariser = Scripted(ValueError(), ValueError(), ValueError(), "at last")
     context = manager(chat, summariser=summariser)
     talk(chat, 2_700, COUNTER)
@@ -141,7 +145,7 @@ def test_the_latch_is_set_after_three_failures_and_a_request_resets_it(chat):
     assert chat.notes("compaction")[-1].content["failures"] == 0
 
 
-def test_an_uncovering_ends_the_stall_but_not_the_latch(chat):
+def test_uncovering_ends_the_stall_but_not_the_latch(chat):
     said = talk(chat, 2_700, COUNTER)
     marker = chat.commit(Plan.truncate(chat.view(), said[:2], "M")).seq
     summariser = Scripted()
@@ -156,7 +160,7 @@ def test_an_uncovering_ends_the_stall_but_not_the_latch(chat):
 
 
 @pytest.mark.parametrize("aim", ["manage", "condense", "truncate", "clear"])
-def test_a_preview_is_what_comes(chat, aim):
+def test_preview_equals_the_run(chat, aim):
     grow(chat, 2_000)
     fill(chat, 60)
     work(chat, ("last",))
@@ -174,7 +178,7 @@ def test_a_preview_is_what_comes(chat, aim):
     assert outcome.changed
 
 
-def test_the_system_prompt_and_the_tools_count(chat):
+def test_system_prompt_and_the_tools_count(chat):
     fill(chat, 60)
     context = manager(chat, summariser=Scripted())
     bare = context.manage(chat)
@@ -184,7 +188,7 @@ def test_the_system_prompt_and_the_tools_count(chat):
     assert framed.status == "condensed"
 
 
-def test_a_system_prompt_over_the_limit_is_refused_with_one_note(chat):
+def test_system_prompt_over_the_limit_is_refused_with_one_note(chat):
     fill(chat, 2)
     context = manager(chat)
     before = chat.view(), chat.head_seq()
@@ -198,7 +202,7 @@ def test_a_system_prompt_over_the_limit_is_refused_with_one_note(chat):
     assert (chat.view().messages, chat.head_seq()) == (before[0].messages, before[1])
 
 
-def test_a_turn_over_the_limit_is_refused_with_one_note(chat):
+def test_turn_over_the_limit_is_refused_with_one_note(chat):
     fill(chat, 6)
     chat.append("user", WORDS * 200)
     head = chat.head_seq()
@@ -209,7 +213,7 @@ def test_a_turn_over_the_limit_is_refused_with_one_note(chat):
     assert chat.head_seq() == head
 
 
-def test_appends_while_the_summary_is_written_do_no_harm(chat):
+def test_appends_during_the_summary_do_no_harm(chat):
     fill(chat, 120)
     late = []
 
@@ -223,7 +227,7 @@ def test_appends_while_the_summary_is_written_do_no_harm(chat):
     assert shown(chat)[-1] == late[0]
 
 
-def test_anything_else_meanwhile_cancels_the_run(chat):
+def test_other_writes_during_the_summary_cancel_the_run(chat):
     said = fill(chat, 120)
 
     def meanwhile(request):
@@ -240,7 +244,7 @@ def other(chat):
     return chat.target._plain if hasattr(chat, "target") else chat
 
 
-def test_hooks_are_told_and_one_may_say_no(chat):
+def test_hooks_are_called_and_may_veto(chat):
     fill(chat, 120)
     told = []
     hooks = Hooks()
@@ -259,7 +263,7 @@ def test_hooks_are_told_and_one_may_say_no(chat):
     assert chat.head() == head
 
 
-def test_a_hook_that_raises_breaks_nothing(chat):
+def test_hook_that_raises_breaks_nothing(chat):
     fill(chat, 120)
 
     def broken(event):
@@ -275,7 +279,7 @@ def test_a_hook_that_raises_breaks_nothing(chat):
     assert [told["result"] for told in record["hooks"]] == ["raised RuntimeError", "done"]
 
 
-def test_failures_and_refusals_are_events_too(chat):
+def test_failures_and_refusals_call_hooks(chat):
     told = []
     hooks = Hooks()
     hooks.on(CompactionFailed, told.append)
@@ -289,7 +293,7 @@ def test_failures_and_refusals_are_events_too(chat):
     assert [said["say"] for said in roo_events(told[0])] == ["condense_context_error"]
 
 
-def test_the_events_of_other_programs_can_be_derived(chat):
+def test_events_of_other_programs_can_be_derived(chat):
     told = []
     hooks = Hooks()
     hooks.on(AfterCompact, told.append)
@@ -317,7 +321,7 @@ def test_the_events_of_other_programs_can_be_derived(chat):
     assert roo_events(BeforeCheck("s", "auto")) == []
 
 
-def test_a_refused_request_is_cut_three_times_at_most(chat):
+def test_refused_request_is_cut_three_times_at_most(chat):
     fill(chat, 300)
     context = manager(chat, limit=1_000_000, summariser=Scripted())
     error = RuntimeError("prompt is too long: 1500000 tokens > 1000000 maximum")
@@ -345,7 +349,7 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
 
     for _ in range(3):
         assert recover().changed
-        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count goes on
+        chat.append("user", f"Are you there? {WORDS}")  # no reply: the count continues
     head = chat.head()
     with pytest.raises(RecoveryExhausted) as caught:
         recover()
@@ -385,7 +389,7 @@ with Store.open(sys.argv[1]) as store:
             assert run.stdout.strip() == told
 
 
-def test_a_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
+def test_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
     context = manager(chat, limit=1_000_000, summariser=Scripted())
     settings = vars(getattr(context, "target", context)).copy()
     fill(chat, 100)
@@ -393,7 +397,7 @@ def test_a_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
     assert vars(getattr(context, "target", context)) == settings
 
 
-def test_estimates_are_kept_and_drift_is_told(chat):
+def test_estimates_are_stored_and_drift_is_reported(chat):
     told = []
     hooks = Hooks()
     hooks.on(Drifted, told.append)
@@ -413,7 +417,7 @@ def test_estimates_are_kept_and_drift_is_told(chat):
     assert (drift.calls, drift.estimated, drift.reported) == (1, event.estimated, 900)
 
 
-def test_a_drift_is_warned_of_once_for_each_cause(chat, caplog):
+def test_drift_is_warned_of_once_for_each_cause(chat, caplog):
     context = manager(chat, limit=100_000)
     warned = []
     for number, (model, reported) in enumerate(
@@ -430,7 +434,7 @@ def test_a_drift_is_warned_of_once_for_each_cause(chat, caplog):
 
 
 @pytest.mark.every_leg
-def test_a_report_is_compared_with_the_frame_that_was_sent(chat):
+def test_report_is_compared_with_the_frame_that_was_sent(chat):
     """Whatever frame is given when the estimate is made, also none; a redacted one is lost."""
     context = manager(chat, limit=100_000)
     for prompt in ("word " * 500, "Be brief.", "word " * 300):
@@ -446,7 +450,7 @@ def test_a_report_is_compared_with_the_frame_that_was_sent(chat):
     assert third < first - 450
 
 
-def test_an_assumed_limit_is_warned_of_once(chat, caplog):
+def test_assumed_limit_is_warned_of_once(chat, caplog):
     context = manager(chat, "a-model-of-nobody", limit=None, environ={})
     for _ in range(2):
         context.manage(chat)
@@ -465,7 +469,7 @@ TOO_LONG = (
 )
 
 
-def test_the_limit_that_a_provider_names_is_used_from_then_on(chat, caplog):
+def test_limit_that_a_provider_names_is_used_from_then_on(chat, caplog):
     fill(chat, 300)
     context = manager(chat, "acme-1", limit=None, environ={}, summariser=Scripted())
     assert context.recover(chat, RuntimeError(TOO_LONG)).window == 32_768
@@ -487,7 +491,7 @@ def test_the_limit_that_a_provider_names_is_used_from_then_on(chat, caplog):
     assert manager(chat, "acme-1", limit=None, environ={}).manage(forked).window == 32_768
 
 
-def test_a_given_limit_is_lowered_until_a_larger_one_is_given(chat):
+def test_given_limit_is_lowered_until_a_larger_one_is_given(chat):
     fill(chat, 300)
     first = manager(chat, "acme-1", limit=100_000, summariser=Scripted())
     assert first.recover(chat, RuntimeError(TOO_LONG)).window == 32_768
@@ -495,7 +499,7 @@ def test_a_given_limit_is_lowered_until_a_larger_one_is_given(chat):
         assert manager(chat, "acme-1", limit=limit).manage(chat).window == window
 
 
-def test_the_limits_of_several_models_are_remembered(chat):
+def test_limits_of_several_models_are_remembered(chat):
     fill(chat, 400)
     for model, limit in (("acme-1", 32_768), ("acme-2", 16_384), ("acme-1", 8_192)):
         context = manager(chat, model, limit=None, environ={}, summariser=Scripted())
@@ -507,7 +511,7 @@ def test_the_limits_of_several_models_are_remembered(chat):
         assert manager(chat, model, limit=None, environ={}).manage(chat).window == window
 
 
-def test_a_limit_is_remembered_where_nothing_is_left_to_cut(chat):
+def test_limit_is_remembered_where_nothing_is_left_to_cut(chat):
     chat.append("user", "x " * 20_000)
     context = manager(chat, "acme-1", limit=None, environ={}, policy="sliding_window")
     with pytest.raises(RooContextError):
@@ -515,14 +519,14 @@ def test_a_limit_is_remembered_where_nothing_is_left_to_cut(chat):
     assert len(chat.notes("model_limits")) == 1
 
 
-def test_a_refusal_without_numbers_is_not_remembered(chat):
+def test_refusal_without_numbers_is_not_remembered(chat):
     fill(chat, 300)
     context = manager(chat, "acme-1", limit=None, environ={}, summariser=Scripted())
     assert context.recover(chat, RuntimeError("prompt is too long")).changed
     assert chat.notes("model_limits") == []
 
 
-def test_the_manager_s_own_model_writes_the_summary(chat):
+def test_manager_s_own_model_writes_the_summary(chat):
     fill(chat, 100)
     summariser = Scripted()
     outcome = manager(chat, "claude-sonnet-4-5", summariser=summariser).manage(chat)
@@ -533,12 +537,12 @@ def test_the_manager_s_own_model_writes_the_summary(chat):
     assert outcome.summary_model == outcome.to_dict()["summary_model"] == "my-model"
 
 
-def test_a_client_of_another_sdk_is_refused(chat):
+def test_client_of_another_sdk_is_refused(chat):
     with pytest.raises(InvalidOption, match="a client of the Anthropic SDK, not Client"):
         manager(chat, client=type("Client", (), {"chat": None})())
 
 
-def test_a_report_above_the_estimate_counts(chat):
+def test_reported_size_above_the_estimate_counts(chat):
     fill(chat, 40)
     chat.append("assistant", "ok", usage={"input_tokens": 3_900, "output_tokens": 10})
     assert manager(chat, summariser=Scripted()).manage(chat).status == "condensed"
@@ -563,7 +567,7 @@ def test_pins_and_protected_tools_stay(chat):
     assert pinned in shown(chat)
 
 
-def test_what_makes_no_sense_is_refused(chat):
+def test_wrong_settings_are_refused(chat):
     for options in (
         {"policy": "nobody"},
         {"counter": "nobody"},
@@ -582,7 +586,7 @@ def test_what_makes_no_sense_is_refused(chat):
         context.preview(chat, "everything")
 
 
-def test_a_policy_can_be_given_with_settings(chat):
+def test_policy_can_be_given_with_settings(chat):
     fill(chat, 60)
     eager = Default(threshold=0.3, target=0.2)
     outcome = manager(chat, policy=eager, summariser=Scripted()).manage(chat)
@@ -596,7 +600,7 @@ class Follower(Default):
     limited_as = "multi_llm_chat"
 
 
-def test_a_policy_of_anyones_may_name_its_counter_and_its_limits():
+def test_policy_may_name_its_counter_and_its_limits():
     ours = ContextManager("claude-sonnet-4", environ={}).settings
     theirs = ContextManager("claude-sonnet-4", policy=Follower(), environ={}).settings
     assert theirs.counter.name == "roo" != ours.counter.name
@@ -604,21 +608,21 @@ def test_a_policy_of_anyones_may_name_its_counter_and_its_limits():
     assert theirs.window() != ours.window()
 
 
-def test_an_empty_session_needs_nothing(chat):
+def test_empty_session_needs_nothing(chat):
     context = manager(chat)
     for outcome in (context.manage(chat), context.condense(chat), context.truncate(chat)):
         assert outcome.status == "noop"
     assert context.preview(chat).view == ()
 
 
-def test_a_summary_that_is_larger_is_refused(chat):
+def test_summary_that_is_larger_is_refused(chat):
     talk(chat, 2_700, COUNTER)
     context = manager(chat, summariser=Scripted(WORDS * 500))
     outcome = context.manage(chat)
     assert (outcome.status, outcome.detail) == ("failed", "inflated_summary")
 
 
-def test_what_a_fallback_replaced_is_recorded(chat):
+def test_failure_replaced_by_a_fallback_is_recorded(chat):
     fill(chat, 120)
     answer = Summary(text="short", summariser="extractive", calls=2, fallback="overloaded")
     outcome = manager(chat, summariser=Scripted(answer)).manage(chat)
@@ -630,7 +634,7 @@ LAWFUL = ["default", "gemini", "hybrid", "opencode", "sliding_window"]
 
 
 @pytest.mark.parametrize("policy", LAWFUL)
-def test_whatever_the_policy_thinks_the_run_ends_within_the_window(chat, policy):
+def test_run_ends_within_the_window_under_any_policy(chat, policy):
     fill(chat, 160)
     settings = {"hybrid": {"limit": 200_000}, "sliding_window": {"limit": 200_000}}
     chosen = policy_for(policy, **settings.get(policy, {}))
@@ -641,7 +645,7 @@ def test_whatever_the_policy_thinks_the_run_ends_within_the_window(chat, policy)
         fill(chat, 160)
 
 
-def test_whoever_switches_compaction_off_is_told_that_it_does_not_fit(chat):
+def test_disabled_compaction_over_the_window_is_refused(chat):
     fill(chat, 160)
     off = {"OPENCODE_DISABLE_AUTOCOMPACT": "1"}
     context = manager(chat, policy="opencode", environ=off, summariser=Scripted())
@@ -654,7 +658,7 @@ def test_whoever_switches_compaction_off_is_told_that_it_does_not_fit(chat):
 
 
 @pytest.mark.parametrize("policy", [*LAWFUL, "gemini-upstream", "opencode-upstream", "roo"])
-def test_a_refused_request_is_cut_without_a_summary_too(chat, policy):
+def test_refused_request_is_cut_without_a_summary_too(chat, policy):
     fill(chat, 200)
     context = manager(chat, policy=policy, limit=1_000_000, summariser=Scripted(ValueError()))
     before = chat.tokens(context.settings.counter)
@@ -663,7 +667,7 @@ def test_a_refused_request_is_cut_without_a_summary_too(chat, policy):
     assert chat.tokens(context.settings.counter) <= 0.75 * before
 
 
-def test_nothing_is_asked_when_no_summary_could_help(chat):
+def test_no_summary_is_asked_for_if_none_could_help(chat):
     fill(chat, 30)
     chat.append("user", WORDS * 200)
     summariser = Scripted()
@@ -676,7 +680,7 @@ def test_nothing_is_asked_when_no_summary_could_help(chat):
     assert all(note.content["failures"] == 0 for note in chat.notes("compaction"))
 
 
-def test_a_summary_of_what_was_redacted_meanwhile_is_thrown_away(chat):
+def test_summary_of_rows_redacted_during_the_run_is_discarded(chat):
     said = talk(chat, 2_700, COUNTER)
 
     def meanwhile(request):
@@ -688,7 +692,7 @@ def test_a_summary_of_what_was_redacted_meanwhile_is_thrown_away(chat):
     assert shown(chat) == said
 
 
-def test_a_veto_is_no_exhaustion(chat):
+def test_veto_is_no_exhaustion(chat):
     fill(chat, 100)
     hooks = Hooks()
     hooks.on(BeforeCompact, lambda event: False, veto=True)
@@ -704,7 +708,7 @@ def test_tokens_of_the_limits_take_the_window_s_place(chat):
     assert outcome.tokens_after <= 1_000
 
 
-def test_what_failed_and_what_it_cost_is_kept_without_a_word_of_it(chat):
+def test_failure_and_its_cost_are_recorded_without_content(chat):
     talk(chat, 2_700, COUNTER)
     failed = SummaryFailed("secret", summariser="dear", kind="overloaded", calls=7, cost=1.5)
     outcome = manager(chat, summariser=Scripted(failed)).manage(chat)
@@ -731,20 +735,20 @@ def test_what_failed_and_what_it_cost_is_kept_without_a_word_of_it(chat):
         {"drift_ratio": float("nan")},
     ],
 )
-def test_what_would_fail_much_later_is_refused_at_once(chat, options):
+def test_settings_that_would_fail_later_are_refused_at_once(chat, options):
     with pytest.raises(InvalidOption):
         manager(chat, **options)
 
 
 @pytest.mark.parametrize("thing", [None, "an id", 5])
-def test_only_sessions_are_managed(thing):
+def test_manage_of_another_object_is_refused(thing):
     context = ContextManager("gpt-4o")
     for call in (context.manage, context.will_manage, context.preview, context.drift):
         with pytest.raises(InvalidOption):
             call(thing)
 
 
-def test_a_waiting_hook_needs_a_loop():
+def test_waiting_hook_needs_a_loop():
     async def waiting(event):
         return False
 
@@ -756,7 +760,7 @@ def test_a_waiting_hook_needs_a_loop():
         ContextManager("gpt-4o", hooks=hooks)
 
 
-def test_a_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
+def test_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
     """Neither changes them for the other, whichever was made first."""
     fill(chat, 120)
     told = []
@@ -782,8 +786,68 @@ def test_a_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
 
 
 @pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])
-def test_a_limit_that_is_none_warns_and_the_next_source_is_asked(chat, caplog, limit):
+def test_wrong_limit_warns_and_the_next_source_is_used(chat, caplog, limit):
     fill(chat, 2)
     outcome = manager(chat, limit=limit, environ={"DEFAULT_MAX_TOKENS": "1234"}).manage(chat)
     assert (outcome.window, outcome.window_source) == (1_234, "DEFAULT_MAX_TOKENS")
     assert "positive" in caplog.text
+
+
+LONGEST = "-" * MAX_MODEL
+LONG = "-" * (MAX_MODEL + 1)
+
+
+def test_long_name_is_refused_by_every_call_of_a_session(chat):
+    fill(chat, 3)
+    chat.append("assistant", "x", model=LONGEST)
+    chat.append("user", "y")
+    view, before = chat.view(), state(chat)
+    for ask in (
+        lambda: chat.append("assistant", "x", model=LONG),
+        lambda: chat.append_many([NewMessage("assistant", "x", model=LONG)]),
+        lambda: chat.commit(Plan.condense(view, [1, 2], NewMessage("user", "S", model=LONG))),
+        lambda: chat.request(model=LONG),
+        lambda: chat.messages(model=LONG),
+        lambda: chat.repairs(model=LONG),
+    ):
+        with pytest.raises(InvalidIdentifier, match="201 characters: at most 200") as caught:
+            ask()
+        assert caught.value.size == MAX_MODEL + 1
+        assert "1,000" not in str(caught.value)  # the rule for ids
+    assert state(chat) == before
+    assert chat.messages(model=LONGEST)
+
+
+def test_stored_name_that_is_too_long_is_not_restored(store):
+    chat = store.create()
+    chat.append("assistant", "x", model="m")
+    (entry,) = chat.stored()
+    damaged = entry._replace(sealed=entry.sealed._replace(model=LONG))
+    with pytest.raises(HistoryCorrupt):
+        store.restore("elsewhere", [damaged])
+
+
+def test_reply_with_such_a_name_is_recorded_without_it(chat):
+    chat.append("user", "go")
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    said = [{"type": "text", "text": "x"}]
+    reply = {"type": "message", "role": "assistant", "content": said, "model": LONG, "id": "m1"}
+    reply |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
+    seq = chat.record(reply).seq
+    assert chat.message(seq).model is None
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("profile", ["default", "gemini", "multi_llm_chat"])
+def test_tables_of_models_refuse_it(profile):
+    for ask in (
+        lambda: limit_for(LONG, profile=profile),
+        lambda: counter_for(LONG),
+        lambda: prices().of(LONG),
+        lambda: ContextManager(model=LONG),
+    ):
+        with pytest.raises(InvalidIdentifier, match="at most 200"):
+            ask()
+    assert limit_for(LONGEST, profile=profile).context > 0
+    assert counter_for(LONGEST).name
+    assert prices().of(LONGEST) is None

@@ -29,7 +29,7 @@ Rows = dict[str, list[tuple[Any, ...]]]
 
 
 def script(store: Store) -> None:
-    """Every policy in a session of its own, and then what the default one has beside."""
+    """Every policy in a session of its own, and then the other features of the default one."""
     for name in policies.known():
         manage_it(store, name)
     fail_it(store)

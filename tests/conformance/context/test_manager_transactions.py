@@ -1,4 +1,4 @@
-"""How many transactions a run of the manager takes, and how many of them write durably."""
+"""The number of transactions in a run of the manager, and of those that write durably."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ USAGE = {"input_tokens": 700, "output_tokens": 30}
 
 @dataclass
 class Taken:
-    """What was taken since the last reset."""
+    """The transactions since the last reset."""
 
     transactions: int = 0
     writes: int = 0
@@ -58,7 +58,7 @@ def resumed(chat: Any, messages: int = 60) -> None:
         chat.append("assistant", "Done. " + "word " * 40, model="m", usage=USAGE)
 
 
-def test_the_first_check_of_a_resumed_session(chat, taken):
+def test_first_check_of_a_resumed_session_takes_few_transactions(chat, taken):
     resumed(chat)
     context = manager(chat, limit=100_000, drift_ratio=1e9)
     taken.reset()
@@ -67,7 +67,7 @@ def test_the_first_check_of_a_resumed_session(chat, taken):
     assert all(call.estimates for call in chat.calls())
 
 
-def test_a_check_that_finds_nothing_to_do_only_reads(chat, taken):
+def test_check_that_finds_nothing_to_do_only_reads(chat, taken):
     resumed(chat)
     context = manager(chat, limit=100_000, drift_ratio=1e9)
     context.manage(chat)
@@ -77,7 +77,7 @@ def test_a_check_that_finds_nothing_to_do_only_reads(chat, taken):
         assert taken.both == (1, 0)
 
 
-def test_a_frame_costs_a_transaction_when_it_is_new(chat, taken):
+def test_frame_costs_a_transaction_when_it_is_new(chat, taken):
     resumed(chat)
     context = manager(chat, limit=100_000, drift_ratio=1e9)
     context.manage(chat)
@@ -87,7 +87,7 @@ def test_a_frame_costs_a_transaction_when_it_is_new(chat, taken):
         assert taken.both == (1 + writes, writes)
 
 
-def test_the_first_check_that_condenses(chat, taken):
+def test_first_check_that_condenses_takes_few_transactions(chat, taken):
     """Its notes, counts and estimates travel in the commit."""
     resumed(chat)
     context = manager(chat, summariser=Scripted(), drift_ratio=1e9)
@@ -100,7 +100,7 @@ def test_the_first_check_that_condenses(chat, taken):
     assert taken.both == (1, 0)
 
 
-def test_what_a_compaction_changed_of_the_state_travels_in_its_commit(chat, taken):
+def test_state_changed_by_a_compaction_is_in_its_commit(chat, taken):
     resumed(chat)
     failing = manager(chat, summariser=Scripted(RuntimeError()), drift_ratio=1e9, limit=4_500)
     assert failing.manage(chat).status == "failed"
@@ -112,8 +112,8 @@ def test_what_a_compaction_changed_of_the_state_travels_in_its_commit(chat, take
     assert newest == {"event": "committed", "failures": 0, "stalled": None}
 
 
-def test_a_plan_that_is_refused_takes_its_notes_with_it(chat):
-    """What the plan would have done is not in the log, so neither is what followed from it."""
+def test_plan_that_is_refused_takes_its_notes_with_it(chat):
+    """A refused plan is not in the log, and neither are notes that follow from it."""
     fill(chat, 100)
     failing = manager(chat, summariser=Scripted(RuntimeError()), limit=100_000)
     assert failing.condense(chat).status == "failed"
@@ -124,7 +124,7 @@ def test_a_plan_that_is_refused_takes_its_notes_with_it(chat):
     assert chat.notes("compaction") == notes
 
 
-def test_a_recovery_is_noted_in_the_commit_that_cut(chat, taken):
+def test_recovery_is_noted_in_the_commit_that_cut(chat, taken):
     resumed(chat)
     context = manager(chat, summariser=Scripted(), limit=100_000, drift_ratio=1e9)
     context.manage(chat)

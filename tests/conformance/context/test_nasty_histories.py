@@ -59,26 +59,26 @@ def memory(opened: Callable[..., Any]) -> Iterator[Any]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", KINDS)
-def test_it_ends_by_law(memory: Any, name: str, policy: str) -> None:
+def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
     verdict = tried(memory.create(), name, policy)
     if policy == "default":
         assert verdict.status == KINDS[name].ends
 
 
 @pytest.mark.parametrize("name", EVERYWHERE)
-def test_it_ends_the_same_on_every_engine(chat: Any, name: str) -> None:
+def test_manage_of_nasty_histories_is_the_same_on_every_engine(chat: Any, name: str) -> None:
     assert tried(chat, name, "default").status == KINDS[name].ends
 
 
 @pytest.mark.parametrize("policy", ASKING)
 @pytest.mark.parametrize("name", KINDS)
-def test_it_ends_by_law_when_no_summary_ever_comes(memory: Any, name: str, policy: str) -> None:
+def test_manage_without_a_summary_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
     verdict = tried(memory.create(), name, policy, summary=ValueError("no"))
     assert verdict.status != "condensed"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_the_offline_summariser_reads_anything(memory: Any, name: str) -> None:
+def test_offline_summariser_reads_anything(memory: Any, name: str) -> None:
     kind = KINDS[name]
     chat = memory.create()
     chat = kind.build(chat) or chat
@@ -88,7 +88,7 @@ def test_the_offline_summariser_reads_anything(memory: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_refused_request_is_cut_where_the_policy_knows_no_way(memory: Any, policy: str) -> None:
+def test_recover_cuts_where_the_policy_knows_no_way(memory: Any, policy: str) -> None:
     chat = memory.create()
     KINDS["the newest output is over the limit"].build(chat)
     context = manager(chat, policy=policy, limit=10 * WINDOW, summariser=Scripted("in short"))
@@ -97,7 +97,7 @@ def test_a_refused_request_is_cut_where_the_policy_knows_no_way(memory: Any, pol
     assert outcome.tokens_after <= 0.75 * outcome.tokens_before
 
 
-def test_a_store_that_cannot_be_written_says_so_and_can_still_be_asked(tmp_path: Any) -> None:
+def test_unwritable_store_raises_and_can_still_be_read(tmp_path: Any) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         full, fits = store.create("full"), store.create("fits")

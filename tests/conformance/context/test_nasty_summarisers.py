@@ -116,7 +116,9 @@ def tried(chat: Any, policy: Any, answer: Any) -> Verdict:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", BAD)
-def test_where_there_is_room_it_changes_nothing(memory: Any, name: str, policy: str) -> None:
+def test_failing_summariser_below_the_window_changes_nothing(
+    memory: Any, name: str, policy: str
+) -> None:
     chat = memory.create()
     fill(chat, CROWDED)
     verdict = tried(chat, policy, BAD[name])
@@ -127,7 +129,7 @@ def test_where_there_is_room_it_changes_nothing(memory: Any, name: str, policy: 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", BAD)
-def test_where_there_is_none_it_is_cut(memory: Any, name: str, policy: str) -> None:
+def test_failing_summariser_over_the_window_truncates(memory: Any, name: str, policy: str) -> None:
     chat = memory.create()
     long(chat)
     verdict = tried(chat, policy, BAD[name])
@@ -138,14 +140,14 @@ def test_where_there_is_none_it_is_cut(memory: Any, name: str, policy: str) -> N
 @pytest.mark.parametrize(
     "name", everyday(("raises", "is empty", "costs what JSON cannot hold"), list(BAD))
 )
-def test_on_every_engine_too(chat: Any, name: str) -> None:
+def test_failing_summariser_is_the_same_on_every_engine(chat: Any, name: str) -> None:
     fill(chat, CROWDED)
     assert tried(chat, "default", BAD[name]).status == "failed"
 
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", GOOD)
-def test_an_odd_summary_is_a_summary(memory: Any, name: str, policy: str) -> None:
+def test_odd_summary_is_committed(memory: Any, name: str, policy: str) -> None:
     chat = memory.create()
     long(chat)
     before = [row.content for row in chat.view().messages]
@@ -233,7 +235,7 @@ def remotely(
 
 
 @pytest.mark.parametrize(("name", "policy"), everyday(WITH_ONE, WITH_EACH))
-def test_a_model_that_fails_changes_nothing(
+def test_model_that_fails_changes_nothing(
     memory: Any, remote: Callable[..., Any], name: str, policy: str
 ) -> None:
     chat = memory.create()
@@ -247,7 +249,7 @@ def test_a_model_that_fails_changes_nothing(
 
 @pytest.mark.parametrize("policy", everyday(POLICIES[:1], POLICIES))
 @pytest.mark.parametrize("name", REPEATED)
-def test_a_model_that_fails_once_is_asked_again(
+def test_model_that_fails_once_is_asked_again(
     memory: Any, remote: Callable[..., Any], name: str, policy: str
 ) -> None:
     chat = memory.create()
@@ -256,7 +258,7 @@ def test_a_model_that_fails_once_is_asked_again(
 
 
 @pytest.mark.parametrize("name", [*REMOTE, *REPEATED])
-def test_with_a_client_there_is_always_a_summary(
+def test_client_with_a_fallback_always_gives_a_summary(
     memory: Any, remote: Callable[..., Any], name: str
 ) -> None:
     chat = memory.create()

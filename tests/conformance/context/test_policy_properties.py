@@ -106,7 +106,7 @@ def making(chat: Any, room: float, summary: Any, **options: Any) -> Callable[[],
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_whatever_happened_the_laws_hold(store: Any, name: str) -> None:
+def test_laws_hold_after_any_history(store: Any, name: str) -> None:
     @examined(
         EXAMPLES,
         history=HISTORIES,
@@ -136,7 +136,7 @@ def test_whatever_happened_the_laws_hold(store: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_a_refused_request_becomes_smaller_or_nothing_helps(store: Any, name: str) -> None:
+def test_recover_makes_the_request_smaller_or_refuses(store: Any, name: str) -> None:
     @examined(RECOVERIES, history=HISTORIES, policy=POLICIES[name], summary=ANSWERS)
     def examine(history: Any, policy: Any, summary: Any) -> None:
         chat = store.create()
@@ -156,7 +156,7 @@ def test_a_refused_request_becomes_smaller_or_nothing_helps(store: Any, name: st
     examine()
 
 
-def test_a_refusal_is_of_what_no_plan_could_take_away(store: Any) -> None:
+def test_refusal_names_rows_that_no_plan_could_hide(store: Any) -> None:
     """A window that holds what the refusal asks for is enough."""
 
     @examined(EXAMPLES, history=HISTORIES, room=st.sampled_from([0.1, 0.3, 0.5]))
@@ -177,7 +177,7 @@ COMPAT = ("roo", "roo-2026", "gemini-upstream", "opencode-upstream", "sliding-wi
 
 
 @pytest.mark.parametrize("name", [*POLICIES, *COMPAT])
-def test_a_preview_shows_the_view_that_the_run_leaves(store: Any, name: str) -> None:
+def test_preview_shows_the_view_that_the_run_leaves(store: Any, name: str) -> None:
     @examined(EXAMPLES // 2, history=HISTORIES, aim=AIMS, room=ROOMS)
     def examine(history: Any, aim: str, room: float) -> None:
         chat = store.create()

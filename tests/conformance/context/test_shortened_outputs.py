@@ -1,5 +1,6 @@
 """A tool output that is cleared in part: its head and tail stay, and it says what is missing."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from roocontext import ContextManager, NewMessage, Plan
 from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kept
+from roocontext.log.forms import forms
 from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
@@ -60,13 +62,13 @@ def output_of(chat: Any, seq: int, **options: Any) -> str:
 
 
 def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
-    """What the view shows of a text."""
+    """The text as the view shows it."""
     missing = f"[{len(text) - head - tail:,} of {len(text):,} characters: entry {seq} has all]"
     return f"{text[:head]}\n{phrase} {missing}\n{text[len(text) - tail :]}"
 
 
 @pytest.mark.parametrize("stored", ASKED)
-def test_the_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
+def test_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
     role, content = ASKED[stored]
     chat.append("user", "go")
     chat.append(role, content, format=stored)
@@ -84,7 +86,7 @@ def test_the_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) 
     assert chat.internals.originals(seq, seq)[0].content == chat.message(seq).content
 
 
-def test_the_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: Any) -> None:
+def test_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(lab: Any) -> None:
     chat = lab.store.create()
     (seq,) = worked(chat, LONG)
     before = chat.head_seq()
@@ -122,7 +124,7 @@ def test_the_newest_clearing_counts_and_uncovering_it_brings_the_earlier_back(la
     assert chat.verify().ok
 
 
-def test_a_redaction_empties_what_stays_of_an_output(chat: Any) -> None:
+def test_redaction_empties_the_kept_parts_of_an_output(chat: Any) -> None:
     (seq,) = worked(chat, LONG)
     at = chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200))).seq
     chat.redact(seq)
@@ -131,7 +133,7 @@ def test_a_redaction_empties_what_stays_of_an_output(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_a_log_with_one_comes_back_from_its_entries(lab: Any, opened: Any) -> None:
+def test_log_with_a_shortened_output_is_restored(lab: Any, opened: Any) -> None:
     chat = lab.store.create()
     (seq,) = worked(chat, LONG)
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200)))
@@ -142,7 +144,7 @@ def test_a_log_with_one_comes_back_from_its_entries(lab: Any, opened: Any) -> No
         assert again.head().hash == chat.head().hash
 
 
-def test_a_search_of_the_view_finds_what_stays(chat: Any, store: Any) -> None:
+def test_search_of_the_view_finds_the_kept_parts(chat: Any, store: Any) -> None:
     text = f"zebra {LONG} walrus {LONG} giraffe"
     (seq,) = worked(chat, text)
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], keep=(20, 20)))
@@ -156,7 +158,7 @@ def test_a_search_of_the_view_finds_what_stays(chat: Any, store: Any) -> None:
     assert found("walrus", "visible") == []
 
 
-def test_what_a_plan_may_not_keep(chat: Any) -> None:
+def test_wrong_kept_sizes_are_refused(chat: Any) -> None:
     (seq,) = worked(chat, LONG)
     view = chat.view()
 
@@ -212,12 +214,12 @@ def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("policy", LAWFUL)
-@pytest.mark.parametrize("behind", [[], ["and hurry"], ["and hurry", "please"]])
-def test_a_fresh_output_is_never_cleared_whole(chat: Any, policy: str, behind: list[str]) -> None:
+@pytest.mark.parametrize("following", [[], ["and hurry"], ["and hurry", "please"]])
+def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: list[str]) -> None:
     chat.append_many([NewMessage(("user", "assistant")[n % 2], "word " * 40) for n in range(10)])
     large = LONG * 20
     (seq,) = worked(chat, large)
-    chat.append_many([NewMessage("user", words) for words in behind])
+    chat.append_many([NewMessage("user", words) for words in following])
     outcome = managed(chat, policy, 20_000)
     assert outcome.tokens_after == chat.tokens(BYTES) <= 20_000
     shown = output_of(chat, seq)
@@ -228,7 +230,7 @@ def test_a_fresh_output_is_never_cleared_whole(chat: Any, policy: str, behind: l
 
 
 @pytest.mark.parametrize("policy", LAWFUL)
-def test_of_several_fresh_outputs_each_keeps_a_head_and_a_tail(chat: Any, policy: str) -> None:
+def test_each_of_several_fresh_outputs_keeps_a_head_and_a_tail(chat: Any, policy: str) -> None:
     outputs = [LONG * 3, LONG * 20, "short", LONG * 9, LONG]
     rows = worked(chat, *outputs)
     outcome = managed(chat, policy, 20_000)
@@ -248,7 +250,7 @@ def test_of_several_fresh_outputs_each_keeps_a_head_and_a_tail(chat: Any, policy
     assert chat.verify().ok
 
 
-def test_it_is_cleared_whole_once_the_model_has_answered(chat: Any) -> None:
+def test_shortened_output_is_cleared_whole_after_the_reply(chat: Any) -> None:
     (seq,) = worked(chat, LONG * 20)
     managed(chat, "default", 20_000)
     assert SHORTENED in output_of(chat, seq)
@@ -259,14 +261,14 @@ def test_it_is_cleared_whole_once_the_model_has_answered(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_a_request_that_no_head_and_tail_would_fit_is_refused_with_numbers(chat: Any) -> None:
+def test_request_that_no_head_and_tail_would_fit_is_refused_with_numbers(chat: Any) -> None:
     worked(chat, *[LONG] * 40)
     with pytest.raises(BudgetExceeded) as caught:
         managed(chat, "default", 8_000)
     assert caught.value.needed > 8_000
 
 
-def test_the_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -> None:
+def test_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -> None:
     said = [
         one.seq
         for one in chat.append_many(
@@ -281,9 +283,33 @@ def test_the_history_is_kept_if_a_fresh_output_is_what_does_not_fit(chat: Any) -
     assert len(output_of(chat, seq)) > 2_000
 
 
-def test_a_result_that_came_while_the_reply_was_made_is_fresh(chat: Any) -> None:
+def test_result_that_came_while_the_reply_was_made_is_fresh(chat: Any) -> None:
     (seq,) = worked(chat, LONG * 20)
     chat.append("assistant", "word " * 20, asked_at=seq - 1)
     chat.append("user", "next")
     managed(chat, "default", 20_000)
     assert output_of(chat, seq).startswith(LONG[:LEAST])
+
+
+OUTPUTS = (
+    [{"type": "file", "name": "parser.py"}, {"type": "dir", "name": "parser.py.d"}],
+    [{"type": "message", "name": "parser.py"}],
+    [{"type": "function_call", "name": "parser.py"}],
+    [{"type": "text", "line": "parser.py"}],
+    {"type": "tool_use", "name": "parser.py"},
+    [{"type": "text", "text": "parser.py"}],
+    [{"type": "text", "text": "ok"}, {"type": "file", "name": "parser.py"}],
+)
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("stored", ASKED)
+def test_output_that_is_a_list_of_typed_objects_reaches_the_model(chat, stored):
+    for output in OUTPUTS:
+        role, content = ASKED[stored]
+        chat.append(role, content, format=stored)
+        (call,) = chat.pending()
+        chat.answer(call, output)
+        for form in forms.known():
+            assert "parser.py" in json.dumps(chat.messages(form)[-1]), (form, output)
+            assert not [it for it in chat.repairs(form) if it.rule == "output"]

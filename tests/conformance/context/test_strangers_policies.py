@@ -116,7 +116,7 @@ PLANS = [condensing, truncating, clearing, bare, boasting]
 
 @pytest.mark.parametrize("compat", [False, True])
 @pytest.mark.parametrize("answer", PLANS)
-def test_the_outcome_of_anyones_plan_is_complete(chat, answer, compat):
+def test_outcome_of_any_plan_is_complete(chat, answer, compat):
     grow(chat, 1_700)
     sizes = [(chat.tokens(COUNTER), chat.tokens(BYTES))]
     told = []
@@ -143,7 +143,7 @@ def test_the_outcome_of_anyones_plan_is_complete(chat, answer, compat):
 
 
 @pytest.mark.parametrize("answer", PLANS)
-def test_a_preview_of_anyones_plan_is_what_comes(chat, answer):
+def test_preview_of_any_plan_equals_the_run(chat, answer):
     grow(chat, 1_700)
     policy = Stranger(answer)
     context = manager(chat, policy=policy, limit=WINDOW, summariser=Scripted("in short"))
@@ -156,7 +156,7 @@ def test_a_preview_of_anyones_plan_is_what_comes(chat, answer):
     }
 
 
-def test_a_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):
+def test_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):
     fill(chat, 60)
 
     def growing(situation):
@@ -191,7 +191,7 @@ def test_a_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):
         {"record": None},
     ],
 )
-def test_a_broken_plan_is_noted_and_the_manager_cuts_instead(chat, broken):
+def test_broken_plan_is_noted_and_the_manager_cuts_instead(chat, broken):
     fill(chat, 60)
 
     def answer(situation):
@@ -203,7 +203,7 @@ def test_a_broken_plan_is_noted_and_the_manager_cuts_instead(chat, broken):
     assert chat.verify().ok
 
 
-def test_a_policy_that_does_nothing_is_not_the_last_word(chat):
+def test_policy_that_does_nothing_is_not_the_last_word(chat):
     said = fill(chat, 160)
     outcome = managed(chat, lambda situation: Nothing("I would not know what to do."))
     assert (outcome.status, outcome.policy, outcome.fits) == ("truncated", "stranger", True)
@@ -211,7 +211,7 @@ def test_a_policy_that_does_nothing_is_not_the_last_word(chat):
     assert set(shown(chat)) < {*said, outcome.seqs[0]}
 
 
-def test_a_policy_that_does_nothing_is_asked_for_a_cut_of_its_own_first(chat):
+def test_policy_that_does_nothing_is_asked_for_a_cut_of_its_own_first(chat):
     fill(chat, 160)
 
     def answer(situation):
@@ -221,7 +221,7 @@ def test_a_policy_that_does_nothing_is_asked_for_a_cut_of_its_own_first(chat):
     assert (outcome.status, outcome.detail) == ("truncated", "done")
 
 
-def test_a_final_answer_is_the_last_word(chat):
+def test_final_answer_is_the_last_word(chat):
     fill(chat, 160)
     before = state(chat)
 
@@ -236,13 +236,13 @@ def test_a_final_answer_is_the_last_word(chat):
     assert state(chat) == before
 
 
-def test_a_compat_policy_that_does_nothing_may_end_over_the_window(chat):
+def test_compat_policy_that_does_nothing_may_end_over_the_window(chat):
     fill(chat, 160)
     outcome = managed(chat, lambda situation: Nothing("The program does nothing."), compat=True)
     assert (outcome.status, outcome.fits) == ("noop", False)
 
 
-def test_a_policy_that_does_nothing_about_a_turn_that_is_too_large(chat):
+def test_policy_that_does_nothing_about_a_turn_that_is_too_large(chat):
     fill(chat, 6)
     chat.append("user", WORDS * 200)
     view, head = chat.view().messages, chat.head_seq()
@@ -252,14 +252,14 @@ def test_a_policy_that_does_nothing_about_a_turn_that_is_too_large(chat):
     assert (chat.view().messages, chat.head_seq()) == (view, head)
 
 
-def test_outputs_are_cleared_too_where_leaving_out_is_not_enough(chat):
+def test_outputs_are_cleared_if_a_truncation_is_not_enough(chat):
     chat.append("user", "Mend the parser.")
     work(chat, [f"t{n}" for n in range(5)], WORDS * 60)
     outcome = managed(chat, lambda situation: Nothing("I would not know what to do."))
     assert (outcome.status, outcome.fits) == ("cleared", True)
 
 
-def test_a_policy_that_cuts_too_little_is_helped(chat):
+def test_policy_that_cuts_too_little_is_helped(chat):
     fill(chat, 160)
 
     def one_row(situation):
@@ -271,14 +271,14 @@ def test_a_policy_that_cuts_too_little_is_helped(chat):
     assert outcome.fits
 
 
-def test_a_policy_that_always_asks_is_asked_once(chat):
+def test_policy_that_always_asks_is_asked_once(chat):
     fill(chat, 160)
     summariser = Scripted(ValueError("boom"))
     outcome = managed(chat, condensing, summariser=summariser)
     assert (outcome.status, outcome.fits, len(summariser.requests)) == ("truncated", True, 1)
 
 
-def test_a_policy_that_says_what_is_too_large_is_believed(chat):
+def test_policy_that_says_what_is_too_large_is_believed(chat):
     fill(chat, 160)
     before = chat.head_seq()
     with pytest.raises(TurnTooLarge):
@@ -312,7 +312,7 @@ class Abacus:
 
 
 @pytest.mark.parametrize("command", ["condense", "truncate", "clear"])
-def test_the_command_line_prints_the_outcome_of_anyones_plan(tmp_path, command):
+def test_command_line_prints_the_outcome_of_any_plan(tmp_path, command):
     (tmp_path / "abacus_policy.py").write_text(PLUGIN)
     info = tmp_path / "abacus-1.0.dist-info"
     info.mkdir()

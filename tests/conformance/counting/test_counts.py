@@ -1,4 +1,4 @@
-"""What is asked of a session before it is condensed: live rows, counts of each, calls of models."""
+"""Reads before a condensation: live rows, their counts, calls of models."""
 
 import subprocess
 import sys
@@ -79,7 +79,7 @@ class Asked:
         return len(str(content))
 
 
-def test_what_is_cleared_is_counted_once_in_each_state(chat):
+def test_cleared_rows_are_counted_once_in_each_state(chat):
     counter = Asked()
     _, first = work(chat, ("a", "b"), output="long " * 60)
     _, second = work(chat, ("c",), output="long " * 60)
@@ -98,7 +98,7 @@ def test_what_is_cleared_is_counted_once_in_each_state(chat):
     assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
 
 
-def test_what_is_left_of_a_redacted_message_is_counted_once(chat):
+def test_redacted_message_is_counted_once(chat):
     counter = Asked()
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 60)
@@ -165,7 +165,7 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     assert chat.verify().ok
 
 
-def test_what_cannot_be_counted_is_refused(chat):
+def test_wrong_counts_are_refused(chat):
     for last in (-1, 1.5):
         with pytest.raises(InvalidOption):
             chat.calls(last=last)
@@ -175,7 +175,7 @@ def test_what_cannot_be_counted_is_refused(chat):
         chat.internals.keep_estimate(1, BYTES, -1)
 
 
-def test_counting_works_where_nothing_can_be_written(opened):
+def test_counting_works_on_a_read_only_store(opened):
     with opened("file", "sync") as lab:
         chat = lab.store.create()
         seq = chat.append("assistant", "hi", usage=USED).seq
@@ -188,7 +188,7 @@ def test_counting_works_where_nothing_can_be_written(opened):
                 same.append("user", "no")
 
 
-def test_a_counter_may_be_named(chat):
+def test_counter_may_be_given_by_name(chat):
     fill(chat, 3)
     assert chat.tokens("bytes") == chat.tokens(BYTES)
     assert chat.internals.counts("bytes") == chat.internals.counts(BYTES)
@@ -198,14 +198,14 @@ def test_a_counter_may_be_named(chat):
 
 
 @pytest.mark.parametrize("thing", [5, None, object(), type(BYTES)])
-def test_what_is_no_counter_is_refused(chat, thing):
+def test_wrong_counter_is_refused(chat, thing):
     chat.append("user", "hello")
     for call in (chat.tokens, chat.internals.counts):
         with pytest.raises(InvalidOption, match="A counter must have name, exact, count"):
             call(thing)
 
 
-def test_a_named_counter_is_found_before_anything_else_is_imported(tmp_path):
+def test_named_counter_is_found_before_anything_else_is_imported(tmp_path):
     code = (
         "import sys; from roocontext import Store\n"
         "with Store.open(sys.argv[1]) as store:\n"

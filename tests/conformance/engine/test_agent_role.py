@@ -54,7 +54,7 @@ def role(postgres_url: str) -> Iterator[Role]:
 
 
 def everything(store: Store) -> Session:
-    """What an agent does, from a new session to a search."""
+    """All that an agent does, from a new session to a search."""
     chat = store.create("one", title="Fix it", metadata={"branch": "main"})
     first = chat.append("user", "Why does the parser fail?", client_id="r1", message_id="m1").seq
     chat.append("assistant", [CALL], model="gpt-4o", usage={"prompt_tokens": 9})
@@ -90,7 +90,7 @@ def everything(store: Store) -> Session:
     return chat
 
 
-def test_the_grants_of_the_guide_are_enough(role: Role) -> None:
+def test_grants_of_the_guide_are_enough(role: Role) -> None:
     role.may(*GRANTS)
     with Store.open(role.url, upgrade=False) as store:
         chat = everything(store)
@@ -120,7 +120,7 @@ VIEWS = {"messages", "effective_history"}
     [one for one in RIGHTS if one[1] not in VIEWS],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_an_error_names_the_table_of_a_right_that_is_missing(
+def test_error_names_the_table_of_a_right_that_is_missing(
     role: Role, right: str, table: str, grants: Any
 ) -> None:
     role.may(*grants)
@@ -131,7 +131,7 @@ def test_an_error_names_the_table_of_a_right_that_is_missing(
     assert "GRANT" in caught.value.advice
 
 
-def test_the_views_can_be_read(role: Role) -> None:
+def test_views_can_be_read(role: Role) -> None:
     role.may(*GRANTS)
     for view in VIEWS:
         assert role.asked(f"SELECT count(*) FROM {view}") == (0,)

@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
                 yield server.empty(DATABASE.format(locale))
 
 
-def test_a_language_ignores_punctuation(url: str) -> None:
+def test_collation_of_a_language_ignores_punctuation(url: str) -> None:
     """Why it matters: `request:bytes` does not stand between `request:` and `request;` then."""
     with psycopg.connect(url) as connection:
         row = connection.execute(

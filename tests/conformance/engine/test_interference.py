@@ -1,4 +1,4 @@
-"""What one operation does while another goes on, or after one went wrong half-way."""
+"""Operations during another one, or after one that failed half-way."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.every_leg
 
 @pytest.fixture
 def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store that may be used while one of its own calls goes on."""
+    """A store that may be used during one of its own calls."""
     with opened(engine, "sync") as lab:
         yield lab
 
 
-def test_a_redaction_during_verify_is_no_forgery(room: Any) -> None:
+def test_redaction_during_verify_is_no_forgery(room: Any) -> None:
     chat = room.store.create()
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
     last = PAGE + 100
@@ -49,7 +49,7 @@ class Redacting:
         return len(str(content))
 
 
-def test_the_count_of_a_message_that_is_redacted_meanwhile_is_not_kept(room: Any) -> None:
+def test_count_of_a_message_redacted_meanwhile_is_not_stored(room: Any) -> None:
     chat = room.store.create()
     secret = chat.append("user", "a long secret").seq
     counter = Redacting(chat, secret)
@@ -57,7 +57,7 @@ def test_the_count_of_a_message_that_is_redacted_meanwhile_is_not_kept(room: Any
     assert chat.tokens(counter) == len(str(chat.view().messages[0].content))
 
 
-def test_a_purge_during_verify_and_audit_is_told(room: Any) -> None:
+def test_purge_during_verify_and_audit_is_a_typed_error(room: Any) -> None:
     chat = room.store.create()
     chat.append_many([NewMessage("user", f"word {number}") for number in range(PAGE + 200)])
     entries = chat.audit()
@@ -77,7 +77,7 @@ def test_damaged_spans_are_found_in_a_busy_session(room: Any) -> None:
     assert "spans" in found.problem
 
 
-def test_an_erasure_that_was_held_up_can_be_finished(
+def test_erasure_that_was_held_up_can_be_finished(
     opened: Callable[..., Any],
 ) -> None:
     with opened("file", "sync") as lab:
@@ -93,7 +93,7 @@ def test_an_erasure_that_was_held_up_can_be_finished(
                 assert b"TOPSECRET" not in file.read()
 
 
-def test_a_client_id_twice_in_one_plan(chat: Any) -> None:
+def test_client_id_twice_in_one_plan_is_refused(chat: Any) -> None:
     fill(chat, 4)
     rows = (NewMessage("user", "S", client_id="c"), NewMessage("assistant", "Yes.", client_id="c"))
     plan = Plan(
@@ -109,7 +109,7 @@ def test_a_client_id_twice_in_one_plan(chat: Any) -> None:
     assert chat.verify().ok
 
 
-def test_a_pair_is_not_parted_behind_an_id_that_was_used_twice(chat: Any) -> None:
+def test_pair_is_not_separated_after_a_reused_id(chat: Any) -> None:
     def call(tool_id: str) -> NewMessage:
         block = {"type": "tool_use", "id": tool_id, "name": "run", "input": {}}
         return NewMessage("assistant", [block])
@@ -125,7 +125,7 @@ def test_a_pair_is_not_parted_behind_an_id_that_was_used_twice(chat: Any) -> Non
         chat.commit(Plan.condense(chat.view(), [2, 5], "short"))
 
 
-def test_a_plan_of_another_session_is_refused(store: Any) -> None:
+def test_plan_of_another_session_is_refused(store: Any) -> None:
     one, other = store.create(), store.create()
     fill(one, 4)
     fill(other, 4)
@@ -133,7 +133,7 @@ def test_a_plan_of_another_session_is_refused(store: Any) -> None:
         other.commit(Plan.condense(one.view(), [1, 2], "S"))
 
 
-def test_a_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
+def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> None:
     with Store.open(postgres_url, lock_timeout=0.04) as store:
         store.sessions()
         chat = store.create()

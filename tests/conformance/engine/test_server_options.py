@@ -1,4 +1,4 @@
-"""What a store on PostgreSQL sets, for how long, and what it lets its caller set."""
+"""Settings of a store on PostgreSQL: how long they last, and which ones a caller may give."""
 
 import threading
 import time
@@ -50,7 +50,7 @@ def _write_in_all_ways(chat: Session) -> None:
 
 @pytest.mark.parametrize(("durability", "commit"), [("full", "on"), ("normal", "off")])
 @pytest.mark.parametrize("default", ["on", "off"])
-def test_durability_and_patience_are_those_of_each_write(
+def test_durability_and_lock_timeout_are_set_for_each_write(
     admin: psycopg.Connection[Any], postgres_url: str, durability: Any, commit: str, default: str
 ) -> None:
     name = make_url(postgres_url).database
@@ -62,7 +62,7 @@ def test_durability_and_patience_are_those_of_each_write(
         assert left == [(default, "0", "0", "")]
 
 
-def test_a_write_waits_as_long_as_is_said(postgres_url: str) -> None:
+def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:
     with Store.open(postgres_url, lock_timeout=0.1) as store:
         chat = store.create("held")
         with psycopg.connect(postgres_url) as other:
@@ -74,7 +74,7 @@ def test_a_write_waits_as_long_as_is_said(postgres_url: str) -> None:
         assert chat.append("user", "now").seq == 1
 
 
-def test_an_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
+def test_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
     url = postgres.empty()
     with ThreadPoolExecutor(1) as threads, psycopg.connect(url) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", [migrate._UPGRADE_LOCK])
@@ -107,7 +107,9 @@ def test_statements_of_the_caller_come_with_each_transaction(
         assert read.single(lambda tx: tx.command("SHOW statement_timeout")) == ("0",)
 
 
-def test_row_level_security(admin: psycopg.Connection[Any], postgres_url: str) -> None:
+def test_row_level_security_limits_a_store_to_its_sessions(
+    admin: psycopg.Connection[Any], postgres_url: str
+) -> None:
     """A role that sees the sessions of its tenant alone, said with each transaction."""
     role = f"tenant_{make_url(postgres_url).database}"
     with Store.open(postgres_url) as store:
@@ -135,7 +137,7 @@ def test_row_level_security(admin: psycopg.Connection[Any], postgres_url: str) -
         admin.execute(f"DROP ROLE {role}")
 
 
-def test_a_server_without_the_function(postgres_url: str) -> None:
+def test_append_works_on_a_server_without_the_function(postgres_url: str) -> None:
     with Store.open(postgres_url) as store:
         chat = store.create("s")
         with psycopg.connect(postgres_url) as owner:
@@ -154,7 +156,7 @@ def test_a_server_without_the_function(postgres_url: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_option_is_refused(postgres_url: str, options: dict[str, Any]) -> None:
+def test_wrong_options_are_refused(postgres_url: str, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidOption) as refused:
         Store.open(postgres_url, **options)
     assert refused.value.name in options
@@ -167,13 +169,13 @@ def test_options_of_servers_are_refused_on_sqlite() -> None:
 
 
 @pytest.mark.parametrize("option", ["nonsense=1", "prepare_threshold=0", "autocommit=false"])
-def test_an_option_in_the_url_that_the_driver_does_not_know(option: str) -> None:
+def test_unknown_driver_option_in_the_url_is_refused(option: str) -> None:
     with pytest.raises(InvalidOption, match=option.partition("=")[0]):
         Store.open(f"postgresql://127.0.0.1:1/x?{option}")
 
 
 @pytest.mark.parametrize("prepare", [None, True, False])
-def test_statements_are_prepared_unless_that_is_unwanted(postgres_url: str, prepare: Any) -> None:
+def test_prepare_option_decides_if_statements_are_prepared(postgres_url: str, prepare: Any) -> None:
     with Store.open(postgres_url, prepare=prepare) as store:
         for _ in range(20):
             store.sessions()
@@ -182,7 +184,7 @@ def test_statements_are_prepared_unless_that_is_unwanted(postgres_url: str, prep
     assert (prepared > 0) is (prepare is not False)
 
 
-def test_behind_a_pooler_nothing_is_prepared_or_left(
+def test_pooler_is_left_without_prepared_statements_or_settings(
     admin: psycopg.Connection[Any], postgres_url: str
 ) -> None:
     for bouncer in bouncers():

@@ -1,4 +1,4 @@
-"""What the files of other agents hold of messages in other providers' formats."""
+"""Messages in other providers' formats, in the files of other agents."""
 
 import json
 from pathlib import Path

@@ -49,7 +49,7 @@ def records(file: Path) -> list[Any]:
 
 
 def resumed(file: Path) -> Rows:
-    """What the tool resumes with: from the newest row back to one that has no parent."""
+    """The rows that the tool resumes with: the newest and its ancestors."""
     rows = {one["uuid"]: one for one in records(file) if "uuid" in one}
     newest = max(rows.values(), key=lambda one: one["timestamp"])
     assert newest is list(rows.values())[-1]
@@ -69,7 +69,7 @@ def blocks_of(content: Any) -> list[Any]:
 
 
 def expected(chat: Any) -> Rows:
-    """The view: behind each run of replies their results, also those that nobody recorded.
+    """The view: after each run of replies their results, also those that nobody recorded.
 
     Other results are quoted. This is what our own form for the provider does, row by row.
     """
@@ -134,7 +134,7 @@ def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
 
 @given(first=histories, history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, fresh, first, history):
+def test_any_session_is_resumed_with_its_view(shared, fresh, first, history):
     chat = shared.store.create()
     # Rows of all formats, and then what may happen to them.
     chat.append_many(
@@ -151,7 +151,7 @@ def test_any_session(shared, fresh, first, history):
         check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_plain_session(store, fresh, tmp_path):
+def test_plain_session_becomes_a_transcript(store, fresh, tmp_path):
     chat = store.create(title="The parser")
     chat.set_metadata({"folder": "/work", "branch": "main", "version": "2.1.81"})
     chat.append("user", "Fix it", ts=1_772_359_201_123)
@@ -195,7 +195,7 @@ def test_fields_that_anthropic_refuses_are_left_out(store, tmp_path):
     ]
 
 
-def test_compactions(store, fresh, tmp_path):
+def test_summaries_become_compactions(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), [1, 2], "S1"))
@@ -220,7 +220,7 @@ def test_compactions(store, fresh, tmp_path):
     check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_what_was_rewound_or_cleared_is_not_resumed(store, fresh, tmp_path):
+def test_rewound_and_cleared_rows_are_not_resumed(store, fresh, tmp_path):
     chat = store.create()
     work(chat, ("t1",), "a long output")
     chat.append("user", "not this")
@@ -232,7 +232,7 @@ def test_what_was_rewound_or_cleared_is_not_resumed(store, fresh, tmp_path):
     check(fresh, chat, file, f"claude-code:{file.stem}")
 
 
-def test_a_family(store, fresh, tmp_path):
+def test_child_sessions_become_side_chains(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 2)
     child = store.create(parent=chat.id)

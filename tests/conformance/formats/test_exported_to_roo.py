@@ -77,7 +77,7 @@ def check(fresh: Any, chat: Any, task: Path) -> None:
 
 @given(first=histories, history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, fresh, first, history):
+def test_any_session_is_a_task_with_its_view(shared, fresh, first, history):
     chat = shared.store.create()
     # Rows of all formats, and then what may happen to them.
     chat.append_many(
@@ -89,7 +89,7 @@ def test_any_session(shared, fresh, first, history):
         check(fresh, chat, task)
 
 
-def test_a_summary_that_comes_first_is_one_of_roos(store, fresh, tmp_path):
+def test_leading_summary_is_one_of_roos(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 4)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S", compaction_id="c1"))
@@ -106,7 +106,7 @@ def test_a_summary_that_comes_first_is_one_of_roos(store, fresh, tmp_path):
     check(fresh, chat, task)
 
 
-def test_a_summary_behind_kept_messages_is_a_marker(store, fresh, tmp_path):
+def test_summary_after_kept_messages_becomes_a_marker(store, fresh, tmp_path):
     chat = store.create()
     fill(chat, 6)
     chat.commit(Plan.condense(chat.view(), [2, 3], "S", compaction_id="c1", at_end=True))
@@ -123,7 +123,7 @@ def test_a_summary_behind_kept_messages_is_a_marker(store, fresh, tmp_path):
     check(fresh, chat, task)
 
 
-def test_a_family(store, fresh, tmp_path):
+def test_child_sessions_become_subtasks(store, fresh, tmp_path):
     chat = store.create(title="The parser")
     chat.set_metadata({"folder": "/work"})
     fill(chat, 2)
@@ -138,7 +138,7 @@ def test_a_family(store, fresh, tmp_path):
         check(fresh, chat if task.name == mother["id"] else child, task)
 
 
-def test_a_reasoning_item_is_a_whole_message(store, tmp_path):
+def test_reasoning_item_is_a_whole_message(store, tmp_path):
     chat = store.create()
     item = {"type": "reasoning", "summary": [], "encrypted_content": "x"}
     chat.append("user", "hi", ts=5)
@@ -147,7 +147,7 @@ def test_a_reasoning_item_is_a_whole_message(store, tmp_path):
     assert api_of(task)[1] == {"role": "assistant", **item, "ts": 6}
 
 
-def test_a_task_that_was_imported_keeps_its_fields(tmp_path):
+def test_task_that_was_imported_keeps_its_fields(tmp_path):
     task = tmp_path / "there" / "0190"
     task.mkdir(parents=True)
     fields = {"reasoning_content": "hm", "condenseParent": "gone"}

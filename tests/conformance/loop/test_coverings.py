@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from roocontext import Kind, Plan
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
@@ -62,7 +63,7 @@ def seqs(chat: Any, **options: Any) -> list[int]:
 
 @pytest.mark.every_leg
 class TestRecord:
-    def test_a_compaction_hides_what_its_request_had_read(self, long: Any) -> None:
+    def test_compaction_hides_what_its_request_had_read(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
         assert (done.seq, done.covering, done.hidden, done.unread) == (6, 7, 5, ())
@@ -75,21 +76,34 @@ class TestRecord:
         assert [one.hidden_by for one in long.audit()][:5] == [7] * 5
         assert long.verify().ok
 
-    def test_a_repeated_record_writes_nothing(self, long: Any) -> None:
+    def test_repeated_record_writes_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         reply = claude(compaction("All so far."), text("Going on."))
         first, again = long.record(reply, request), long.record(reply, request)
-        assert (again.seq, again.new) == (first.seq, False)
+        assert again == replace(first, new=False)
         assert long.head_seq() == first.head_seq
 
-    def test_a_failed_compaction_hides_nothing(self, long: Any) -> None:
+    def test_repeated_record_says_what_became_of_the_covering(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.append("user", "wait")
+        reply = claude(compaction("All so far."), text("Going on."))
+        first = long.record(reply, request)
+        assert (first.hidden, first.unread, first.undone_by) == (5, (6,), None)
+        uncovering = long.uncover(first.covering)
+        again = long.record(reply, request)
+        assert again == replace(first, new=False, undone_by=uncovering.seq)
+        rewind = long.rewind(first.seq)
+        assert long.record(reply, request).undone_by == rewind.seq
+        assert seqs(long.fork(first.seq)) == [1, 2, 3, 4, 5, 6, 7]
+        cut = long.fork(first.seq).record(reply, request)
+        assert (cut.seq, cut.compacted, cut.covering) == (first.seq, True, None)
+
+    def test_failed_compaction_hides_nothing(self, long: Any) -> None:
         done = long.record(claude(compaction(None), text("Going on.")))
         assert (done.compacted, done.covering) == (False, None)
         assert seqs(long) == [1, 2, 3, 4, 5, 6]
 
-    def test_a_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(
-        self, long: Any
-    ) -> None:
+    def test_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
@@ -99,7 +113,7 @@ class TestRecord:
         assert [one["role"] for one in sent] == ["assistant", "user"]
         assert sent[1]["content"] in ("wait", [text("wait")])
 
-    def test_a_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
+    def test_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         committed = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
@@ -108,7 +122,20 @@ class TestRecord:
         long.uncover(done.covering)
         assert seqs(long) == [committed.seq, 3, 4, 5, done.seq]
 
-    def test_after_a_rewind_since_the_request_it_hides_nothing(self, long: Any) -> None:
+    def test_summary_of_such_a_summary_is_hidden_too(self, long: Any) -> None:
+        request = long.request("anthropic", model=CLAUDE)
+        long.append("user", "wait")
+        first = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
+        plan = Plan.condense(long.view(), [first.seq, 3], "Shorter.", compat=True)
+        second = long.commit(plan)
+        long.commit(Plan.condense(long.view(), [5, 6], "Of both.", compat=True))
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert done.hidden == 2
+        assert second.seq not in seqs(long)
+        assert seqs(long) == [9, done.seq]
+        assert done.unread == (9,)
+
+    def test_compaction_after_a_rewind_since_its_request_hides_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.rewind(3)
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
@@ -119,7 +146,7 @@ class TestRecord:
         rules = [(one.seq, one.rule.value) for one in long.repairs("anthropic", model=CLAUDE)]
         assert (7, "uncompacted") in rules
 
-    def test_two_in_a_row(self, long: Any) -> None:
+    def test_newer_compaction_hides_the_earlier_one(self, long: Any) -> None:
         for number in (1, 2):
             request = long.request("anthropic", model=CLAUDE)
             reply = claude(compaction(f"All {number}."), text("Going on."), name=f"msg_{number}")
@@ -131,14 +158,14 @@ class TestRecord:
 
 @pytest.mark.every_leg
 class TestTurns:
-    def test_a_pause_leaves_the_turn_with_the_model(self, long: Any) -> None:
+    def test_pause_leaves_the_turn_with_the_model(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.record(claude(compaction("All so far."), stop="compaction"), request)
         assert long.waits_for() == "model"
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert sent == [{"role": "assistant", "content": [compaction("All so far.")]}]
 
-    def test_on_demand_while_the_user_is_awaited_changes_nothing(self, long: Any) -> None:
+    def test_compaction_on_demand_leaves_the_turn_with_the_user(self, long: Any) -> None:
         long.append("assistant", "answer 2", model=CLAUDE)
         assert long.waits_for() == "user"
         long.record(claude(compaction("All so far."), stop="compaction"))
@@ -148,7 +175,7 @@ class TestTurns:
 
 @pytest.mark.every_leg
 class TestOtherModels:
-    def test_others_get_the_text_in_its_place(self, long: Any) -> None:
+    def test_readable_compaction_is_text_for_other_models(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.record(claude(compaction("All so far."), text("Going on.")), request)
         sent = long.messages("openai", model="gpt-5.4")
@@ -156,7 +183,7 @@ class TestOtherModels:
         assert "All so far." in str(sent[0])
         assert "compaction" not in str(sent)
 
-    def test_a_sealed_one_is_refused_and_goes_to_its_model(self, long: Any) -> None:
+    def test_sealed_compaction_is_refused_for_others_and_sent_to_its_model(self, long: Any) -> None:
         request = long.request("openai-responses", model=GPT)
         long.record(gpt(SEALED, SPOKEN), request)
         assert seqs(long) == [6]
@@ -168,7 +195,7 @@ class TestOtherModels:
         with pytest.raises(SummarySealed):
             long.messages("openai-responses", model="gpt-5.5")
 
-    def test_uncovered_it_is_sent_in_full_to_everybody(self, long: Any) -> None:
+    def test_uncovered_rows_are_sent_in_full_to_everybody(self, long: Any) -> None:
         request = long.request("openai-responses", model=GPT)
         done = long.record(gpt(SEALED, SPOKEN), request)
         long.uncover(done.covering)
@@ -179,7 +206,7 @@ class TestOtherModels:
 
 @pytest.mark.every_leg
 class TestTimeTravel:
-    def test_rewind_undo_fork_and_as_of(self, long: Any, store: Any) -> None:
+    def test_covering_follows_rewind_undo_fork_and_as_of(self, long: Any, store: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         done = long.record(claude(compaction("All so far."), text("Going on.")), request)
         before = seqs(long)
@@ -228,17 +255,17 @@ class TestOnDemand:
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert [one["role"] for one in sent] == ["assistant", "user"]
 
-    def test_calls_that_wait_come_first(self, long: Any) -> None:
+    def test_compact_request_with_pending_calls_is_refused(self, long: Any) -> None:
         call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
         long.record(claude(call, stop="tool_use"))
         with pytest.raises(NotTheModelsTurn):
             long.request("anthropic", model=CLAUDE, compact=True)
 
-    def test_a_form_without_it_is_refused(self, long: Any) -> None:
+    def test_compact_request_in_another_form_is_refused(self, long: Any) -> None:
         with pytest.raises(InvalidOption):
             long.request("gemini", compact=True)
 
-    def test_the_answer_of_responses_compact(self, long: Any) -> None:
+    def test_answer_of_responses_compact_is_recorded(self, long: Any) -> None:
         """Messages of the history that it kept stay where they are; others are companions."""
         request = long.request("openai-responses", model=GPT, compact=True)
         assert set(request) == {"input"}
@@ -261,18 +288,17 @@ class TestOnDemand:
         sent = long.messages("openai-responses", model=GPT)
         assert [one["type"] for one in sent] == ["message", "message", "message", "compaction"]
         assert long.verify().ok
-        again = long.record(answer, request)
-        assert (again.seq, again.new) == (done.seq, False)
+        assert long.record(answer, request) == replace(done, new=False)
         long.uncover(done.covering)
         assert seqs(long) == [1, 2, 3, 4, 5, 7]
 
 
-def test_a_redaction_lists_the_covering(long: Any) -> None:
+def test_redaction_lists_the_covering(long: Any) -> None:
     done = long.record(claude(compaction("All so far."), text("Going on.")))
     assert long.redact(1).summaries == ((long.id, done.covering),)
 
 
-def test_the_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
+def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
     long.pin(2)
     done = long.record(claude(compaction("All so far."), text("Going on.")))
     record = next(one for one in long.audit() if one.seq == done.covering).entry.details["record"]

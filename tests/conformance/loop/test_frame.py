@@ -1,9 +1,13 @@
 """The system prompt and the tools are recorded when they change, as they were given."""
 
+import json
+
 import pytest
 
 from roocontext.errors import InvalidMessage, InvalidOption, MessageNotFound
+from roocontext.log.forms import forms
 from roocontext.log.request import Frame
+from roocontext.tokens.spending import spending
 from support.async_manager import manager
 from support.dialogue import fill
 
@@ -17,7 +21,7 @@ def recorded(chat):
     return [note.content for note in chat.notes("frame")]
 
 
-def test_a_frame_is_recorded_once_until_it_changes(chat):
+def test_frame_is_recorded_once_until_it_changes(chat):
     assert chat.frame() is None
     assert chat.internals.keep_frame(system="Be brief.", tools=TOOLS)
     for _ in range(2):
@@ -31,7 +35,7 @@ def test_a_frame_is_recorded_once_until_it_changes(chat):
     assert chat.verify().ok
 
 
-def test_what_is_left_out_stays_as_it_is_recorded(chat):
+def test_omitted_part_of_a_frame_stays_as_recorded(chat):
     chat.internals.keep_frame(tools=TOOLS)
     assert chat.frame() == Frame(None, tuple(TOOLS))
     assert chat.internals.keep_frame(system=({"type": "text", "text": "Be brief."},))
@@ -66,7 +70,7 @@ def test_no_tools_are_another_frame_than_tools_left_out(chat):
     assert "tools" not in chat.request()
 
 
-def test_a_rewind_never_brings_an_old_frame_back(chat):
+def test_rewind_never_brings_an_old_frame_back(chat):
     fill(chat, 2)
     chat.internals.keep_frame(system="first")
     fill(chat, 2)
@@ -92,7 +96,7 @@ def test_agents_who_take_turns_in_one_session_are_recorded_at_each_hand_over(cha
         assert dict(chat.request(as_of=request.seq)) == dict(request)
 
 
-def test_a_frame_is_recorded_as_it_was_given(chat):
+def test_frame_is_recorded_as_it_was_given(chat):
     """Before any form converts it or marks it for a cache."""
     chat.append("user", "Look.")
     for form in ("anthropic", "openai", "openai-responses", "gemini"):
@@ -101,7 +105,7 @@ def test_a_frame_is_recorded_as_it_was_given(chat):
     assert recorded(chat) == [{"system": "Be brief.", "tools": TOOLS}]
 
 
-def test_a_fork_has_the_frame_of_its_beginning(chat):
+def test_fork_has_the_frame_of_its_beginning(chat):
     chat.internals.keep_frame(system="first")
     fill(chat, 1)
     chat.internals.keep_frame(system="second")
@@ -111,7 +115,7 @@ def test_a_fork_has_the_frame_of_its_beginning(chat):
     assert chat.fork().frame().system == "second"
 
 
-def test_a_redacted_frame_is_gone_from_every_fork(lab):
+def test_redacted_frame_is_gone_from_every_fork(lab):
     chat = lab.store.create()
     chat.internals.keep_frame(system=SECRET, tools=TOOLS)
     fill(chat, 1)
@@ -127,7 +131,7 @@ def test_a_redacted_frame_is_gone_from_every_fork(lab):
     assert chat.internals.keep_frame(system="another", tools=TOOLS)
 
 
-def test_what_is_no_frame_is_refused(chat):
+def test_wrong_frame_is_refused(chat):
     for wrong in ({"system": 7}, {"tools": "run"}, {"tools": {}}):
         with pytest.raises(InvalidOption):
             chat.internals.keep_frame(**wrong)
@@ -140,7 +144,7 @@ def test_what_is_no_frame_is_refused(chat):
     assert chat.head().seq == 0
 
 
-def test_a_store_that_records_no_frames(leg, opened):
+def test_store_without_frames_records_none(leg, opened):
     with opened(*leg, record_frames=False) as lab:
         chat = lab.store.create()
         fill(chat, 1)
@@ -148,3 +152,47 @@ def test_a_store_that_records_no_frames(leg, opened):
         manager(chat, limit=100_000).manage(chat, system=SECRET)
         assert not chat.fork().internals.keep_frame(system=SECRET)
         assert recorded(chat) == []
+
+
+LONE = "a file \ud800 here"
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("form", forms.known())
+def test_prompt_and_tools_that_are_not_unicode_are_sent_as_unicode(chat, form):
+    chat.append("user", "hi")
+    tool = {"name": "ls", "description": LONE, "input_schema": {"type": "object"}}
+    request = chat.request(form, system=LONE, tools=[tool])
+    sent = json.dumps(dict(request), ensure_ascii=False)
+    assert sent.encode().decode().count("a file \ufffd here") == 2
+    assert chat.frame().system == LONE
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("form", forms.known())
+def test_blank_prompt_is_not_sent(chat, form):
+    chat.append("user", "hi")
+    bare = dict(chat.request(form))
+    for blank in (" \n", [{"type": "text", "text": ""}], [{"type": "text", "text": "\t"}]):
+        assert dict(chat.request(form, system=blank)) == bare
+    texts = [{"type": "text", "text": " "}, {"type": "text", "text": "Be brief."}]
+    assert "Be brief." in json.dumps(dict(chat.request(form, system=texts)))
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"cost": 10**400},
+        {"cost": 1e308},
+        {"input_tokens": 10**400, "output_tokens": 7},
+        {"prompt_tokens": 5, "completion_tokens": 10**400},
+    ],
+)
+def test_absurd_numbers_are_left_out_of_the_sums(chat, usage):
+    for reported in (usage, usage, {"input_tokens": 10, "output_tokens": 5}):
+        chat.append("assistant", "yes", usage=reported, model="claude-sonnet-4-5")
+    (spent,) = spending(chat.usage())
+    assert spent.calls == 3
+    assert spent.input < 100
+    assert spent.cost < 1

@@ -54,7 +54,7 @@ USER, MODEL = ("user", []), ("model", [])
 
 
 @pytest.mark.every_leg
-def test_a_loop_goes_from_the_user_to_the_model_to_the_tools_and_back(talk):
+def test_turn_goes_from_the_user_to_the_model_to_the_tools_and_back(talk):
     assert talk.state == USER
     talk.says("user")
     assert talk.state == MODEL
@@ -68,7 +68,7 @@ def test_a_loop_goes_from_the_user_to_the_model_to_the_tools_and_back(talk):
     assert talk.state == USER
 
 
-def test_a_pending_call_has_its_name_and_input(talk):
+def test_pending_call_has_its_name_and_input(talk):
     seq = talk.asks(A, B)
     assert talk.chat.pending() == [
         PendingCall(seq, 0, "call_a", "read", {"x": 1}),
@@ -76,7 +76,7 @@ def test_a_pending_call_has_its_name_and_input(talk):
     ]
 
 
-def test_the_users_words_close_the_calls_before_them(talk):
+def test_users_words_close_the_calls_before_them(talk):
     talk.asks(A, B)
     talk.gets(A)
     talk.says("user", "never mind")
@@ -85,7 +85,7 @@ def test_the_users_words_close_the_calls_before_them(talk):
     assert talk.state == MODEL
 
 
-def test_results_with_words_beside_them_are_the_users_words(chat):
+def test_results_with_text_are_the_users_words(chat):
     chat.append(*asking("anthropic", A, B))
     _, blocks = result("anthropic", A, "done")
     chat.append("user", [*blocks, {"type": "text", "text": "stop"}])
@@ -104,7 +104,7 @@ def test_only_the_last_run_of_replies_waits(talk):
     assert talk.state == ("tools", [(first, 0), (second, 0)])
 
 
-def test_a_rewound_result_does_not_answer_and_a_rewound_call_does_not_wait(talk):
+def test_rewound_result_does_not_answer_and_a_rewound_call_does_not_wait(talk):
     start = talk.says("user")
     call = talk.asks(A)
     talk.gets(A)
@@ -129,7 +129,7 @@ def test_instructions_in_a_foreign_format_are_nobodys_turn(chat):
 
 
 @pytest.mark.every_leg
-def test_what_is_hidden_counts_and_what_hides_it_does_not(chat):
+def test_hidden_messages_count_for_the_turn_and_summaries_do_not(chat):
     fill(chat, 3)
     chat.append(*asking("anthropic", A))
     chat.append(*result("anthropic", A, "done"))
@@ -140,7 +140,7 @@ def test_what_is_hidden_counts_and_what_hides_it_does_not(chat):
     assert (chat.waits_for(), chat.pending()) == USER
 
 
-def test_a_message_that_came_while_the_model_ran_is_answered(talk):
+def test_message_that_came_while_the_model_ran_is_answered(talk):
     asked = talk.says("user")
     talk.says("user", "and that?")
     talk.says("assistant", asked_at=asked)
@@ -149,7 +149,7 @@ def test_a_message_that_came_while_the_model_ran_is_answered(talk):
     assert talk.state == USER
 
 
-def test_a_result_that_came_while_the_model_ran_is_answered(talk):
+def test_result_that_came_while_the_model_ran_is_answered(talk):
     talk.says("user")
     asked = talk.asks(A)
     talk.gets(A)
@@ -157,7 +157,7 @@ def test_a_result_that_came_while_the_model_ran_is_answered(talk):
     assert talk.state == MODEL
 
 
-def test_a_message_that_was_rewound_while_the_model_ran_is_not(talk):
+def test_message_that_was_rewound_while_the_model_ran_is_not(talk):
     asked = talk.says("user")
     talk.says("user", "and that?")
     talk.chat.rewind(asked)
@@ -165,7 +165,7 @@ def test_a_message_that_was_rewound_while_the_model_ran_is_not(talk):
     assert talk.state == USER
 
 
-def test_a_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
+def test_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
     chat.append("user", "search")
     call = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
     chat.append("assistant", [call])
@@ -176,7 +176,7 @@ def test_a_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
 
 
 @pytest.mark.parametrize(("reason", "turn"), [("pause_turn", "model"), ("end_turn", "user")])
-def test_a_reply_that_the_provider_paused_is_continued(lab, reason, turn):
+def test_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     chat = lab.store.create()
     chat.append("user", "search")
     reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
@@ -187,7 +187,7 @@ def test_a_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     assert chat.waits_for() == turn
 
 
-def test_notes_behind_the_last_message_change_nothing(talk):
+def test_notes_after_the_last_message_change_nothing(talk):
     seq = talk.asks(A)
     for number in range(20):
         talk.chat.note("remark", {"number": number})
@@ -198,7 +198,7 @@ def test_notes_behind_the_last_message_change_nothing(talk):
 
 
 @pytest.mark.every_leg
-def test_a_call_has_one_answer_however_often_it_is_answered(talk):
+def test_call_has_one_answer_however_often_it_is_answered(talk):
     talk.asks(A, B)
     first, second = talk.chat.pending()
     written = talk.chat.answer(second, "done")
@@ -213,7 +213,7 @@ def test_a_call_has_one_answer_however_often_it_is_answered(talk):
     assert talk.chat.verify().ok
 
 
-def test_an_answer_is_what_the_format_says_a_result_is(talk):
+def test_answer_has_the_form_of_a_result_in_the_format(talk):
     talk.asks(A, B)
     talk.chat.answer((1, 0), "done")
     expected = result(talk.form, A, "done")
@@ -221,7 +221,7 @@ def test_an_answer_is_what_the_format_says_a_result_is(talk):
     assert (message.role, message.content, message.format) == (*expected, talk.form)
 
 
-def test_an_answer_stored_by_append_counts_too(talk):
+def test_answer_stored_by_append_counts_too(talk):
     talk.asks(A, B)
     seq = talk.gets(A)
     again = talk.chat.answer((1, 0), "done")
@@ -229,7 +229,7 @@ def test_an_answer_stored_by_append_counts_too(talk):
     assert talk.chat.answer((1, 1), "done").new
 
 
-def test_a_rewound_answer_does_not_count(talk):
+def test_rewound_answer_does_not_count(talk):
     talk.asks(A)
     talk.chat.answer((1, 0), "done")
     talk.chat.rewind(1)
@@ -269,7 +269,7 @@ def test_calls_without_ids_are_answered_in_any_order(chat):
     assert [part["functionResponse"]["response"]["output"] for part in sent] == ["first", "second"]
 
 
-def test_a_call_that_is_closed_can_still_be_answered(talk):
+def test_call_that_is_closed_can_still_be_answered(talk):
     talk.asks(A)
     talk.says("user", "never mind")
     assert talk.chat.answer((1, 0), "late").new
@@ -288,7 +288,7 @@ def test_hidden_calls_and_answers_count(chat):
     assert chat.answer((2, 0), "again").new
 
 
-def test_a_failure_is_kept_in_every_format(talk):
+def test_failure_is_kept_in_every_format(talk):
     talk.asks(A)
     talk.chat.answer((1, 0), "no such file", is_error=True, extra={"took": 3})
     entry = list(talk.chat.audit())[-1]
@@ -302,13 +302,13 @@ def test_a_failure_is_kept_in_every_format(talk):
 
 
 @pytest.mark.parametrize("output", ["text", "", None, {"a": [1]}, [1, 2], [], 3, True, "\udcff"])
-def test_any_json_is_an_output(talk, output):
+def test_output_may_be_any_json(talk, output):
     talk.asks(A)
     talk.chat.answer((1, 0), output)
     assert talk.state == MODEL
 
 
-def test_an_output_that_is_no_json_is_refused(talk):
+def test_output_beyond_json_is_refused(talk):
     talk.asks(A)
     with pytest.raises(InvalidMessage) as caught:
         talk.chat.answer((1, 0), {1, 2})
@@ -320,7 +320,7 @@ def test_an_output_that_is_no_json_is_refused(talk):
 
 
 @pytest.mark.every_leg
-def test_what_is_no_live_call_is_refused(talk):
+def test_answer_to_no_live_call_is_refused(talk):
     talk.says("user")
     talk.asks(A)
     talk.gets(A)
@@ -336,7 +336,7 @@ def test_what_is_no_live_call_is_refused(talk):
             act(call)
 
 
-def test_a_call_of_another_session_is_refused(talk, store):
+def test_call_of_another_session_is_refused(talk, store):
     talk.asks(A)
     (call,) = talk.chat.pending()
     other = Talk(store.create(), talk.form)
@@ -346,13 +346,13 @@ def test_a_call_of_another_session_is_refused(talk, store):
 
 
 @pytest.mark.parametrize("call", ["call_a", None, (1,), (1, -1), (0, 0), (1, "0"), [1, 0]])
-def test_what_names_no_call_is_refused(chat, call):
+def test_answer_to_an_unnamed_call_is_refused(chat, call):
     for act in (chat.begin, lambda call: chat.answer(call, "done")):
         with pytest.raises(InvalidOption):
             act(call)
 
 
-def test_a_call_that_a_plan_copied_never_waits(chat):
+def test_call_that_a_plan_copied_never_waits(chat):
     fill(chat, 2)
     role, content = asking("anthropic", A)
     copy = NewMessage(role, content)
@@ -367,7 +367,7 @@ def test_a_call_that_a_plan_copied_never_waits(chat):
 
 
 @pytest.mark.every_leg
-def test_a_call_that_was_begun_says_so(talk):
+def test_call_that_was_begun_says_so(talk):
     talk.asks(A, B)
     _, second = talk.chat.pending()
     note = talk.chat.begin(second)
@@ -381,7 +381,7 @@ def test_a_call_that_was_begun_says_so(talk):
     assert [call.begun for call in talk.chat.fork().pending()] == [False, True]
 
 
-def test_a_note_of_this_kind_is_the_stores_own(chat):
+def test_note_that_a_call_began_cannot_be_forged(chat):
     with pytest.raises(InvalidOption):
         chat.note("begun", {"block": 0})
 
@@ -404,7 +404,7 @@ def cut_off_reply(form):
     return named | {"type": "message", "content": content, "stop_reason": "max_tokens"}
 
 
-def test_the_last_call_of_a_reply_that_was_cut_off_says_so(talk):
+def test_last_call_of_a_reply_that_was_cut_off_says_so(talk):
     talk.says("user")
     talk.chat.record(cut_off_reply(talk.form))
     assert [call.cut_off for call in talk.chat.pending()] == [False, True]
@@ -450,7 +450,7 @@ def test_each_kind_of_call_has_its_own_output(chat, kind, output, field, stored)
         chat.commit(Plan.condense(chat.view(), [1], "S"))
 
 
-def test_an_output_that_the_kind_has_no_place_for_is_a_functions(chat):
+def test_output_that_the_kind_has_no_place_for_is_a_functions(chat):
     chat.append("assistant", [{"type": "computer_call", "call_id": "c"}], format="openai-responses")
     chat.answer((1, 0), "done")
     expected = {"type": "function_call_output", "call_id": "c", "output": "done"}
@@ -458,7 +458,7 @@ def test_an_output_that_the_kind_has_no_place_for_is_a_functions(chat):
     assert chat.waits_for() == "model"
 
 
-def test_of_many_who_answer_at_once_one_does(lab):
+def test_concurrent_answers_write_one(lab):
     if lab.interface == "async":
         return  # its driver runs one call after the other
     chat = lab.store.create()

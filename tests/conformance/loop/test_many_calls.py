@@ -45,7 +45,7 @@ FORMATS = {
 
 
 def functions(work: Callable[[], object]) -> int:
-    """How many functions of Python are called."""
+    """The number of Python functions that are called."""
     called = 0
 
     def count(_frame: object, event: str, _arg: object) -> None:
@@ -62,7 +62,7 @@ def functions(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_answering_six_times_as_many_calls_is_at_most_twelve_times_the_work(store, form):
+def test_answers_to_six_times_as_many_calls_take_at_most_twelve_times_the_work(store, form):
     def answered(count: int) -> int:
         chat = store.create()
         chat.append("user", "go")
@@ -84,7 +84,7 @@ def test_answering_six_times_as_many_calls_is_at_most_twelve_times_the_work(stor
 
 
 @pytest.mark.parametrize("form", ["openai-responses", "anthropic"])
-def test_reading_a_message_of_many_calls_takes_work_in_proportion(store, form):
+def test_read_of_a_message_takes_work_in_proportion_to_its_calls(store, form):
     def read(count: int) -> int:
         chat = store.create()
         chat.append("user", "go")

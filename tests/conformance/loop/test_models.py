@@ -93,7 +93,7 @@ def test_between_two_models_of_one_provider_each_gets_its_own(chat):
         ("google/gemini-3-flash", "models/gemini-3-flash-001"),
     ],
 )
-def test_a_signature_goes_back_to_the_name_that_was_requested(chat, requested, came):
+def test_signature_goes_back_to_the_name_that_was_requested(chat, requested, came):
     chat.append("user", "Look.")
     ask(chat, gemini(came, 1), requested, "gemini")
     (called,) = chat.pending()
@@ -103,7 +103,7 @@ def test_a_signature_goes_back_to_the_name_that_was_requested(chat, requested, c
     assert thoughts(chat, "gemini-3-pro", "gemini") == 0
 
 
-def test_an_alias_is_equal_to_what_was_requested_under_it(chat):
+def test_alias_is_equal_to_what_was_requested_under_it(chat):
     ask(chat, gpt("gpt-5-2025-08-07", 1), "prod", "openai-responses")
     seq = ask(chat, gpt("gpt-5-2026-01-15", 2), "prod", "openai-responses")
     chat.append("user", "Go on.")
@@ -125,7 +125,7 @@ def test_without_a_name_in_the_request_none_is_kept(chat):
     assert "requested_model" not in entry.extra["roocontext"]
 
 
-def test_an_alias_of_a_model_with_bound_thinking_is_bound_too(chat):
+def test_alias_of_a_model_with_bound_thinking_is_bound_too(chat):
     fill(chat, 2)
     chat.append("user", "Look.")
     chat.record(
@@ -140,7 +140,7 @@ def test_an_alias_of_a_model_with_bound_thinking_is_bound_too(chat):
     assert "thinking" in {repair.rule for repair in made.repairs}
 
 
-def test_a_fork_and_the_past_know_the_requested_names(chat, store):
+def test_fork_and_the_past_know_the_requested_names(chat, store):
     ask(chat, gpt("gpt-5-2025-08-07", 1), "prod", "openai-responses")
     chat.append("user", "Go on.")
     end = chat.head_seq()

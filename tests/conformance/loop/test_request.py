@@ -12,23 +12,19 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.forms import OPENING, UNANSWERED
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support import provider_rules
 from support.dialogue import call, fill, result, text, work
+from support.provider_checks import CHECKS
 
 pytestmark = pytest.mark.every_leg
 
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
 USAGE = {"input_tokens": 3, "output_tokens": 4}
-CHECKS = {
-    "anthropic": ("messages", provider_rules.violations),
-    "openai": ("messages", provider_rules_chat.violations),
-    "openai-responses": ("input", provider_rules_responses.violations),
-    "gemini": ("contents", provider_rules_gemini.violations),
+ITEMS = {
+    "anthropic": "messages",
+    "openai": "messages",
+    "openai-responses": "input",
+    "gemini": "contents",
 }
 
 
@@ -50,14 +46,13 @@ def entry(chat, seq):
     return found
 
 
-@pytest.mark.parametrize("form", CHECKS)
-def test_a_request_is_what_the_provider_accepts(chat, form):
+@pytest.mark.parametrize("form", ITEMS)
+def test_request_is_what_the_provider_accepts(chat, form):
     chat.append("user", "Look.")
     work(chat, ["t1", "t2"])
     made = chat.request(form, system="Be brief.", tools=TOOLS)
-    key, violations = CHECKS[form]
-    items = made[key][1:] if form == "openai" else made[key]
-    assert violations(items, complete=True) == []
+    items = made[ITEMS[form]][form == "openai" :]
+    assert CHECKS[form](items, complete=True) == []
     assert dict(**made) == dict(made)
     assert (made.form, made.model, made.repairs) == (form, None, chat.repairs(form))
     assert made.seq == chat.head().seq
@@ -65,7 +60,7 @@ def test_a_request_is_what_the_provider_accepts(chat, form):
     assert "Run it." in str(dict(made))
 
 
-def test_the_frame_is_recorded_and_left_out_afterwards(chat):
+def test_frame_is_recorded_and_left_out_afterwards(chat):
     chat.append("user", "Look.")
     first = chat.request(system="Be brief.", tools=TOOLS)
     assert (first["system"], first["tools"]) == ("Be brief.", TOOLS)
@@ -79,7 +74,7 @@ def test_the_frame_is_recorded_and_left_out_afterwards(chat):
     assert chat.request(cache=True)["system"][0]["cache_control"]
 
 
-def test_what_the_model_got_at_a_past_call(chat):
+def test_request_of_a_past_call_can_be_seen_again(chat):
     chat.append("user", "Look.")
     asked = [chat.request(system="Be brief.", tools=TOOLS)]
     chat.record(reply(call("t1"), number=1), asked[0])
@@ -102,7 +97,7 @@ def test_what_the_model_got_at_a_past_call(chat):
         assert chat.head() == before
 
 
-def test_a_request_that_is_not_the_models_turn(chat):
+def test_request_on_another_turn_is_refused(chat):
     def refused(**options):
         before = chat.head()
         with pytest.raises(NotTheModelsTurn) as caught:
@@ -125,7 +120,7 @@ def test_a_request_that_is_not_the_models_turn(chat):
     assert str(asked).count(UNANSWERED) == 2
 
 
-def test_the_user_speaks_last_in_a_request(chat):
+def test_request_ends_with_the_user(chat):
     fill(chat, 3)
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], NewMessage("assistant", "S")))
     made = chat.request()
@@ -146,7 +141,7 @@ def test_thinking_goes_to_the_model_that_is_asked_for_by_its_short_name(chat):
         assert thought not in chat.request(model=other)["messages"][1]["content"]
 
 
-def test_a_request_goes_to_the_model_of_the_newest_reply_also_if_that_is_hidden(chat):
+def test_request_goes_to_the_model_of_the_newest_reply_also_if_that_is_hidden(chat):
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     fill(chat, 1)
     old = chat.append("assistant", [thought, text("So.")], model="claude-x").seq
@@ -166,7 +161,7 @@ def test_a_request_goes_to_the_model_of_the_newest_reply_also_if_that_is_hidden(
     assert chat.request(as_of=before).model == "claude-y"
 
 
-def test_a_recorded_reply_holds_all_that_was_told(chat):
+def test_recorded_reply_holds_all_its_facts(chat):
     chat.append("user", "Look.")
     asked = chat.request()
     receipt = chat.record(reply(text("So.")), asked, extra={"commit": "abc"})
@@ -182,7 +177,7 @@ def test_a_recorded_reply_holds_all_that_was_told(chat):
     assert chat.verify().ok
 
 
-def test_a_repeated_reply_is_recorded_once(chat):
+def test_repeated_reply_is_recorded_once(chat):
     chat.append("user", "Look.")
     asked = chat.request()
     first = chat.record(reply(text("So.")), asked)
@@ -210,7 +205,7 @@ def test_another_reply_with_the_same_id_is_not_lost(chat):
     assert chat.record(reply(text("So."), number=2)).seq == named.seq + 1
 
 
-def test_a_reply_whose_request_had_read_its_like_is_another(chat):
+def test_reply_whose_request_had_read_its_like_is_another(chat):
     """Some servers give every reply the same id, and models say the same again."""
     chat.append("user", "Look.")
     first = chat.record(reply(text("So.")), chat.request())
@@ -223,7 +218,7 @@ def test_a_reply_whose_request_had_read_its_like_is_another(chat):
     assert chat.waits_for() == "user"
 
 
-def test_a_reply_that_was_recorded_before_its_stream_ended_is_refused_as_whole(chat):
+def test_reply_that_was_recorded_before_its_stream_ended_is_refused_as_whole(chat):
     chat.append("user", "Look.")
     asked = chat.request()
     partial = chat.record(reply(text("So"), stop_reason=None), asked)
@@ -238,13 +233,13 @@ def test_a_reply_that_was_recorded_before_its_stream_ended_is_refused_as_whole(c
     assert chat.record(reply(text("So"), stop_reason=None)).new
 
 
-def test_a_reply_without_an_id_is_new_each_time(chat):
+def test_reply_without_an_id_is_new_each_time(chat):
     chat.append("user", "Look.")
     one, two = (chat.record(reply(text("So."), id=None)) for _ in range(2))
     assert (one.new, two.new) == (True, True)
 
 
-def test_a_message_that_came_while_the_model_ran_is_answered(chat):
+def test_message_that_came_while_the_model_ran_is_answered(chat):
     chat.append("user", "Look.")
     asked = chat.request()
     chat.append("user", "And there.")
@@ -253,7 +248,7 @@ def test_a_message_that_came_while_the_model_ran_is_answered(chat):
     assert chat.request()["messages"][-1]["role"] == "user"
 
 
-def test_a_redacted_frame_is_not_silently_left_out(chat):
+def test_redacted_frame_is_not_silently_left_out(chat):
     chat.append("user", "Look.")
     chat.request(system="Be brief.", tools=TOOLS)
     chat.redact(2)
@@ -264,7 +259,7 @@ def test_a_redacted_frame_is_not_silently_left_out(chat):
     assert chat.request(system="Be long.", tools=[])["system"] == "Be long."
 
 
-def test_a_store_that_records_no_frames_sends_them_all_the_same(leg, opened):
+def test_store_that_records_no_frames_sends_them_all_the_same(leg, opened):
     with opened(*leg, record_frames=False) as lab:
         chat = lab.store.create()
         chat.append("user", "Look.")
@@ -291,7 +286,7 @@ def test_wrong_options_are_refused(chat, options, error):
     assert chat.head().seq == 1
 
 
-def test_what_cannot_be_recorded_is_refused(chat):
+def test_unreadable_reply_is_refused(chat):
     chat.append("user", "Look.")
     for given, options, error in (
         ({"choices": []}, {}, InvalidMessage),
@@ -327,7 +322,7 @@ def prepared(chat, model=BOUND):
     return [thoughtful(chat, number, model) for number in (1, 2, 3)]
 
 
-def test_thinking_stays_behind_the_prefix_that_it_was_made_for(chat):
+def test_thinking_stays_after_an_unchanged_prefix(chat):
     prepared(chat)
     chat.note("remark", {})
     assert thinking(chat) == [True, True, True]
@@ -335,7 +330,7 @@ def test_thinking_stays_behind_the_prefix_that_it_was_made_for(chat):
     assert thinking(chat) == [True, True, True]
 
 
-def test_a_changed_prefix_drops_the_thinking_behind_it(chat):
+def test_changed_prefix_drops_the_thinking_after_it(chat):
     _, second, _ = prepared(chat)
     before = chat.head_seq()
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
@@ -348,7 +343,7 @@ def test_a_changed_prefix_drops_the_thinking_behind_it(chat):
     assert thinking(chat, as_of=before) == [True, True, True]
 
 
-def test_a_changed_frame_drops_all_earlier_thinking(chat):
+def test_changed_frame_drops_all_earlier_thinking(chat):
     prepared(chat)
     assert thinking(chat, system="Be long.") == [False, False, False]
     thoughtful(chat, 4)
@@ -356,7 +351,7 @@ def test_a_changed_frame_drops_all_earlier_thinking(chat):
     assert thinking(chat, system="Be brief.") == [True, True, True, False]
 
 
-def test_a_message_that_came_while_the_model_ran_unbinds_its_thinking(chat):
+def test_message_that_came_while_the_model_ran_unbinds_its_thinking(chat):
     chat.append("user", "Look.")
     asked = chat.request()
     chat.append("user", "And there.")
@@ -379,7 +374,7 @@ def test_messages_and_their_report_leave_out_the_same_thinking(chat):
     assert all(THOUGHT in message["content"] for message in chat.messages(as_of=8)[1::2])
 
 
-def test_a_request_says_that_thinking_must_be_off(chat):
+def test_request_says_that_thinking_must_be_off(chat):
     """Binding takes precedence over the rule that the running tool loop begins with thinking."""
     _, second, third = prepared(chat)
     made = chat.request()
@@ -408,7 +403,53 @@ def test_another_provider_in_mid_tool_call_needs_thinking_off(chat):
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-fable-5", "claude-opus-5-20260205"])
-def test_other_models_keep_their_thinking(chat, model):
+def test_models_without_binding_keep_their_thinking(chat, model):
     _, second, _ = prepared(chat, model)
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
     assert thinking(chat, system="Be long.") == [True, True, True]
+
+
+LISTED = {"functionCall": {"name": "ls", "args": {}}}
+
+
+def gemini_reply(*parts):
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}], "modelVersion": "g"}
+
+
+def test_reply_without_an_id_is_recorded_once(chat):
+    chat.append("user", "hi")
+    request = chat.request("gemini")
+    first = chat.record(gemini_reply(LISTED), request)
+    again = chat.record(gemini_reply(LISTED), request)
+    assert (again.seq, again.new) == (first.seq, False)
+    assert len(chat.pending()) == 1
+    chat.answer((first.seq, 0), "parser.py")
+    assert not chat.record(gemini_reply(LISTED), request).new
+    assert chat.record(gemini_reply(LISTED), chat.request("gemini")).new  # another request
+
+
+@pytest.mark.parametrize("other", ["content", "rewound", "request"])
+def test_another_reply_without_an_id_is_another(chat, other):
+    chat.append("user", "hi")
+    request = chat.request("gemini")
+    first = chat.record(gemini_reply(LISTED), request if other != "request" else None)
+    if other == "rewound":
+        chat.rewind(to=first.seq, keep_target=False)
+    parts = [{"text": "no"}] if other == "content" else [LISTED]
+    assert chat.record(gemini_reply(*parts), request).new
+
+
+@pytest.mark.parametrize("form", ["gemini", "anthropic", "openai", "openai-responses"])
+def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
+    chat.append("user", "hi")
+    chat.record(gemini_reply(LISTED, LISTED))
+    for said in ("one", "two"):
+        response = {"name": "ls", "response": {"output": said}}
+        part = {"functionResponse": response}
+        chat.append("user", {"role": "user", "parts": [part]}, format="gemini")
+    assert chat.waits_for() == "model"
+    rules = {repair.rule for repair in chat.repairs(form)}
+    assert not rules & {"duplicate", "orphan", "unanswered"}
+    sent = str(chat.messages(form))
+    assert 0 < sent.index("'one'") < sent.index("'two'")

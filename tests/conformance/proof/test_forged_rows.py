@@ -44,7 +44,7 @@ def forge(lab, chat, seq, row):
 
 
 def answers(lab, chat):
-    """What every operation that reads answers, but for the time at which it is asked."""
+    """The answers of all operations that read, except the time at which they are asked."""
     views = {
         name: lambda _, chat, name=name: sorted(
             map(repr, lab.sql(f"SELECT * FROM {name} WHERE session_id = '{chat.id}'"))
@@ -61,7 +61,7 @@ def answers(lab, chat):
     return found
 
 
-@pytest.mark.parametrize("first", ["the last is 0", "the first is behind the log"])
+@pytest.mark.parametrize("first", ["the last is 0", "the first is after the log"])
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 def test_no_operation_reads_a_row_outside_the_log(opened, engine, first):
     with opened(engine, "sync") as lab:
@@ -123,13 +123,13 @@ def test_no_operation_takes_a_row_outside_the_log_by_its_seq(opened, engine):
 COPIES = {
     "of no session": lambda lab, chat: "ghost",
     "of a purged session": lambda lab, chat: lab.store.purge(chat.fork().id).session_id,
-    "behind the log": lambda lab, chat: chat.fork(2).id,
+    "after the log": lambda lab, chat: chat.fork(2).id,
 }
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 @pytest.mark.parametrize("name", COPIES)
-def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
+def test_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
     """It looked for the session of such a row, without an end if that was purged."""
     with opened(engine, "sync") as lab:
         lab.drop_guards()
@@ -149,7 +149,7 @@ def test_a_redaction_passes_by_a_copy_outside_a_log(opened, engine, name):
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_a_family_that_descends_from_itself_is_damage(opened, engine):
+def test_family_that_descends_from_itself_is_damage(opened, engine):
     """The sums of such a family were looked for without an end."""
     with opened(engine, "sync") as lab:
         lab.drop_guards()

@@ -29,7 +29,7 @@ def covered(chat):
     return summary, clearing, marker
 
 
-def test_everything_is_uncovered_newest_first_if_there_is_room(chat):
+def test_restore_with_room_uncovers_everything_newest_first(chat):
     summary, clearing, marker = covered(chat)
     whole = chat.view(as_of=summary - 1).messages
     before = chat.tokens(COUNTER)
@@ -46,7 +46,7 @@ def test_everything_is_uncovered_newest_first_if_there_is_room(chat):
     assert chat.verify().ok
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(chat):
+def test_dry_run_says_the_same_and_writes_nothing(chat):
     covered(chat)
     context, before = manager(chat, limit=LARGE), state(chat)
     foreseen = context.restore(chat, system="Be brief.", dry_run=True)
@@ -59,7 +59,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(chat):
     assert foreseen.to_dict()["steps"][0]["kind"] == "marker"
 
 
-def test_it_stops_at_the_first_that_does_not_fit(chat):
+def test_restore_stops_at_the_first_that_does_not_fit(chat):
     _, clearing, marker = covered(chat)
     room = manager(chat, limit=LARGE).restore(chat, dry_run=True).steps[0].tokens_after
     done = manager(chat, limit=2 * room + 1).restore(chat)
@@ -90,7 +90,7 @@ def test_companions_go_with_their_summary(chat):
     assert done.tokens_after == chat.tokens(COUNTER)
 
 
-def test_what_was_taken_back_is_left_alone(chat):
+def test_restore_leaves_rewound_summaries_alone(chat):
     fill(chat, 6)
     condense(chat, [2, 3])
     chat.rewind(to=6)
@@ -101,7 +101,7 @@ def test_what_was_taken_back_is_left_alone(chat):
     assert state(chat) == before
 
 
-def test_what_the_manager_covered_comes_back(chat):
+def test_restore_uncovers_the_managers_compactions(chat):
     grow(chat)
     whole = chat.view().messages
     manager(chat).manage(chat)

@@ -74,25 +74,25 @@ def test_any_session_comes_back_equal(shared, other, history):
     other.purge(chat.id)
 
 
-def test_one_of_everything(store, other):
+def test_session_with_one_of_everything_comes_back_equal(store, other):
     chat = store.create()
     busy(chat)
     done = copied(chat, other)
     assert (done.entries, done.new, done.created) == (chat.head().seq, chat.head().seq, True)
     assert everything(other.session(chat.id)) == everything(chat)
     assert copied(chat, other).new == 0
-    # It goes on like any other session.
+    # It continues like any other session.
     other.session(chat.id).append("user", "more")
     assert other.session(chat.id).verify(chat.head()).ok
 
 
-def test_an_empty_session(store, other):
+def test_empty_session_comes_back(store, other):
     chat = store.create()
     assert copied(chat, other).created
     assert everything(other.session(chat.id)) == everything(chat)
 
 
-def test_a_longer_log_continues_a_session(store, other):
+def test_longer_log_continues_a_session(store, other):
     chat = store.create()
     fill(chat, 4)
     copied(chat, other)
@@ -105,7 +105,7 @@ def test_a_longer_log_continues_a_session(store, other):
     assert everything(twin) == everything(chat)
 
 
-def test_a_redaction_reaches_a_copy_that_is_continued(store, other):
+def test_redaction_reaches_a_copy_that_is_continued(store, other):
     chat = store.create()
     fill(chat, 2)
     chat.append("user", SECRET)
@@ -151,7 +151,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_log_is_refused_whole(store, other, damage):
+def test_damaged_log_is_refused_whole(store, other, damage):
     chat = store.create()
     chat.append("user", "a", extra={"a": 1})
     fill(chat, 3)
@@ -176,14 +176,14 @@ def test_each_field_of_an_entry_is_checked(store, other, value):
     assert other.find(chat.id) == []
 
 
-def test_what_is_no_log_is_refused(other):
+def test_wrong_input_is_refused(other):
     for entries in (5, None, [5], ["x"], [None], iter([5]), iter([lambda: None])):
         with pytest.raises(InvalidOption, match="restored from"):
             other.restore("of something else", entries)
     assert other.find("of something else") == []
 
 
-def test_a_redaction_during_the_reading(store):
+def test_redaction_while_the_log_is_read_is_kept(store):
     chat = store.create()
     fill(chat, 3)
     entries = chat.stored()
@@ -193,7 +193,7 @@ def test_a_redaction_during_the_reading(store):
         list(chat.stored(last=3))
 
 
-def test_a_file_of_a_family_is_the_same_again(store, other, tmp_path):
+def test_file_of_a_family_is_the_same_again(store, other, tmp_path):
     chat = store.create()
     busy(chat)
     child = store.create(parent=chat.id)
@@ -246,7 +246,7 @@ BROKEN = {
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_broken_line_is_named_and_the_rest_restored(family, other, broken):
+def test_broken_line_is_named_and_the_rest_restored(family, other, broken):
     path, chat, child = family
     number, change, kept = BROKEN[broken]
     lines = path.read_bytes().splitlines(keepends=True)
@@ -263,7 +263,7 @@ def test_a_broken_line_is_named_and_the_rest_restored(family, other, broken):
 
 
 @pytest.mark.one_leg
-def test_a_file_that_is_cut_off_is_continued_later(family, other):
+def test_file_that_is_cut_off_is_continued_later(family, other):
     path, _, child = family
     whole = path.read_bytes()
     path.write_bytes(whole[:-10])

@@ -39,7 +39,7 @@ def copied(chat: Any, store: Any, **options: Any) -> Any:
 
 
 def told(*chats: Any) -> list[int]:
-    """How many entries of each session hold the secret."""
+    """The number of entries of each session that hold the secret."""
     return [sum(SECRET in repr(entry) for entry in chat.stored()) for chat in chats]
 
 
@@ -47,7 +47,7 @@ def sound(*chats: Any) -> bool:
     return all(chat.verify().ok and chat.rebuild() == 0 for chat in chats)
 
 
-def test_a_restored_redaction_reaches_the_forks_in_the_store(store, chat):
+def test_restored_redaction_reaches_the_forks_in_the_store(store, chat):
     here = copied(chat, store)
     early, between = here.fork(2), here.fork(5)
     late = between.fork()
@@ -64,7 +64,7 @@ def test_a_restored_redaction_reaches_the_forks_in_the_store(store, chat):
     assert (again.redacted, again.new) == ((), 0)
 
 
-def test_a_redacted_log_that_is_new_to_the_store_reaches_its_forks(store, chat):
+def test_redacted_log_that_is_new_to_the_store_reaches_its_forks(store, chat):
     fork = copied(chat.fork(), store)
     chat.redact(3)
     chat.redact(1)
@@ -77,7 +77,7 @@ def test_a_redacted_log_that_is_new_to_the_store_reaches_its_forks(store, chat):
     assert sound(store.session(chat.id), fork)
 
 
-def test_what_is_redacted_in_the_store_does_not_come_back_in_a_fork(store, chat, source):
+def test_row_redacted_in_the_store_does_not_come_back_in_a_fork(store, chat, source):
     fork = chat.fork(5)
     here = copied(chat, store)
     for seq in (1, 3, 4, 5):
@@ -95,7 +95,7 @@ def test_what_is_redacted_in_the_store_does_not_come_back_in_a_fork(store, chat,
     assert source.session(fork.id).view().messages[1].content == SECRET
 
 
-def test_a_backup_of_a_redacted_session_brings_nothing_back(store, chat):
+def test_backup_of_a_redacted_session_brings_nothing_back(store, chat):
     here = copied(chat, store)
     backup = list(chat.stored())
     here.redact(3)
@@ -109,7 +109,7 @@ def test_a_backup_of_a_redacted_session_brings_nothing_back(store, chat):
     assert told(here) == [3]
 
 
-def test_a_continued_fork_is_redacted_too(store, chat):
+def test_continued_fork_is_redacted_too(store, chat):
     here = copied(chat, store)
     fork = chat.fork()
     store.restore(fork.id, list(fork.stored(last=2)))
@@ -142,7 +142,7 @@ def verdict(store: Any, name: str, log: Any, **options: Any) -> Any:
         return type(error), str(error)
 
 
-def test_a_dry_run_gives_the_verdict_of_the_restore(store, chat):
+def test_dry_run_gives_the_verdict_of_the_restore(store, chat):
     log = list(chat.stored())
     damaged = [*log[:2], log[2]._replace(content='"x"'), *log[3:]]
     stranger = store.create()
@@ -174,7 +174,7 @@ def test_a_dry_run_gives_the_verdict_of_the_restore(store, chat):
     assert kinds.count(tuple) == 6
 
 
-def test_a_dry_run_erases_nothing(store, chat):
+def test_dry_run_erases_nothing(store, chat):
     here = copied(chat, store)
     fork = here.fork()
     chat.redact(3)
@@ -187,7 +187,7 @@ def test_a_dry_run_erases_nothing(store, chat):
 
 
 @pytest.mark.one_leg
-def test_a_cut_file_of_a_redacted_log_says_that_nothing_was_restored(source, chat, tmp_path):
+def test_cut_file_of_a_redacted_log_says_that_nothing_was_restored(source, chat, tmp_path):
     chat.redact(3)
     path = tmp_path / "one.jsonl"
     whole = b"".join(jsonl.export_session(chat))
@@ -202,7 +202,7 @@ def test_a_cut_file_of_a_redacted_log_says_that_nothing_was_restored(source, cha
                 assert "no redaction records that" in str(done.problem)
                 assert "can be restored" not in str(done.problem)
                 assert other.sessions() == []
-    # Cut before the redacted entry, or behind its redaction, what is there is restored.
+    # Cut before the redacted entry, or after its redaction, what is there is restored.
     chat.append("user", "later")
     lines = b"".join(jsonl.export_session(chat)).splitlines(keepends=True)
     for count in (3, len(lines) - 1):

@@ -13,7 +13,7 @@ BIG = "word " * 300_000
 
 
 @pytest.mark.one_leg
-def test_a_temporary_file_that_cannot_be_written(
+def test_unwritable_temporary_file_is_a_typed_error(
     store: Any, chat: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(chat, 2)
@@ -27,7 +27,7 @@ def test_a_temporary_file_that_cannot_be_written(
         assert store.restore("spooled", list(chat.stored())).new == 3
 
 
-def test_an_error_of_the_iterator_is_its_own() -> None:
+def test_error_of_the_iterator_is_raised_unchanged() -> None:
     def entries() -> Any:
         yield from ()
         raise ConnectionError("of the caller")

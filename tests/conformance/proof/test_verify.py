@@ -82,7 +82,7 @@ def found(chat, saved=None):
     return verification.seq
 
 
-def test_a_sound_session(chat):
+def test_sound_session_has_no_fault(chat):
     fill(chat, 3)
     assert chat.verify().head == chat.head()
     assert chat.verify().entries == 3
@@ -92,7 +92,7 @@ def test_a_sound_session(chat):
     assert chat.rebuild() == 0
 
 
-def test_a_saved_head_is_found_again(chat):
+def test_saved_head_is_found_again(chat):
     heads = [chat.head()]
     for _ in range(4):
         fill(chat, 1)
@@ -138,7 +138,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_changed_message_is_named(forger, damaged, change):
+def test_changed_message_is_named(forger, damaged, change):
     ((good,),) = forger.sql(f"SELECT hash FROM entries {where(4)}")
     forger.sql(f"UPDATE entries SET {CHANGES[change]} {where(5)}")
     assert found(damaged) == 5
@@ -147,7 +147,7 @@ def test_a_changed_message_is_named(forger, damaged, change):
     assert verification.head.hash == bytes(good).hex()
 
 
-def test_extra_data_that_was_changed_or_moved(forger, damaged):
+def test_changed_or_moved_extra_data_is_named(forger, damaged):
     seq = damaged.append("user", "words", extra={"commit": "abc"}).seq
     assert damaged.verify().ok
     for change in (
@@ -163,7 +163,7 @@ def test_extra_data_that_was_changed_or_moved(forger, damaged):
         assert damaged.verify().ok
 
 
-def test_a_salt_without_content_is_named(forger, damaged):
+def test_salt_without_content_is_named(forger, damaged):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == "rewind")
     forger.sql(f"UPDATE entries SET salt = hash {where(seq)}")
     assert found(damaged) == seq
@@ -177,24 +177,24 @@ def test_changed_details_are_named(forger, damaged, kind):
         assert found(damaged) == seq
 
 
-def test_a_redaction_that_nobody_wrote(forger, damaged):
+def test_redaction_without_a_note_is_named(forger, damaged):
     forger.sql(f"UPDATE entries SET content = '\"[redacted]\"', salt = NULL {where(5)}")
     assert found(damaged) == 5
 
 
-def test_a_skeleton_that_was_changed(forger, damaged):
+def test_changed_skeleton_is_named(forger, damaged):
     damaged.redact(5)
     assert damaged.verify().ok
     forger.sql(f"UPDATE entries SET content = '\"[other]\"' {where(5)}")
     assert found(damaged) == 5
 
 
-def test_a_deleted_entry_is_named(forger, damaged):
+def test_deleted_entry_is_named(forger, damaged):
     forger.sql(f"DELETE FROM entries {where(5)}")
     assert found(damaged) == 5
 
 
-def test_the_first_entry_deleted(forger, damaged):
+def test_deleted_first_entry_is_named(forger, damaged):
     forger.sql(f"DELETE FROM entries {where(1)}")
     assert found(damaged) == 1
 
@@ -218,13 +218,13 @@ def test_two_swapped_contents_are_named(forger, damaged):
     assert found(damaged) == 4
 
 
-def test_a_moved_entry_is_named(forger, damaged):
+def test_moved_entry_is_named(forger, damaged):
     last = damaged.head().seq
     move(forger, 4, last + 5)
     assert found(damaged) == 4
 
 
-def test_an_inserted_entry_is_named(forger, damaged):
+def test_inserted_entry_is_named(forger, damaged):
     last = damaged.head().seq
     for seq in range(last, 4, -1):
         move(forger, seq, seq + 1)
@@ -236,7 +236,7 @@ def test_an_inserted_entry_is_named(forger, damaged):
     assert found(damaged) == 5
 
 
-def test_an_entry_behind_the_last_is_named(forger, damaged):
+def test_entry_after_the_last_is_named(forger, damaged):
     last = damaged.head().seq
     forger.sql(
         f"INSERT INTO entries (session_id, seq, {COLUMNS})"
@@ -245,7 +245,7 @@ def test_an_entry_behind_the_last_is_named(forger, damaged):
     assert found(damaged) == last + 1
 
 
-def test_an_entry_of_another_session(forger, damaged):
+def test_entry_of_another_session_is_named(forger, damaged):
     fill(forger.other, 8)
     forger.sql(
         f"DELETE FROM entries {where(5)}",
@@ -259,12 +259,12 @@ STANDINGS = ("last_seq", "head_seq", "messages", "bytes")
 
 
 @pytest.mark.parametrize("name", STANDINGS)
-def test_a_session_that_says_something_else_than_its_log(forger, damaged, name):
+def test_session_row_that_contradicts_its_log_is_named(forger, damaged, name):
     forger.sql(f"UPDATE sessions SET {name} = {name} + 1 WHERE session_id = 's'")
     assert not damaged.verify().ok
 
 
-def test_another_last_hash(forger, damaged):
+def test_changed_last_hash_is_named(forger, damaged):
     forger.sql(
         "UPDATE sessions SET last_hash = (SELECT content_digest FROM entries WHERE session_id ="
         " 's' AND seq = 3) WHERE session_id = 's'"
@@ -291,7 +291,7 @@ SPANS = {
 
 
 @pytest.mark.parametrize("damage", SPANS)
-def test_a_rewind_with_a_changed_cache_does_no_harm_to_the_log(forger, damaged, damage):
+def test_rewind_with_a_changed_cache_does_no_harm_to_the_log(forger, damaged, damage):
     last = damaged.head().seq
     before = damaged.view(as_of=last - 2)
     forger.sql(SPANS[damage])
@@ -304,7 +304,7 @@ def test_a_rewind_with_a_changed_cache_does_no_harm_to_the_log(forger, damaged, 
 
 
 @pytest.mark.parametrize("damage", SPANS)
-def test_a_changed_cache_is_told_and_rebuilt(forger, damaged, damage):
+def test_changed_cache_is_named_and_rebuilt(forger, damaged, damage):
     view, head = damaged.view(), damaged.head()
     forger.sql(SPANS[damage])
     verification = damaged.verify()
@@ -327,7 +327,7 @@ TOOLS = {
 
 
 @pytest.mark.parametrize("damage", TOOLS)
-def test_changed_tools_are_found(forger, damaged, damage):
+def test_changed_tools_column_is_named(forger, damaged, damage):
     told = next(entry.seq for entry in damaged.audit() if entry.cleared)
     forger.sql(f"UPDATE entries SET tools = {TOOLS[damage]} {where(told)}")
     assert found(damaged) == told
@@ -348,7 +348,7 @@ def cut(forger, seq):
     )
 
 
-def test_a_cut_tail_is_seen_with_a_saved_head_only(forger, damaged):
+def test_cut_tail_is_found_with_a_saved_head_only(forger, damaged):
     early, late = 6, damaged.head()
     cut(forger, early)
     damaged.rebuild()
@@ -358,7 +358,7 @@ def test_a_cut_tail_is_seen_with_a_saved_head_only(forger, damaged):
     assert shown(damaged) == [3, 4, 5, 6]
 
 
-def test_a_rewritten_tail_is_seen_with_a_saved_head(forger, damaged):
+def test_rewritten_tail_is_found_with_a_saved_head(forger, damaged):
     saved = damaged.head()
     cut(forger, 6)
     damaged.rebuild()
@@ -367,7 +367,7 @@ def test_a_rewritten_tail_is_seen_with_a_saved_head(forger, damaged):
     assert found(damaged, saved) == saved.seq
 
 
-def test_a_session_that_was_swapped_whole_is_seen_with_a_saved_head(forger, damaged):
+def test_session_swapped_whole_is_found_with_a_saved_head(forger, damaged):
     saved = damaged.head()
     fill(forger.other, saved.seq)
     for table in ("entries", "spans", "clearings", "sessions"):
@@ -379,7 +379,7 @@ def test_a_session_that_was_swapped_whole_is_seen_with_a_saved_head(forger, dama
     assert found(damaged, saved) == saved.seq
 
 
-def test_a_damaged_log_is_a_typed_error_when_it_is_read(forger, damaged):
+def test_damaged_log_is_a_typed_error_when_it_is_read(forger, damaged):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
     forger.sql(f"UPDATE entries SET details = 'nonsense' {where(seq)}")
     for ask in (
@@ -403,7 +403,7 @@ def test_damaged_content_is_a_typed_error_when_it_is_read(forger, damaged):
     assert found(damaged) == 3
 
 
-def test_the_log_defends_itself(lab):
+def test_log_refuses_changes_by_sql(lab):
     chat = lab.store.create("s")
     fill(chat, 3)
     before = chat.verify()
@@ -450,7 +450,7 @@ def forged(seq, row):
 
 @pytest.mark.parametrize("row", FORGED.values(), ids=FORGED)
 @pytest.mark.parametrize("seq", ["-1", "0", "9999"])
-def test_a_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row):
+def test_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row):
     def seen():
         return (
             state(damaged),
@@ -478,7 +478,7 @@ def test_a_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row
 
 
 @pytest.mark.parametrize("seq", ["1.5", "'x'", "x'01'"])
-def test_a_seq_that_is_no_integer_is_named(forger, damaged, seq):
+def test_seq_that_is_no_integer_is_named(forger, damaged, seq):
     if forger.lab.engine == "postgres":  # its columns hold what they say
         return
     forger.sql(forged(seq, FORGED["a pin"]))
@@ -493,7 +493,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("values", COUNTS.values(), ids=COUNTS)
-def test_a_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
+def test_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     damaged.tokens(BYTES)
     kept = damaged.internals.counts(BYTES)
     forger.sql(
@@ -528,7 +528,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize(("kind", "details"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
+def test_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
     forger, damaged, kind, details
 ):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == kind)
@@ -562,7 +562,7 @@ def test_a_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
 @pytest.mark.parametrize(
     "uncovers", ["[3]", "[1]", "[5,3]", "[5,5]", "[99]", "[]", '["5"]', "[6]"], ids=str
 )
-def test_an_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
+def test_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
     chat = defenceless.store.create()
     fill(chat, 4)
     seq = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
@@ -587,7 +587,7 @@ def test_an_uncovering_that_contradicts_the_log_is_named(defenceless, uncovers):
 
 
 @pytest.mark.parametrize("change", ["kind = 'uncovering'", "kind = 'messagf'", "kind = 'note'"])
-def test_an_unknown_kind_is_named_everywhere(forger, damaged, change):
+def test_unknown_kind_is_named_everywhere(forger, damaged, change):
     seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
     forger.sql(f"UPDATE entries SET {change} {where(seq)}")
     for ask in (
@@ -605,7 +605,7 @@ def test_an_unknown_kind_is_named_everywhere(forger, damaged, change):
 @pytest.mark.parametrize(
     "change", ["role = 'tool'", "format = 'gemini', role = 'assistant'", "format = 'telex'"]
 )
-def test_an_unknown_role_or_format_is_named(forger, damaged, change):
+def test_unknown_role_or_format_is_named(forger, damaged, change):
     forger.sql(f"UPDATE entries SET {change} {where(3)}")
     for ask in (damaged.view, damaged.messages, damaged.internals.live, lambda: damaged.message(3)):
         with pytest.raises(HistoryCorrupt) as caught:
@@ -614,7 +614,7 @@ def test_an_unknown_role_or_format_is_named(forger, damaged, change):
     assert found(damaged) == 3
 
 
-def test_an_entry_that_cannot_be_read_is_named_among_many(forger, damaged):
+def test_entry_that_cannot_be_read_is_named_among_many(forger, damaged):
     fill(damaged, 3)
     if forger.lab.engine == "postgres":
         forger.sql(f"UPDATE entries SET usage = '{{' {where(7)}")
@@ -639,7 +639,7 @@ def test_rebuild_renews_caches_that_cannot_be_read(forger, damaged):
 
 
 @pytest.mark.parametrize("column", ["listed_at", "listed_minute", "updated_minute"])
-def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger, damaged, column):
+def test_session_listed_in_the_wrong_place_is_found_and_put_back(forger, damaged, column):
     forger.sql(f"UPDATE sessions SET {column} = {column} + 1 WHERE session_id = 's'")
     found = damaged.verify()
     assert (found.ok, found.seq) == (False, None)
@@ -648,7 +648,7 @@ def test_a_session_that_is_listed_in_the_wrong_place_is_seen_and_put_back(forger
     assert damaged.verify().ok
 
 
-def test_wrong_sums_of_rewound_rows_are_seen_and_renewed(forger, damaged):
+def test_wrong_sums_of_rewound_rows_are_found_and_renewed(forger, damaged):
     damaged.rewind(to=damaged.head_seq() - 2)
     before = damaged.stats()
     assert before.rewound_messages > 0

@@ -10,7 +10,7 @@ from roocontext.log.counting import BYTES
 from support.dialogue import fill, result, seqs, shown, state, work
 
 
-def test_every_entry_is_told_in_order(chat):
+def test_audit_lists_every_entry_in_order(chat):
     said = fill(chat, 3)
     chat.pin(said[0])
     chat.commit(Plan.condense(chat.view(), said[1:2], "S"))
@@ -27,7 +27,7 @@ def test_every_entry_is_told_in_order(chat):
     assert [entry.entry.seq for entry in entries] == seqs(entries)
 
 
-def test_what_hides_a_row_since_when_and_why(chat, clock):
+def test_audit_says_what_hides_a_row_since_when_and_why(chat, clock):
     said = fill(chat, 8)
     clock.now = 50_000
     plan = Plan.condense(chat.view(), said[:2], "S", trigger="auto")
@@ -56,7 +56,7 @@ def test_what_hides_a_row_since_when_and_why(chat, clock):
         assert entries[seq].hider is entries[seq].hidden_by is None
 
 
-def test_cleared_blocks_are_told_and_content_is_as_written(chat):
+def test_audit_lists_cleared_blocks_and_the_content_as_written(chat):
     fill(chat, 1)
     _, told = work(chat, ["t1", "t2"], output="long " * 60)
     content = chat.message(told).content
@@ -71,7 +71,7 @@ def test_cleared_blocks_are_told_and_content_is_as_written(chat):
     assert (entries[clearing - 1].rewound_by, entries[clearing - 1].visible) == (rewind.seq, False)
 
 
-def test_the_audit_is_streamed_in_pages_of_one_moment(chat):
+def test_audit_is_streamed_in_pages_of_one_moment(chat):
     fill(chat, 25)
     pages = iter(chat.internals.audit_pages(10))
     first = next(pages)
@@ -85,12 +85,12 @@ def test_the_audit_is_streamed_in_pages_of_one_moment(chat):
     assert len(list(chat.audit())) == 31
 
 
-def test_a_long_audit_is_whole(chat):
+def test_long_audit_is_whole(chat):
     chat.append_many([{"role": "user", "content": str(number)} for number in range(1_203)])
     assert [entry.content for entry in chat.audit()] == [str(number) for number in range(1_203)]
 
 
-def test_the_difference_of_two_points(chat):
+def test_diff_of_two_points_lists_rows_that_left_and_came(chat):
     said = fill(chat, 6)
     _, told = work(chat, output="long " * 60)
     chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
@@ -109,7 +109,7 @@ def test_the_difference_of_two_points(chat):
     assert seqs(chat.diff(0, 3).came) == [1, 2, 3]
 
 
-def test_a_block_that_left_the_view_is_neither_cleared_nor_restored(chat):
+def test_block_that_left_the_view_is_neither_cleared_nor_restored(chat):
     fill(chat, 1)
     asked, told = work(chat, output="long " * 60)
     chat.commit(Plan.clear(chat.view(), [(told, 0)], "c"))
@@ -120,7 +120,7 @@ def test_a_block_that_left_the_view_is_neither_cleared_nor_restored(chat):
     assert (found.cleared, found.restored) == ((), ())
 
 
-def test_the_difference_of_two_moments(chat, clock):
+def test_diff_of_two_moments_is_that_of_their_entries(chat, clock):
     clock.now = 1_000
     fill(chat, 2)
     clock.now = 2_000
@@ -129,7 +129,7 @@ def test_the_difference_of_two_moments(chat, clock):
     assert seqs(chat.diff(moment).came) == [3, 4]
 
 
-def test_the_difference_of_views_is_in_view_order(chat):
+def test_diff_is_in_view_order(chat):
     said = fill(chat, 6)
     chat.commit(Plan.condense(chat.view(), said[3:5], "S"))
     chat.commit(Plan.condense(chat.view(), said[:2], "T"))
@@ -159,7 +159,7 @@ def counted(chat):
     ]
 
 
-def test_the_counts_are_those_of_the_audit(chat):
+def test_stats_count_the_entries_of_the_audit(chat):
     assert counted(chat) == recount(chat) == [0] * 8
     said = fill(chat, 9)
     assert counted(chat) == recount(chat)

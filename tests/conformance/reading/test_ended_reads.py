@@ -56,7 +56,7 @@ def chat(room: Any) -> Any:
     return chat
 
 
-def test_a_read_leaves_no_transaction(room: Any, chat: Any, admin: psycopg.Connection) -> None:
+def test_read_leaves_no_transaction(room: Any, chat: Any, admin: psycopg.Connection) -> None:
     for name, read in READS.items():
         read(chat)
         assert admin.execute(_STATES).fetchall() == [("idle",)], name
@@ -66,7 +66,7 @@ def test_a_read_leaves_no_transaction(room: Any, chat: Any, admin: psycopg.Conne
 
 
 @pytest.mark.parametrize("name", LAST_OF)
-def test_an_error_of_the_last_statement_is_raised(
+def test_error_of_the_last_statement_is_raised(
     chat: Any, admin: psycopg.Connection, name: str
 ) -> None:
     before = READS[name](chat)
@@ -78,7 +78,7 @@ def test_an_error_of_the_last_statement_is_raised(
 
 
 @pytest.mark.parametrize("name", LAST_OF)
-def test_a_server_that_hangs_up_amid_the_last_statement(
+def test_server_that_hangs_up_during_the_last_statement_is_an_error(
     room: Any, chat: Any, admin: psycopg.Connection, name: str
 ) -> None:
     before = READS[name](chat)
@@ -99,7 +99,7 @@ def test_a_server_that_hangs_up_amid_the_last_statement(
     assert READS[name](chat) == before
 
 
-def test_a_view_is_of_one_moment_while_others_write(room: Any) -> None:
+def test_view_is_of_one_moment_while_others_write(room: Any) -> None:
     chat, over = room.store.create(), Event()
 
     def write() -> None:

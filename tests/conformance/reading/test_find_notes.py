@@ -18,7 +18,7 @@ def test_notes_are_found_by_their_client_ids(chat):
     assert chat.internals.noted([]) == {}
 
 
-def test_the_newest_note_of_each_kind_by_its_beginning(chat):
+def test_newest_note_of_each_kind_is_found_by_prefix(chat):
     chat.append("user", "hello")
     chat.write_batch(
         NewNote(kind, {"n": number})
@@ -38,7 +38,7 @@ def test_the_newest_note_of_each_kind_by_its_beginning(chat):
     assert found(before="a") == []
 
 
-def test_a_page_is_full_whatever_was_written_again(chat):
+def test_page_is_full_however_often_kinds_were_written_again(chat):
     chat.write_batch(NewNote(f"kind {number % 3}", {"n": number}) for number in range(30))
     notes = chat.internals.newest_notes("kind", limit=3)
     assert [note.content["n"] for note in notes] == [29, 28, 27]
@@ -56,7 +56,7 @@ def test_kinds_are_compared_by_code_point(chat):
     ]
 
 
-def test_bad_arguments(chat):
+def test_wrong_arguments_are_refused(chat):
     for call, error in (
         (lambda: chat.internals.noted([""]), InvalidIdentifier),
         (lambda: chat.internals.newest_notes(""), InvalidIdentifier),

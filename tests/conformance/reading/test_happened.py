@@ -1,4 +1,4 @@
-"""What people see and ask for goes by when things happened; the clock of the store stays there."""
+"""Lists, filters and searches use the time at which things happened, or the store's clock."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ def at(ms: int) -> datetime:
 def three(lab: Any) -> Any:
     """Sessions that were recorded on one day: of January, of that day, and of a time to come."""
     lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 1_000
-    for name, ts in (("now", None), ("old", JANUARY), ("ahead", JANUARY + 900 * DAY)):
+    for name, ts in (("now", None), ("old", JANUARY), ("future", JANUARY + 900 * DAY)):
         chat = lab.store.create(name)
         chat.append("user", f"the word {name}", ts=ts)
         chat.append("assistant", "yes", ts=ts, model="m", usage=USED)
@@ -34,16 +34,16 @@ def listed(lab: Any, **asked: Any) -> list[str]:
     return [info.session_id for info in lab.store.sessions(**asked)]
 
 
-def test_lists_are_in_the_order_in_which_things_happened(three: Any) -> None:
+def test_sessions_are_listed_in_the_order_in_which_they_happened(three: Any) -> None:
     # The time that is to come counts as that of its recording, which was the last.
-    assert listed(three) == ["ahead", "now", "old"]
-    assert listed(three, recorded=True) == ["ahead", "old", "now"]
+    assert listed(three) == ["future", "now", "old"]
+    assert listed(three, recorded=True) == ["future", "old", "now"]
     three.store.session("old").set_title("another title")
-    assert listed(three) == ["ahead", "now", "old"]
-    assert listed(three, recorded=True) == ["old", "ahead", "now"]
+    assert listed(three) == ["future", "now", "old"]
+    assert listed(three, recorded=True) == ["old", "future", "now"]
     overview = [one.info.session_id for one in three.store.overview()]
     assert overview == listed(three)
-    assert naming.session_named(three.store, "last") == "ahead"
+    assert naming.session_named(three.store, "last") == "future"
     old = three.store.session("old").info()
     assert (old.happened_at, old.listed_at) == (JANUARY, JANUARY)
 
@@ -63,15 +63,15 @@ def test_pages_of_a_list_follow_each_other(lab: Any, recorded: bool) -> None:
     assert {one.session_id for one in whole} == {f"s{number}" for number in range(8)}
 
 
-def test_a_list_is_filtered_by_what_it_shows(three: Any) -> None:
+def test_list_is_filtered_by_the_time_that_it_shows(three: Any) -> None:
     since = at(JANUARY + DAY)
-    assert listed(three, since=since) == ["ahead", "now"]
+    assert listed(three, since=since) == ["future", "now"]
     assert listed(three, until=since) == ["old"]
-    assert listed(three, since=since, recorded=True) == ["ahead", "old", "now"]
+    assert listed(three, since=since, recorded=True) == ["future", "old", "now"]
     assert listed(three, until=since, recorded=True) == []
 
 
-def test_a_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
+def test_session_without_messages_happened_when_it_was_created(lab: Any) -> None:
     chat = lab.store.create(title="t")
     info = chat.info()
     assert info.happened_at == info.created_at
@@ -79,7 +79,7 @@ def test_a_session_without_messages_happened_when_it_was_created(lab: Any) -> No
     assert chat.info().happened_at == -5
 
 
-def test_a_summary_does_not_move_a_session(lab: Any) -> None:
+def test_summary_does_not_move_a_session(lab: Any) -> None:
     lab.clock.now = JANUARY + 100 * DAY
     chat = lab.store.create()
     for number in range(4):
@@ -104,7 +104,9 @@ def test_calls_are_booked_on_the_day_on_which_they_happened(three: Any) -> None:
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])
-def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -> None:
+def test_search_is_ordered_by_the_time_at_which_messages_happened(
+    three: Any, is_indexed: bool
+) -> None:
     if is_indexed:
         three.store.index()
 
@@ -112,17 +114,17 @@ def test_a_search_goes_by_when_messages_happened(three: Any, is_indexed: bool) -
         page = three.store.search("word", order="newest", **asked)
         return [hit.session_id for hit in page]
 
-    assert found() == ["ahead", "now", "old"]
-    assert found(recorded=True) == ["ahead", "old", "now"]
+    assert found() == ["future", "now", "old"]
+    assert found(recorded=True) == ["future", "old", "now"]
     before = at(JANUARY + DAY)
     assert found(until=before) == ["old"]
     assert found(until=before, recorded=True) == []
     first = three.store.search("word", order="newest", limit=1)
     following = three.store.search("word", order="newest", limit=1, after=first.next)
-    assert [hit.session_id for hit in (*first, *following)] == ["ahead", "now"]
+    assert [hit.session_id for hit in (*first, *following)] == ["future", "now"]
 
 
-def test_every_read_of_the_past_goes_by_either_clock(lab: Any) -> None:
+def test_reads_of_the_past_go_by_either_clock(lab: Any) -> None:
     lab.clock.now, lab.clock.step = JANUARY + 100 * DAY, 0
     chat = lab.store.create()
     fill(chat, 1)

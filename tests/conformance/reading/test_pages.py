@@ -46,7 +46,7 @@ def lists(lab: Any) -> dict[str, Any]:
     }
 
 
-def test_the_pages_of_a_list_are_the_whole_list(lab: Any) -> None:
+def test_pages_of_a_list_are_the_whole_list(lab: Any) -> None:
     for name, read in lists(lab).items():
         whole = read(limit=1_000)
         assert whole.next is None
@@ -59,7 +59,7 @@ def test_the_pages_of_a_list_are_the_whole_list(lab: Any) -> None:
         assert read() == whole
 
 
-def test_a_page_is_plain_json_with_its_cursor(lab: Any) -> None:
+def test_page_is_plain_json_with_its_cursor(lab: Any) -> None:
     for read in lists(lab).values():
         page = read(limit=1)
         plain = json.loads(json.dumps(page.to_dict()))
@@ -67,7 +67,7 @@ def test_a_page_is_plain_json_with_its_cursor(lab: Any) -> None:
 
 
 @pytest.mark.one_leg
-def test_a_cursor_of_another_list_is_refused(lab: Any) -> None:
+def test_cursor_of_another_list_is_refused(lab: Any) -> None:
     cursors = {name: read(limit=1).next for name, read in lists(lab).items()}
     cursors["children of another"] = lab.store.session("child 0").usage(limit=1).next
     cursors["search"] = lab.store.search("message", limit=1).next
@@ -110,7 +110,7 @@ WRONG = [
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_what_is_no_cursor_is_refused(lab: Any, wrong: Any) -> None:
+def test_malformed_cursor_is_refused(lab: Any, wrong: Any) -> None:
     for read in lists(lab).values():
         with pytest.raises(InvalidOption, match="is not a cursor") as refused:
             read(after=wrong)
@@ -119,14 +119,14 @@ def test_what_is_no_cursor_is_refused(lab: Any, wrong: Any) -> None:
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("place", ["1,1", '"a",1,1', '1,1,"a",1', "1,1,1"])
-def test_a_cursor_with_other_parts_is_refused(lab: Any, place: str) -> None:
+def test_cursor_with_other_parts_is_refused(lab: Any, place: str) -> None:
     cursor = urlsafe_b64encode(f'["sessions",{place}]'.encode()).decode()
     with pytest.raises(InvalidOption, match="continues another list"):
         lab.store.sessions(after=cursor)
 
 
-def test_a_page_follows_where_the_last_one_ended_although_more_was_written(lab: Any) -> None:
-    """What is written in between moves nothing that is still to come."""
+def test_page_continues_where_the_last_one_ended_during_writes(lab: Any) -> None:
+    """Writes between two pages do not move the entries of the next one."""
     first = lab.store.sessions(limit=3)
     lab.clock.now += 1_000
     lab.store.create("newer").append("user", "hello")
@@ -145,7 +145,7 @@ def test_pages_of_the_audit_are_of_one_moment(lab: Any) -> None:
     assert all(row.visible for row in rest.entries)
 
 
-def test_a_page_needs_a_limit_that_is_a_positive_number(lab: Any) -> None:
+def test_page_needs_a_limit_that_is_a_positive_number(lab: Any) -> None:
     for read in lists(lab).values():
         for wrong in (0, -1, True, 1.5, 1 << 70):
             with pytest.raises(InvalidOption):

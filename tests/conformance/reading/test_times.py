@@ -46,7 +46,7 @@ def at(ms: int) -> datetime:
 
 
 def play(chat: Any, clock: Any, steps: Any, start: int = 20) -> None:
-    """A history under a clock that goes on, stands still, and is sometimes set back."""
+    """A history under a clock that advances, stands still, and is sometimes set back."""
     clock.now, clock.step = start, 0
     for kind, *given_ in steps:
         match kind, given_:
@@ -115,7 +115,7 @@ def moments_around(entries: list[Any]) -> list[int]:
 
 
 def scanned(live: list[Any], head: int, when: int, time: Any) -> tuple[int, int] | tuple[int, ...]:
-    """What a rewind to a moment should answer, by looking at all live entries of the fold."""
+    """The expected rewind to a moment, from all live entries of the fold."""
     later = next((e.seq for e in live if time(e) > when), None)
     before = [e.seq for e in live if e.role is not None and (later is None or e.seq < later)]
     if not before:
@@ -124,7 +124,7 @@ def scanned(live: list[Any], head: int, when: int, time: Any) -> tuple[int, int]
 
 
 def scanned_ts(live: list[Any], ts: int) -> tuple[int, int] | tuple[int, ...]:
-    """What a rewind to an exact time should answer."""
+    """The expected rewind to an exact time."""
     timed = [(e.seq, e.entry.ts) for e in live if e.role is not None and e.entry.ts is not None]
     found = next((seq for seq, at in timed if at == ts), None)
     near = sorted(timed, key=lambda one: (abs(one[1] - ts), one[0]))[:2]
@@ -138,7 +138,7 @@ def scanned_point(entries: list[Any], when: int) -> int:
 
 
 @pytest.mark.parametrize("start", [20, -1_000])
-def test_any_moment_is_found_as_a_scan_finds_it(lab: Any, start: int) -> None:
+def test_moment_is_found_as_by_a_scan(lab: Any, start: int) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(steps=STEPS)
     def examine(steps: Any) -> None:
@@ -169,7 +169,7 @@ def test_any_moment_is_found_as_a_scan_finds_it(lab: Any, start: int) -> None:
 
 
 def naively(chat: Any) -> tuple[Any, ...]:
-    """What a session should keep of its times, by looking at all of its entries."""
+    """The expected times of a session, from all of its entries."""
     entries = list(chat.audit())
     recorded = [recorded_at(e) for e in entries]
     back = sum(time < max(recorded[:at]) for at, time in enumerate(recorded) if at)
@@ -206,7 +206,7 @@ def test_times_before_1970_are_ordinary_times(lab: Any) -> None:
     assert chat.view(as_of=at(-91)).seq == 0
 
 
-def test_what_is_kept_of_the_times(lab: Any) -> None:
+def test_session_keeps_its_first_and_last_times(lab: Any) -> None:
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 100, 0
     chat.append("user", "x")
@@ -218,7 +218,7 @@ def test_what_is_kept_of_the_times(lab: Any) -> None:
     assert kept(lab, chat.fork(1).id) == (100, 1, 100, 50)
 
 
-def test_a_forks_own_time_begins_with_it(lab: Any) -> None:
+def test_forks_own_time_begins_with_it(lab: Any) -> None:
     chat = lab.store.create()
     lab.clock.now, lab.clock.step = 1_000, 0
     chat.append("user", "x", ts=5_000)

@@ -1,4 +1,4 @@
-"""What was reported in a session, in its forks, and in a whole family."""
+"""The usage reported in a session, in its forks, and in a whole family."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def places(rows):
 
 
 @pytest.mark.every_leg
-def test_usage_is_what_was_reported_also_for_what_was_taken_back(chat):
+def test_usage_includes_rewound_replies(chat):
     fill(chat, 2)
     seq = reply(chat)
     chat.rewind(to=1)
@@ -37,7 +37,7 @@ def test_usage_is_what_was_reported_also_for_what_was_taken_back(chat):
 
 
 @pytest.mark.every_leg
-def test_a_family_is_a_session_and_all_its_descendants(lab):
+def test_usage_of_a_family_includes_all_descendants(lab):
     names = [("root", None), ("one", "root"), ("two", "root"), ("deep", "one"), ("apart", None)]
     seqs = {}
     for name, parent in names:
@@ -52,7 +52,7 @@ def test_a_family_is_a_session_and_all_its_descendants(lab):
 
 
 @pytest.mark.every_leg
-def test_a_fork_counts_only_what_came_after_it(chat):
+def test_usage_of_a_fork_counts_only_later_replies(chat):
     reply(chat)
     copy = chat.fork(session_id="copy")
     assert copy.usage() == []
@@ -78,7 +78,7 @@ SPENT = {"calls": 2, "input_tokens": 1_000, "output_tokens": 100}
 
 
 @pytest.mark.every_leg
-def test_the_calls_of_a_summary_that_failed_are_paid_too(chat):
+def test_calls_of_a_failed_summary_are_counted(chat):
     """One note keeps what they cost, by the model that was asked."""
     grow(chat)
     failed = SummaryFailed(summariser="dear", kind="overloaded", model=MODEL, **SPENT)
@@ -97,7 +97,7 @@ def test_the_calls_of_a_summary_that_failed_are_paid_too(chat):
 
 
 @pytest.mark.every_leg
-def test_a_summary_that_was_no_use_is_paid_too(chat):
+def test_useless_summary_is_counted(chat):
     grow(chat)
     long = Summary(text="word " * 9_000, summariser="dear", model=MODEL, **SPENT)
     context = manager(chat, limit=1_000_000, summariser=Scripted(long))
@@ -106,7 +106,7 @@ def test_a_summary_that_was_no_use_is_paid_too(chat):
     assert (row.model, row.is_failed, row.usage["calls"]) == (MODEL, True, 2)
 
 
-def test_what_failed_before_a_fallback_is_paid_at_its_own_price(chat):
+def test_failure_before_a_fallback_is_priced_by_its_model(chat):
     grow(chat)
     first = Scripted(SummaryFailed(kind="overloaded", model=MODEL, **SPENT))
     second = Scripted(Summary(text="Short.", summariser="b", model="unheard-of", calls=1))
@@ -122,12 +122,12 @@ def test_what_failed_before_a_fallback_is_paid_at_its_own_price(chat):
 
 
 @pytest.mark.parametrize("content", [{}, {"summaries": 5}, {"summaries": [5, "x", {"model": 7}]}])
-def test_a_note_of_anyone_s_does_no_harm(chat, content):
+def test_note_of_another_author_does_no_harm(chat, content):
     chat.note("compaction", content)
     assert spending(chat.usage()) == ()
 
 
-def test_the_report_counts_summaries_and_sums_what_failed(tmp_path):
+def test_report_counts_summaries_and_sums_what_failed(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         chat = store.create()
         grow(chat)
@@ -138,21 +138,21 @@ def test_the_report_counts_summaries_and_sums_what_failed(tmp_path):
         assert (found.cost, found.summaries.unpriced) == (COST, 0)
 
 
-def test_a_summary_of_the_agents_own_reports_nothing(chat):
+def test_summary_of_the_agents_own_reports_nothing(chat):
     fill(chat, 6)
     seq = chat.commit(Plan.condense(chat.view(), [2, 3, 4], "S")).seq
     at = chat.message(seq).recorded_at
     assert chat.usage() == [ReportedUsage(chat.id, seq, None, None, at, is_summary=True)]
 
 
-def test_there_has_to_be_such_a_session(lab):
+def test_usage_of_an_unknown_session_is_refused(lab):
     chat = lab.store.session(lab.store.create("gone").id)
     lab.store.purge("gone")
     with pytest.raises(SessionNotFound):
         chat.usage(family=True)
 
 
-def test_the_report_sums_the_family_and_says_what_has_no_price(tmp_path):
+def test_report_sums_the_family_and_lists_models_without_a_price(tmp_path):
     with Store.open(tmp_path / "store.db") as store:
         root = store.create("root")
         reply(root)

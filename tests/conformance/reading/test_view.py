@@ -1,11 +1,19 @@
 """The view: its order, its past, its pages, and cleared outputs."""
 
+import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg.types.json import set_json_loads
 
-from roocontext import NewMessage, Plan
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
+from roocontext.log.counting import is_bound_to_prefix
+from roocontext.store.loop import request
 from support.dialogue import fill, seqs, shown, work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,7 +23,7 @@ def at(ms):
     return EPOCH + timedelta(milliseconds=ms)
 
 
-def test_a_summary_stands_where_the_hidden_rows_were(chat):
+def test_summary_stands_where_the_hidden_rows_were(chat):
     said = fill(chat, 6)
     summary = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
     assert shown(chat) == [1, summary, 4, 5, 6]
@@ -25,7 +33,7 @@ def test_a_summary_stands_where_the_hidden_rows_were(chat):
     assert shown(chat) == [1, summary, marker, 6, marker + 1]
 
 
-def test_a_note_before_an_insertion_leaves_the_order(chat):
+def test_note_before_an_insertion_leaves_the_order(chat):
     fill(chat, 2)
     chat.set_title("between")
     fill(chat, 3)
@@ -33,13 +41,13 @@ def test_a_note_before_an_insertion_leaves_the_order(chat):
     assert shown(chat) == [summary, 4, 5, 6]
 
 
-def test_at_the_end_it_stands_at_its_own_place(chat):
+def test_summary_at_the_end_has_its_natural_position(chat):
     fill(chat, 4)
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S", at_end=True)).seq
     assert shown(chat) == [3, 4, summary]
 
 
-def test_the_view_of_a_past_seq_does_not_change(chat):
+def test_view_of_a_past_seq_does_not_change(chat):
     fill(chat, 5)
     views = [chat.view(as_of=seq) for seq in range(6)]
     chat.commit(Plan.condense(chat.view(), [1, 2, 3], "S"))
@@ -50,14 +58,14 @@ def test_the_view_of_a_past_seq_does_not_change(chat):
     assert [view.head_seq for view in views] == list(range(6))
 
 
-def test_the_head_of_a_past_seq_passes_over_notes(chat):
+def test_head_of_a_past_seq_passes_over_notes(chat):
     fill(chat, 2)
     chat.set_title("t")
     view = chat.view(as_of=3)
     assert (view.seq, view.head_seq) == (3, 2)
 
 
-def test_a_seq_that_is_not_there_yet(chat):
+def test_view_as_of_a_future_seq_is_refused(chat):
     fill(chat, 2)
     for seq in (3, 99):
         with pytest.raises(MessageNotFound) as caught:
@@ -65,7 +73,7 @@ def test_a_seq_that_is_not_there_yet(chat):
         assert caught.value.candidates == (0, 2)
 
 
-def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
+def test_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     clock.now, clock.step = 10_000, 0
     fill(chat, 2)
     clock.now = 20_000
@@ -81,14 +89,14 @@ def test_the_view_of_a_moment_is_that_of_the_last_entry_by_then(chat, clock):
     assert chat.view(as_of=datetime.min.replace(tzinfo=UTC)).seq == 0
 
 
-def test_the_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
+def test_time_of_the_agent_dates_a_view_unless_that_of_the_recording_is_asked_for(chat, clock):
     clock.now = 10_000
     chat.append("user", "x", ts=1)
     assert chat.view(as_of=at(9_000)).seq == 1
     assert chat.view(as_of=at(9_000), recorded=True).seq == 0
 
 
-def test_a_moment_needs_a_zone(chat):
+def test_moment_needs_a_zone(chat):
     fill(chat, 1)
     naive = datetime(2024, 1, 1)  # noqa: DTZ001
     for ask in (
@@ -113,7 +121,7 @@ def test_pages_hold_the_whole_view_in_order(chat):
     assert list(chat.pages(3, as_of=0)) == []
 
 
-def test_a_page_follows_any_message_of_the_view(chat):
+def test_page_follows_any_message_of_the_view(chat):
     said = fill(chat, 8)
     chat.commit(Plan.condense(chat.view(), said[2:5], "S"))
     order = shown(chat)
@@ -124,7 +132,7 @@ def test_a_page_follows_any_message_of_the_view(chat):
         chat.view(after=said[3])
 
 
-def test_pages_are_of_one_moment_whatever_happens_meanwhile(chat):
+def test_pages_are_of_one_moment_during_writes(chat):
     said = fill(chat, 9)
     whole = chat.view()
     pages = iter(chat.pages(2))
@@ -139,7 +147,7 @@ def test_pages_are_of_one_moment_whatever_happens_meanwhile(chat):
     assert found == list(whole.messages)
 
 
-def test_a_cleared_output_shows_its_placeholder(chat):
+def test_cleared_output_shows_its_placeholder(chat):
     fill(chat, 1)
     _, told = work(chat, ["t1", "t2"])
     before = chat.view()
@@ -180,7 +188,7 @@ def test_companions_follow_the_summary(chat):
     assert kinds == ["summary", "companion", "companion"]
 
 
-def test_the_message_of_a_seq(chat):
+def test_message_is_read_by_its_seq(chat):
     fill(chat, 2)
     chat.set_title("t")
     chat.rewind(to=1)
@@ -190,7 +198,7 @@ def test_the_message_of_a_seq(chat):
             chat.message(seq)
 
 
-def test_a_view_is_read_from_its_newest_end(chat):
+def test_view_is_read_from_its_newest_end(chat):
     """The same pages backwards, over notes, inserted rows and cleared blocks; past and now."""
     for number in range(40):
         call = {"type": "tool_use", "id": f"t{number}", "name": "run", "input": {}}
@@ -222,7 +230,7 @@ def is_result(chat, seq):
     return chat.message(seq).content[0]["type"] == "tool_result"
 
 
-def test_pages_from_the_newest_end_that_cannot_be(chat):
+def test_wrong_pages_from_the_newest_end_are_refused(chat):
     chat.append_many([NewMessage("user", str(number)) for number in range(6)])
     chat.commit(Plan.condense(chat.view(), [2, 3], "S"))
     assert chat.view(last=3, before=1).messages == ()
@@ -243,3 +251,68 @@ def test_pages_from_the_newest_end_that_cannot_be(chat):
             chat.view(**wrong)
     with pytest.raises(InvalidPlan):
         Plan.condense(chat.view(last=6), [1], "S")
+
+
+LOADERS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda text: text,
+    "decimals": lambda text: json.loads(text, parse_int=Decimal),
+}
+
+
+@pytest.fixture(params=LOADERS)
+def loads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Another loader, until the end of the test."""
+    before = {
+        name: psycopg.adapters.get_loader(psycopg.adapters.types[name].oid, psycopg.pq.Format.TEXT)
+        for name in ("json", "jsonb")
+    }
+    set_json_loads(LOADERS[request.param])
+    yield
+    for name, loader in before.items():
+        psycopg.adapters.register_loader(name, loader)
+
+
+def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
+    with Store.open(postgres_url) as store:
+        chat = store.create()
+        fill(chat, 2)
+        _, answer = work(chat)
+        chat.commit(Plan.clear(chat.view(), [(answer, 0)], 'a "placeholder" \\ \u2028 \x01'))
+        assert chat.view().messages == chat.view(limit=100).messages
+
+
+BINDING = "claude-fable-5-1"
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda _: None,
+    "a message": lambda chat: chat.append("user", "meanwhile"),
+    "a redaction": lambda chat: chat.redact(2),
+    "a rewind": lambda chat: chat.rewind(3),
+    "a summary": lambda chat: chat.commit(Plan.condense(chat.view(), [1, 2], "in short")),
+}
+
+
+@pytest.fixture
+def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store that may be used during one of its own calls."""
+    with opened(engine, "sync") as lab:
+        yield lab
+
+
+def test_messages_read_during_a_write_are_of_one_moment(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, write in WRITES.items():
+        chat = room.store.create()
+        fill(chat, 6)
+        writes = iter([write])
+
+        def meanwhile(model: str | None, chat: Any = chat, writes: Any = writes) -> bool:
+            for write in writes:  # once, after the view that was read first
+                write(chat)
+            return is_bound_to_prefix(model)
+
+        monkeypatch.setattr(request, "is_bound_to_prefix", meanwhile)
+        sent = chat.messages(model=BINDING)
+        assert sent == chat.messages(model=BINDING), name
+        monkeypatch.undo()

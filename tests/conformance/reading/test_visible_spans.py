@@ -1,4 +1,4 @@
-"""What is hidden leaves no span of the view: each would make every later read slower."""
+"""Hidden rows leave no span of the view: each would make every later read slower."""
 
 from collections.abc import Callable
 from typing import Any
@@ -60,7 +60,7 @@ CHANGES: list[Callable[[Any], None]] = [rewind_and_undo, rewind, note, clear, un
 
 
 def visible_spans(lab: Any, chat: Any) -> int:
-    """How many spans the view has, with messages or without."""
+    """The number of spans of the view, with messages or without."""
     ((count,),) = lab.sql(
         f"SELECT count(*) FROM spans WHERE session_id = '{chat.id}' AND {VISIBLE}"
     )
@@ -76,7 +76,7 @@ def condense(chat: Any, kept: int) -> Any:
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("kept", [2, 4, 6])
-def test_a_change_at_the_cut_or_beside_it_leaves_no_span(
+def test_change_at_or_next_to_the_cut_leaves_no_span(
     lab: Any, change: Callable[[Any], None], kept: int
 ) -> None:
     chat = lab.store.create()
@@ -115,7 +115,7 @@ def test_rows_that_stay_between_hidden_ones_are_not_taken_in(lab: Any) -> None:
     assert chat.verify().ok
 
 
-def test_a_repeated_plan_is_known_whatever_it_has_taken_in(lab: Any) -> None:
+def test_repeated_plan_is_recognised_after_widening(lab: Any) -> None:
     chat = lab.store.create()
     chat.append_many([NewMessage("user", f"message {number}") for number in range(4)])
     chat.note("remark", {"text": "a note"})

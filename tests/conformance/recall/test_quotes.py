@@ -13,7 +13,7 @@ def quote(chat, *quotes):
     return chat.append("user", SECRET, extra=quoting(quotes)).seq
 
 
-def test_a_redaction_lists_the_rows_that_quote_the_message(chat):
+def test_redaction_lists_the_rows_that_quote_the_message(chat):
     fill(chat, 5)
     quoting_it = [quote(chat, Quote(None, 2, 2)), quote(chat, Quote(chat.id, 1, 3))]
     quote(chat, Quote(None, 4, 5), Quote("another", 2, 2))
@@ -24,7 +24,7 @@ def test_a_redaction_lists_the_rows_that_quote_the_message(chat):
     assert chat.redact(4).quotes == ((chat.id, 8),)
 
 
-def test_a_redacted_quote_is_listed_no_more(chat):
+def test_redacted_quote_is_listed_no_more(chat):
     fill(chat, 2)
     first, second = quote(chat, Quote(None, 1, 1)), quote(chat, Quote(None, 1, 1))
     chat.redact(first)
@@ -47,7 +47,7 @@ def test_quotes_are_found_in_ancestors_and_in_forks(store):
     assert found == tuple(sorted(wanted))
 
 
-def test_a_fork_outlives_the_session_that_it_quotes(store):
+def test_fork_outlives_the_session_that_it_quotes(store):
     chat = store.create()
     fill(chat, 2)
     quote(chat, Quote(None, 1, 1))

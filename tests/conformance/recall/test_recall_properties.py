@@ -63,7 +63,7 @@ class Told:
 
 @settings(max_examples=examples(8))
 @given(steps=STEPS, numbers=st.lists(st.integers(0, 50), min_size=14, max_size=14))
-def test_recall_after_anything(shared, steps, numbers):
+def test_recall_after_any_history_keeps_its_limits(shared, steps, numbers):
     told = Told(shared.store)
     for step, number in zip(steps, numbers, strict=False):
         told.do(step, number)

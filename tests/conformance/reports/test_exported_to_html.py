@@ -81,7 +81,7 @@ def page_of(store: Any, chat: Any, **options: Any) -> Page:
 
 @given(history=HISTORIES)
 @settings(max_examples=examples(25))
-def test_any_session(shared, history):
+def test_any_session_is_a_page_with_its_messages(shared, history):
     chat = shared.store.create()
     play(chat, history)
     page = page_of(shared.store, chat)
@@ -120,7 +120,7 @@ def test_hostile_content_is_text(store, words):
         assert all(words in shown for shown in page.words.values())
 
 
-def test_the_policy_allows_the_style_of_the_page_and_nothing_else(store):
+def test_policy_allows_the_style_of_the_page_and_nothing_else(store):
     chat = store.create()
     page = page_of(store, chat)
     digest = b64encode(sha256(page.style.encode()).digest()).decode()
@@ -143,7 +143,7 @@ def test_summaries_and_what_they_stand_for_are_linked(store):
     assert "Taken back by entry 8." in page.words["s0e7"]
 
 
-def test_images(store):
+def test_images_are_embedded_if_allowed(store):
     chat = store.create()
 
     def image(mime: str, data: bytes) -> Any:
@@ -165,7 +165,7 @@ def test_images(store):
     assert page.words["s0e1"].count("not shown") == 4
 
 
-def test_a_family(store):
+def test_child_sessions_are_linked(store):
     chat = store.create(title="mother")
     work(chat, ("t1",), "done")
     child = store.create(parent=chat.id, title="child")

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from pydantic import ValidationError
 
-from roocontext import Session, Store
+from roocontext import Plan, Session, SessionOverview, Store
 from roocontext.errors import SessionNotFound
+from roocontext.log.encoding import encode
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports import health, history, naming, sessions, tree, usage, why
 from roocontext.reports.document import as_json
@@ -48,7 +49,7 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return run
 
 
-def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
+def test_list_is_one_statement(shown: Store, statements: list[str]) -> None:
     for text, limit, found in (("", 1, 1), ("", 20, 6), ("PARS", 20, 2), ("none", 20, 0)):
         statements.clear()
         answer = sessions.matching_sessions(shown, text, limit=limit)
@@ -58,14 +59,14 @@ def test_a_list_is_one_statement(shown: Store, statements: list[str]) -> None:
     assert sessions.matching_sessions(shown, limit=6).next is None
 
 
-def test_the_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
+def test_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
     answer = sessions.total_stats(shown)
     assert len(statements) == 1
     each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
     assert answer == sessions.summed(each, None)
 
 
-def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
+def test_title_is_found_whatever_its_case(tmp_path: Any) -> None:
     with Store.open(tmp_path / "store.db") as store:
         store.create("one", title="Die GRÖSSE der Straße")
         for text in ("größe", "STRASSE", "One"):
@@ -74,12 +75,12 @@ def test_a_title_is_found_whatever_its_case(tmp_path: Any) -> None:
             ]
 
 
-def test_a_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
+def test_tree_reads_no_content(shown: Store, statements: list[str]) -> None:
     tree.tree_of(shown.session("parser"))
     assert not [text for text in statements if "entries.content" in text]
 
 
-def test_the_costs_of_summaries_are_summed(shown: Store) -> None:
+def test_costs_of_summaries_are_summed(shown: Store) -> None:
     assert usage.usage_of(shown.session("empty")).summaries.count == 0
     summaries = usage.usage_of(shown.session("parser")).summaries
     assert (summaries.count, summaries.calls, summaries.cost) == (1, 1, 0.002)
@@ -94,7 +95,7 @@ def test_usage_is_one_query_and_reads_no_message(shown: Store, statements: list[
 
 @given(HISTORIES)
 @settings(max_examples=examples(20))
-def test_the_tree_is_what_the_audit_shows(scenes: Any) -> None:
+def test_tree_agrees_with_the_audit(scenes: Any) -> None:
     with Store.open(":memory:") as store:
         chat = store.create()
         play(chat, scenes)
@@ -140,7 +141,7 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
         assert [row.name for row in usage.usage_of(chat).tools] == ["run\ud800"]
 
 
-def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
+def test_session_is_named_by_the_part_after_the_colon(store: Any) -> None:
     for name in ("codex:019d021f", "codex:019e", "cline:019e", "177", "cline:177", "a:b:c"):
         store.create(f"{name}-of-colons")
     find = naming.session_named
@@ -158,7 +159,7 @@ def test_the_part_after_the_colon_is_a_name_too(store: Any) -> None:
     assert find(store, "019e") == "codex:019e"
 
 
-def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
+def test_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
     """A thousand bytes or five million: an entry alone is always shown."""
     chat = store.create()
     for size in (400_000, 400_000, 400_000, 5_000_000, 1_000):
@@ -178,7 +179,7 @@ def test_a_page_is_bounded_by_the_bytes_of_its_content(store: Any) -> None:
     assert [row.seq for row in shown.messages] == [3, 2]
 
 
-def test_a_document_is_plain_json(shown: Store) -> None:
+def test_document_is_plain_json(shown: Store) -> None:
     chat = shown.session("parser")
     rows = [*history.audit_rows(chat)]
     documents = [history.effective_history(chat, None), *rows, why.why(chat, 5), tree.tree_of(chat)]
@@ -189,10 +190,99 @@ def test_a_document_is_plain_json(shown: Store) -> None:
     assert plain["sessions"][0]["context"]["counter"]
 
 
-def test_a_document_is_validated(shown: Store) -> None:
+def test_document_is_validated(shown: Store) -> None:
     row = history.one_entry(shown.session("parser"), 1)
     for name, value in (("seq", "one"), ("tools", ["run", 5]), ("recorded_at", "yesterday")):
         with pytest.raises(ValidationError):
             history.EntryRow.of(row, **{name: value})
     with pytest.raises(ValidationError):
         history.EntryRow.of(row, colour="red")
+
+
+def check_outline(chat: Session) -> None:
+    """Compare an outline with the audit, entry by entry."""
+    found = chat.internals.outline()
+    audit = {entry.seq: entry for entry in chat.audit()}
+    rewinds = {seq for seq, entry in audit.items() if entry.kind is Kind.REWIND}
+    covered = [seq for one in found.parts for seq in range(one.span.lo, one.span.hi + 1)]
+    assert covered == sorted(audit.keys() - rewinds)
+    assert found.info == chat.info()
+    acting = [(e.seq, e.kind, e.entry.details) for e in audit.values() if e.entry.details]
+    assert [tuple(one) for one in found.controls] == acting
+    for one in found.parts:
+        rows = [audit[seq] for seq in range(one.span.lo, one.span.hi + 1)]
+        messages = [row for row in rows if row.kind in MESSAGE_KINDS]
+        assert one.messages == len(messages)
+        for row in messages:
+            assert (row.condense_parent, row.truncation_parent, row.rewound_by) == (
+                one.span.condense_parent,
+                one.span.truncation_parent,
+                one.span.rewound_by,
+            )
+
+
+@given(HISTORIES)
+@settings(max_examples=examples(20))
+def test_outline_agrees_with_the_audit(scenes: Any) -> None:
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        play(chat, scenes)
+        check_outline(chat)
+
+
+def check_overview(store: Store) -> None:
+    """Compare an overview with the list and the statistics of each session."""
+    found = store.overview()
+    assert [one.info for one in found] == store.sessions()
+    for one in found:
+        chat = store.session(one.info.session_id)
+        assert one.stats == chat.stats()
+        models = [call.model for call in chat.calls(last=200) if call.model]
+        assert one.model == (models[-1] if models else None)
+        _check_last_call(chat, one)
+        assert [info.session_id for info in store.find(one.beginning)] == [chat.id]
+    assert store.overview(limit=2) == found[:2]
+
+
+def _check_last_call(chat: Session, one: SessionOverview) -> None:
+    """Compare the last call of an overview with the audit."""
+    live = {row.seq: row for row in chat.audit() if row.rewound_by is None}
+    acting = [row for row in live.values() if row.entry.details is not None]
+    controls = [row.seq for row in acting if row.kind != Kind.REWIND]
+    calls = [call for call in chat.calls(last=200) if call.model and call.seq in live]
+    found = one.last_call
+    if not calls or max(controls, default=0) > calls[-1].seq:
+        assert found is None
+        return
+    later = [row for row in live.values() if row.visible and row.seq > calls[-1].seq]
+    since = [len(encode(row.content)) for row in later]
+    assert found is not None
+    assert (found.seq, found.model) == (calls[-1].seq, calls[-1].model)
+    assert (found.usage, found.bytes_since) == (calls[-1].usage, sum(since))
+
+
+def test_overview_is_the_statistics_of_each(shown: Store) -> None:
+    chat = shown.session("foreign")
+    for number in (1, 2):
+        chat.append("assistant", "x", model="gpt-4o", usage={"input_tokens": number})
+        chat.append("user", f"more {number}")
+    shown.purge("parsley")
+    check_overview(shown)
+    for to in (8, 7, 6, 5):  # the first call counts again, and none at last
+        chat.rewind(to=to)
+        check_overview(shown)
+    chat.undo()
+    chat.append("user", "more")
+    (oldest, *_) = chat.view().messages
+    chat.commit(Plan.condense(chat.view(), [oldest.seq], "S"))
+    check_overview(shown)
+    chat.rewind(to=chat.head_seq() - 1)
+    check_overview(shown)
+    for info in shown.sessions():
+        check_outline(shown.session(info.session_id))
+
+
+def test_overview_is_one_statement(shown: Store, statements: list[str]) -> None:
+    assert (len(shown.overview()), len(statements)) == (6, 1)
+    shown.session("parser").internals.outline()
+    assert not [text for text in statements if "entries.content" in text]

@@ -60,7 +60,7 @@ def test_calls_are_summed_up_by_model_and_session(spent):
     ]
 
 
-def test_only_calls_of_a_time_are_summed_up(spent):
+def test_calls_are_summed_up_within_a_time(spent):
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     day = timedelta(days=1)
     since = spending_of(spent.store, since=noon)
@@ -74,7 +74,7 @@ def test_only_calls_of_a_time_are_summed_up(spent):
 
 
 @pytest.mark.every_leg
-def test_the_usage_of_all_is_that_of_each(spent):
+def test_usage_of_all_is_the_sum_of_each(spent):
     each = [row for name in ("copy", "one", "two") for row in spent.store.session(name).usage()]
     assert spent.store.usage() == each
     assert len(each) == 4
@@ -83,7 +83,7 @@ def test_the_usage_of_all_is_that_of_each(spent):
     assert [row.recorded_at for row in spent.store.usage(since=moment)] == [max(times)]
 
 
-def test_a_day_is_a_local_one(spent, monkeypatch):
+def test_days_are_local(spent, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setenv("TZ", "EST5")
         time.tzset()

@@ -184,7 +184,7 @@ def written(lab, state):
 
 @pytest.mark.every_leg
 @pytest.mark.parametrize("state", STATES)
-def test_the_same_is_found_in_every_state_of_the_index(lab, state):
+def test_hits_are_the_same_in_every_state_of_the_index(lab, state):
     chat = written(lab, state)
     for query, expected in FINDS.items():
         assert seqs(lab.store.search(query, session=chat.id)) == expected, query
@@ -227,7 +227,7 @@ def test_signs_count_in_hidden_and_rewound_messages(lab, indexed):
 
 
 @pytest.mark.every_leg
-def test_a_hit_says_what_became_of_the_message(lab):
+def test_hit_says_what_became_of_the_message(lab):
     chat = lab.store.create()
     for number in range(1, 7):
         chat.append("user" if number % 2 else "assistant", f"needle {number} " + "long " * 20)
@@ -254,7 +254,7 @@ def test_a_hit_says_what_became_of_the_message(lab):
         assert set(seqs(lab.store.search("needle", among=which))) == expected, which
 
 
-def test_a_cleared_output_is_found_but_not_among_what_is_visible(lab):
+def test_cleared_output_is_found_but_not_among_what_is_visible(lab):
     chat = lab.store.create()
     chat.append("user", "go")
     chat.append("assistant", [call("t1")])
@@ -267,7 +267,7 @@ def test_a_cleared_output_is_found_but_not_among_what_is_visible(lab):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_filters(lab, indexed):
+def test_search_filters_select_hits(lab, indexed):
     store = lab.store
     lead = store.create("lead", metadata={"project": "web"})
     child = store.create("child", parent="lead", metadata={"project": "api"})
@@ -310,7 +310,7 @@ def test_filters(lab, indexed):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_orders_and_pages(lab, indexed):
+def test_hits_come_in_order_and_in_pages(lab, indexed):
     store = lab.store
     chats = [store.create(name) for name in "abc"]
     for number in range(30):
@@ -333,7 +333,7 @@ def test_orders_and_pages(lab, indexed):
 
 
 @pytest.mark.parametrize("which", ["all", "one page"])
-def test_more_than_are_ranked(lab, which, monkeypatch):
+def test_hits_beyond_the_ranked_ones_come_by_time(lab, which, monkeypatch):
     monkeypatch.setattr("roocontext.store.search.hits.RANKED", 5)
     chat = lab.store.create()
     for number in range(12):
@@ -366,14 +366,14 @@ WRONG = [
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("wrong", WRONG, ids=str)
-def test_wrong_arguments(lab, wrong):
+def test_wrong_arguments_are_refused(lab, wrong):
     with pytest.raises((InvalidOption, ValueError)) as refused:
         lab.store.search(**{"query": "x", **wrong})
     assert type(refused.value).__module__ == "roocontext.errors"
 
 
 @pytest.mark.every_leg
-def test_what_is_erased_is_not_found(lab):
+def test_erased_messages_are_not_found(lab):
     store = lab.store
     chat = store.create()
     for name in ("first", "second", "third"):
@@ -409,7 +409,7 @@ def settled(monkeypatch):
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.every_leg
-def test_what_is_not_indexed_is_known_by_its_session(lab):
+def test_unindexed_messages_are_known_by_their_session(lab):
     store = lab.store
     changes = {
         "append": lambda chat: chat.append("user", "more"),
@@ -454,7 +454,7 @@ def test_few_sessions_are_not_noted_as_indexed(lab):
 
 @pytest.mark.usefixtures("settled")
 @pytest.mark.every_leg
-def test_a_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
+def test_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
     """A crash between the two transactions of a batch leaves it like this."""
     chat = written(lab, "fresh")
     before = indexed_rows(lab)
@@ -468,7 +468,7 @@ def test_a_session_that_is_indexed_but_not_noted_as_such_is_found_once(lab):
 
 
 @pytest.mark.usefixtures("settled")
-def test_a_session_whose_index_was_lost_is_indexed_anew(lab):
+def test_session_whose_index_was_lost_is_indexed_anew(lab):
     """Deleted past the library, so that no session was noted as not indexed."""
     chat = written(lab, "fresh")
     for table in ("search_rows", "search_marks"):
@@ -478,7 +478,7 @@ def test_a_session_whose_index_was_lost_is_indexed_anew(lab):
 
 
 @pytest.mark.usefixtures("settled")
-def test_an_index_is_dropped_while_others_index_and_append(lab):
+def test_index_is_dropped_while_others_index_and_append(lab):
     store = lab.store
     chats = [store.create(name) for name in "abc"]
     failures = []
@@ -509,7 +509,7 @@ def test_an_index_is_dropped_while_others_index_and_append(lab):
     assert indexed_rows(lab) == expected
 
 
-def test_nothing_of_the_erased_is_left_in_the_file(tmp_path):
+def test_erased_words_leave_the_file(tmp_path):
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         chat = store.create()
@@ -526,7 +526,7 @@ def test_nothing_of_the_erased_is_left_in_the_file(tmp_path):
         assert b"secret" not in path.read_bytes()
 
 
-def test_the_index_is_dropped_and_made_again(lab):
+def test_index_is_dropped_and_made_again(lab):
     chat = written(lab, "fresh")
     before = indexed_rows(lab)
     assert len(before) == len(CORPUS)
@@ -540,7 +540,7 @@ def test_the_index_is_dropped_and_made_again(lab):
     assert seqs(lab.store.search("数据", session=chat.id)) == [5]
 
 
-def test_a_message_with_too_many_terms_is_still_found(lab):
+def test_message_with_too_many_terms_is_still_found(lab):
     chat = lab.store.create()
     chat.append("user", "small needle")
     chat.append("user", " ".join(f"w{number:x}" for number in range(60_000)) + " needle")
@@ -551,7 +551,7 @@ def test_a_message_with_too_many_terms_is_still_found(lab):
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
+def test_damaged_message_stops_only_the_search_of_its_session(lab, indexed):
     for name in "abc":
         lab.store.create(name).append("user", "needle")
     if lab.engine == "postgres":
@@ -568,7 +568,7 @@ def test_a_damaged_message_is_in_the_way_of_its_own_session_only(lab, indexed):
             lab.store.search("needle")
 
 
-def test_a_message_without_content_is_damaged(opened):
+def test_message_without_content_is_damaged(opened):
     with opened("file", "sync") as lab:
         lab.drop_guards()
         lab.store.create().append("user", "needle")
@@ -578,7 +578,7 @@ def test_a_message_without_content_is_damaged(opened):
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_a_store_that_is_only_read(lab, state):
+def test_read_only_store_is_searched(lab, state):
     if lab.engine == "memory":
         return
     chat = written(lab, state)
@@ -590,7 +590,7 @@ def test_a_store_that_is_only_read(lab, state):
                 reader.index()
 
 
-def test_appends_go_on_while_two_others_index(lab):
+def test_appends_continue_during_two_indexings(lab):
     store = lab.store
     chats = [store.create(name) for name in "ab"]
     for chat in chats:
@@ -645,7 +645,7 @@ def searched(leg, opened):
 
 
 @given(acts=ACTS)
-def test_what_was_appended_is_found_and_what_was_redacted_is_not(searched, acts):
+def test_search_during_writes_finds_appended_and_not_redacted_messages(searched, acts):
     """By its own rare words, and the same in every state of the index."""
     store = searched
     chat = store.create()

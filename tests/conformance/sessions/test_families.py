@@ -1,6 +1,7 @@
 """Families: parents and children, sessions opened or created, and lists by parent and metadata."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from roocontext.errors import (
     SessionNotFound,
     SessionPurged,
 )
+from roocontext.formats import jsonl
+from roocontext.formats.exporter import family_of
 from roocontext.store.sessions.listing import MOST_FACTS
 from roocontext.store.writing.shown import LONGEST_INDEXED
 from support.dialogue import fill
@@ -31,7 +34,7 @@ def listed(lab, **where):
 # Parents
 
 
-def test_a_session_has_the_parent_that_it_was_created_with(lab):
+def test_session_has_the_parent_that_it_was_created_with(lab):
     root = lab.store.create("root")
     child = lab.store.create("child", parent="root", title="t", metadata={"a": "b"})
     assert (root.parent, child.parent) == (None, "root")
@@ -61,7 +64,7 @@ def test_children_come_in_the_order_of_their_creation(lab):
         lab.store.create(parent="a")
 
 
-def test_a_parent_has_to_exist(lab):
+def test_parent_has_to_exist(lab):
     with pytest.raises(SessionNotFound):
         lab.store.create("child", parent="nobody")
     with pytest.raises(SessionNotFound):
@@ -85,7 +88,7 @@ def test_no_fork_copies_the_parent(lab):
     assert ids(lab.store.session("root").children()) == ["child"]
 
 
-def test_a_fork_may_be_given_a_parent(lab):
+def test_fork_may_be_given_a_parent(lab):
     for name in ("origin", "root", "above all"):
         lab.store.create(name)
     origin = lab.store.session("origin")
@@ -107,7 +110,7 @@ def test_a_fork_may_be_given_a_parent(lab):
     assert len(lab.store.sessions()) == 5
 
 
-def test_a_purged_session_keeps_the_id_of_its_parent_from_lists(lab):
+def test_purged_session_keeps_the_id_of_its_parent_from_lists(lab):
     root = lab.store.create("root")
     lab.store.create("child", parent="root")
     lab.store.purge("child")
@@ -117,7 +120,7 @@ def test_a_purged_session_keeps_the_id_of_its_parent_from_lists(lab):
 # Opening
 
 
-def test_a_session_is_created_once_and_then_continued(lab):
+def test_session_is_created_once_and_then_continued(lab):
     lab.store.create("root")
     first = lab.store.open_session("s", parent="root", title="first", metadata={"n": "1"})
     first.append("user", "hello")
@@ -139,14 +142,14 @@ def test_another_parent_is_refused(lab):
         assert refused.value.session_id == name
 
 
-def test_a_purged_id_is_not_opened(lab):
+def test_purged_id_is_not_opened(lab):
     lab.store.create("s")
     lab.store.purge("s")
     with pytest.raises(SessionPurged):
         lab.store.open_session("s")
 
 
-def test_a_session_is_continued_below_a_purged_parent(lab):
+def test_session_is_continued_below_a_purged_parent(lab):
     lab.store.create("root")
     lab.store.create("child", parent="root")
     lab.store.purge("root")
@@ -154,7 +157,7 @@ def test_a_session_is_continued_below_a_purged_parent(lab):
 
 
 @pytest.mark.parametrize("kind", ["file", "postgres"])
-def test_many_open_the_same_session_at_once(opened, kind):
+def test_concurrent_opens_create_one_session(opened, kind):
     with opened(kind, "sync") as lab, ThreadPoolExecutor(8) as threads:
         for number in range(5):
             name = f"s{number}"
@@ -163,7 +166,7 @@ def test_many_open_the_same_session_at_once(opened, kind):
             assert [receipt.seq for receipt in receipts] == list(range(1, 9))
 
 
-def test_a_read_only_store_opens_what_exists(opened):
+def test_read_only_store_opens_what_exists(opened):
     with opened("file", "sync") as lab:
         lab.store.create("s")
         with Store.open(lab.url, read_only=True) as store:
@@ -198,7 +201,7 @@ def test_only_the_newest_metadata_counts(lab):
     assert chat.verify().ok
 
 
-def test_a_list_by_parent_and_metadata_has_pages(lab):
+def test_list_by_parent_and_metadata_has_pages(lab):
     lab.store.create("root")
     for number in range(7):
         lab.store.create(f"s{number}", parent="root", metadata={"even": str(number % 2 == 0)})
@@ -209,7 +212,7 @@ def test_a_list_by_parent_and_metadata_has_pages(lab):
     assert second.next is None
 
 
-def test_a_fork_keeps_title_and_metadata_as_of_its_entry(lab):
+def test_fork_keeps_title_and_metadata_as_of_its_entry(lab):
     chat = lab.store.create("s", title="one", metadata={"user": "ann"})
     fill(chat, 2)
     chat.set_title("two")
@@ -240,7 +243,7 @@ NASTY = {
 }
 
 
-def test_any_string_can_be_asked_for(lab):
+def test_condition_may_be_any_string(lab):
     for name, text in NASTY.items():
         lab.store.create(f"value {name}", metadata={"key": text})
         lab.store.create(f"key {name}", metadata={text: "value"})
@@ -258,7 +261,7 @@ def test_only_strings_of_the_top_level_are_found(lab):
     assert listed(lab, **{"deep.user": "bob"}) == ["s"]
 
 
-def test_later_metadata_and_a_redaction_change_what_is_found(lab):
+def test_later_metadata_and_redactions_change_the_list(lab):
     """In the session itself; a fork from before has its own, and goes with the redaction."""
     chat = lab.store.create("s", metadata={"user": "ann"})
     early = chat.fork(session_id="early")
@@ -283,7 +286,7 @@ def test_only_strings_are_compared(store, where):
         store.overview(where=where)
 
 
-def test_there_is_a_most_of_conditions(lab):
+def test_number_of_conditions_is_bounded(lab):
     metadata = {f"k{number}": "v" for number in range(MOST_FACTS)}
     lab.store.create("s", metadata=metadata)
     assert listed(lab, **metadata) == ["s"]
@@ -312,9 +315,65 @@ def test_verify_finds_a_wrong_index_and_rebuild_renews_it(lab, damage):
     assert chat.verify().ok
 
 
-def test_a_purge_erases_what_was_indexed(lab):
+def test_purge_erases_the_metadata_index(lab):
     for name in ("kept", "gone"):
         lab.store.create(name, metadata={"user": "ann"})
     lab.store.purge("gone")
     assert [row[0] for row in lab.sql("SELECT * FROM facts")] == ["kept"]
     assert listed(lab, user="ann") == ["kept"]
+
+
+DEPTH = 1_500
+"""Deeper than Python's stack."""
+
+
+def line_of(store: Any, depth: int) -> list[Any]:
+    chats = [store.create()]
+    for _ in range(depth - 1):
+        chats.append(store.create(parent=chats[-1].id))
+    return chats
+
+
+@pytest.mark.one_leg
+def test_deep_family_is_exported_restored_and_counted(tmp_path):
+    path = tmp_path / "family.jsonl"
+    with Store.open(":memory:") as here, Store.open(":memory:") as there:
+        chats = line_of(here, DEPTH)
+        chats[-1].append("assistant", "the deepest", usage={"input_tokens": 7}, model="m")
+        assert [one.id for one in family_of(here, chats[0])] == [one.id for one in chats]
+        path.write_bytes(b"".join(jsonl.export_family(here, chats[0])))
+        done = list(jsonl.restore_file(there, path))
+        assert [one.problem for one in done] == [None] * DEPTH
+        top = there.session(chats[0].id)
+        assert [one.session_id for one in top.usage(family=True)] == [chats[-1].id]
+        (hit,) = there.search("deepest", family=top.id)
+        assert hit.session_id == chats[-1].id
+
+
+@pytest.mark.one_leg
+def test_family_comes_parents_first_and_children_in_order():
+    with Store.open(":memory:") as store:
+        store.create("a")
+        for name, parent in (("b", "a"), ("c", "a"), ("d", "b"), ("e", "d"), ("f", "c")):
+            store.create(name, parent=parent)
+        order = [one.id for one in family_of(store, store.session("a"))]
+    assert order == ["a", "b", "d", "e", "c", "f"]
+
+
+def test_restore_that_would_make_a_session_its_own_ancestor_is_refused(store):
+    log = store.create()
+    fill(log, 2)
+    entries = list(log.stored())
+    one, two, three = (f"{log.id} {name}" for name in ("one", "two", "three"))
+    with pytest.raises(InvalidOption, match="its own ancestor"):
+        store.restore(one, entries, parent=one)
+    # Children may come before their parents, which are not there yet.
+    store.restore(two, entries, parent=one)
+    store.restore(three, entries, parent=two)
+    for parent in (three, two):
+        for dry_run in (True, False):
+            with pytest.raises(InvalidOption, match="its own ancestor"):
+                store.restore(one, entries, parent=parent, dry_run=dry_run)
+    assert store.find(one) == []
+    store.restore(one, entries, parent=log.id)
+    assert [one.session_id for one in store.session(two).children()] == [three]

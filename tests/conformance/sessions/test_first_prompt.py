@@ -22,7 +22,7 @@ def prompt(lab, chat):
 
 
 @pytest.mark.every_leg
-def test_it_is_the_first_message_that_a_person_wrote(lab):
+def test_first_prompt_is_the_first_message_of_a_person(lab):
     chat = lab.store.create(title="a title is no prompt")
     chat.note("mine", {"text": "a note"})
     assert prompt(lab, chat) is None
@@ -69,14 +69,14 @@ def test_it_is_the_first_message_that_a_person_wrote(lab):
         ),
     ],
 )
-def test_each_format_is_read_by_its_reader(lab, role, content, form, found):
+def test_first_prompt_is_read_in_every_format(lab, role, content, form, found):
     chat = lab.store.create()
     chat.append(role, content, format=form)
     assert prompt(lab, chat) == found
 
 
 @pytest.mark.every_leg
-def test_an_agent_says_what_a_person_typed_of_a_message(lab):
+def test_agent_may_give_the_typed_part_of_a_message(lab):
     chat = lab.store.create()
     chat.append("user", "<rules>Be brief.</rules>", extra={"typed_text": ""})
     assert prompt(lab, chat) is None
@@ -94,7 +94,7 @@ def test_an_agent_says_what_a_person_typed_of_a_message(lab):
         assert prompt(lab, chat) == "as it is"
 
 
-def test_it_is_short_and_on_one_line(lab):
+def test_first_prompt_is_short_and_on_one_line(lab):
     chat = lab.store.create()
     chat.append("user", f"\n\n  one\ttwo \n{'x' * 200}")
     assert prompt(lab, chat) == f"one two {'x' * 72}"
@@ -104,14 +104,14 @@ def test_it_is_short_and_on_one_line(lab):
     assert prompt(lab, chat) == "x" * (LONGEST - 1)
 
 
-def test_what_a_database_cannot_hold_is_replaced(lab):
+def test_unstorable_characters_of_the_first_prompt_are_replaced(lab):
     chat = lab.store.create()
     chat.append("user", "a\0b\ud800c \x1b[31m")
     assert prompt(lab, chat) == "a\ufffdb\ufffdc \x1b[31m"
 
 
 @pytest.mark.parametrize("way", ["append_many", "batch"])
-def test_every_way_of_appending_keeps_it(lab, way):
+def test_first_prompt_is_kept_by_every_kind_of_append(lab, way):
     chat = lab.store.create()
     given_ = [NewMessage("assistant", "I begin."), NewMessage("user", "first"), *_two()]
     if way == "append_many":
@@ -121,7 +121,7 @@ def test_every_way_of_appending_keeps_it(lab, way):
     assert prompt(lab, chat) == "first"
 
 
-def test_a_rewind_does_not_change_it(lab):
+def test_rewind_does_not_change_the_first_prompt(lab):
     chat = lab.store.create()
     chat.append("user", "first")
     chat.append("user", "second")
@@ -139,7 +139,7 @@ def test_no_summary_is_a_prompt(lab):
 
 
 @pytest.mark.every_leg
-def test_after_a_redaction_the_next_one_counts(lab):
+def test_redacted_first_prompt_gives_way_to_the_next(lab):
     chat = lab.store.create()
     for text in ("first", "second", "third"):
         chat.append("user", text)
@@ -155,7 +155,7 @@ def test_after_a_redaction_the_next_one_counts(lab):
     assert prompt(lab, chat) == "fourth"
 
 
-def test_a_fork_has_the_prompt_of_what_it_copied(lab):
+def test_fork_has_the_first_prompt_of_its_copied_rows(lab):
     chat = lab.store.create()
     chat.append("assistant", "I begin.")
     chat.append("user", "first")
@@ -166,14 +166,14 @@ def test_a_fork_has_the_prompt_of_what_it_copied(lab):
     assert prompt(lab, fork) == "another"
 
 
-def test_a_purge_leaves_none(lab):
+def test_purge_erases_the_first_prompt(lab):
     chat = lab.store.create()
     chat.append("user", "first")
     lab.store.purge(chat.id)
     assert lab.sql("SELECT first_prompt FROM sessions") == [(None,)]
 
 
-def test_a_wrong_one_is_found_and_computed_anew(lab):
+def test_wrong_first_prompt_is_found_and_rebuilt(lab):
     chat = lab.store.create()
     chat.append("user", "first")
     for wrong in ("NULL", "'forged'"):
@@ -183,7 +183,7 @@ def test_a_wrong_one_is_found_and_computed_anew(lab):
         assert prompt(lab, chat) == "first"
 
 
-def test_a_prompt_behind_many_messages_is_found_again(lab):
+def test_prompt_after_many_messages_is_rebuilt(lab):
     chat = lab.store.create()
     chat.append_many([NewMessage("assistant", "I go on.")] * 120)
     chat.append("user", "first")

@@ -37,7 +37,7 @@ def test_sessions_are_listed_by_the_time_of_their_newest_entry(lab):
 
 
 @pytest.mark.parametrize("wrong", [5, "yesterday", datetime(2026, 1, 1)])  # noqa: DTZ001
-def test_a_time_of_a_list_has_a_zone(lab, wrong):
+def test_list_filter_without_a_zone_is_refused(lab, wrong):
     for filters in ({"since": wrong}, {"until": wrong}):
         with pytest.raises(InvalidOption, match="time zone"):
             lab.store.sessions(**filters)
@@ -59,7 +59,7 @@ def test_purged_sessions_are_listed_by_their_receipts(lab):
         lab.store.purged(limit=0)
 
 
-def test_the_beginning_of_an_id_is_as_short_as_no_other_session_allows(lab):
+def test_short_id_is_the_shortest_unique_prefix(lab):
     for name in ("tree", "treehouse", "trée", "trellis", "a", "zero", "purged-one", "purged-two"):
         lab.store.create(name)
     lab.store.purge("purged-two")

@@ -14,7 +14,7 @@ from support.dialogue import fill, seqs, shown, state
 from support.pages import every_page
 
 
-def test_a_new_session_is_empty(store):
+def test_new_session_is_empty(store):
     chat = store.create()
     info = chat.info()
     assert (info.session_id, info.title, info.metadata) == (chat.id, None, None)
@@ -34,7 +34,7 @@ def test_title_and_metadata_are_the_first_notes(store):
     assert chat.head_seq() == 0
 
 
-def test_the_newest_title_and_metadata_count(store):
+def test_newest_title_and_metadata_count(store):
     chat = store.create(title="one", metadata={"a": 1})
     fill(chat, 2)
     head_seq = chat.head_seq()
@@ -47,13 +47,13 @@ def test_the_newest_title_and_metadata_count(store):
     assert (chat.info().title, chat.info().metadata) == ("two", {"b": [2]})
 
 
-def test_a_session_is_found_by_its_id(store):
+def test_session_is_found_by_its_id(store):
     chat = store.create()
     fill(chat, 1)
     assert store.session(chat.id).head() == chat.head()
 
 
-def test_a_session_is_found_by_the_beginning_of_its_id(lab):
+def test_session_is_found_by_the_beginning_of_its_id(lab):
     for name in ("tree", "trée", "trellis", "tred", "Tre", "purged-tre"):
         lab.store.create(name)
     lab.store.create("trench")
@@ -64,7 +64,7 @@ def test_a_session_is_found_by_the_beginning_of_its_id(lab):
     assert lab.store.find("x") == []
 
 
-def test_an_unknown_session_is_told_by_every_operation(store):
+def test_unknown_session_is_refused_by_every_operation(store):
     with pytest.raises(SessionNotFound) as caught:
         store.session("nobody")
     assert caught.value.session_id == "nobody"
@@ -74,7 +74,7 @@ def test_an_unknown_session_is_told_by_every_operation(store):
         store.purge("nobody", dry_run=True)
 
 
-def test_an_id_is_given_once(store):
+def test_taken_id_is_refused(store):
     chat = store.create(title="first")
     before = state(chat)
     with pytest.raises(SessionExists) as caught:
@@ -85,7 +85,7 @@ def test_an_id_is_given_once(store):
     assert state(chat) == before
 
 
-def test_a_title_that_cannot_be_stored_makes_no_session(store):
+def test_title_that_cannot_be_stored_makes_no_session(store):
     for title in ("", "nul\0", "lone \ud800", "x" * 1_001):
         with pytest.raises(InvalidIdentifier):
             store.create("untitled", title=title)
@@ -118,7 +118,7 @@ def test_sessions_of_one_moment_are_all_listed(lab):
     assert sorted(found) == [f"s{number}" for number in range(5)]
 
 
-def test_a_fork_begins_as_a_copy(store):
+def test_fork_begins_as_a_copy(store):
     chat = store.create(title="parent", metadata={"k": 1})
     written = fill(chat, 6)
     parent = state(chat)
@@ -137,7 +137,7 @@ def test_a_fork_begins_as_a_copy(store):
     assert fork.rebuild() == 0
 
 
-def test_a_fork_keeps_client_ids(store):
+def test_fork_keeps_client_ids(store):
     chat = store.create()
     first = chat.append("user", "hello", client_id="c1")
     fork = chat.fork()
@@ -145,7 +145,7 @@ def test_a_fork_keeps_client_ids(store):
     assert (again.new, again.seq, again.hash) == (False, first.seq, first.hash)
 
 
-def test_a_fork_inside_a_rewound_stretch_shows_what_was_seen_then(store):
+def test_fork_inside_a_rewound_stretch_has_the_view_of_its_entry(store):
     chat = store.create()
     written = fill(chat, 8)
     plan = Plan.condense(chat.view(), written[1:5], "S")
@@ -158,7 +158,7 @@ def test_a_fork_inside_a_rewound_stretch_shows_what_was_seen_then(store):
     assert fork.stats().rewound_messages == 0
 
 
-def test_a_fork_of_nothing_and_an_unknown_place(store):
+def test_fork_at_0_is_empty_and_at_an_unknown_seq_refused(store):
     chat = store.create()
     fill(chat, 2)
     assert shown(chat.fork(0)) == []
@@ -172,14 +172,14 @@ def test_a_fork_of_nothing_and_an_unknown_place(store):
     assert state(chat) == before
 
 
-def test_a_forks_title_is_that_of_its_place(store):
+def test_fork_has_the_title_as_of_its_entry(store):
     chat = store.create(title="one")
     at = chat.append("user", "hello").seq
     chat.set_title("two")
     assert chat.fork(at).info().title == "one"
 
 
-def test_the_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
+def test_list_is_exact_within_a_minute_and_when_the_clock_goes_back(lab):
     times = [120_000, 59_999, 60_000, 179_999, 60_001, 59_999, 0, -1, 119_999, 120_000, -60_001]
     chats = [lab.store.create() for _ in times]
     expected = []

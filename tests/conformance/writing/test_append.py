@@ -10,7 +10,7 @@ from support.dialogue import fill, seqs, shown, state
 pytestmark = pytest.mark.every_leg
 
 
-def test_a_receipt_names_the_place_and_the_hash(chat):
+def test_receipt_names_the_place_and_the_hash(chat):
     for number in range(1, 4):
         receipt = chat.append("user", "hello")
         assert (receipt.session_id, receipt.seq, receipt.head_seq) == (chat.id, number, number)
@@ -19,7 +19,7 @@ def test_a_receipt_names_the_place_and_the_hash(chat):
         assert chat.head().seq == number
 
 
-def test_everything_told_about_a_message_is_kept(chat, clock):
+def test_all_facts_of_a_message_are_stored(chat, clock):
     clock.now = 1_000
     chat.append(
         "assistant",
@@ -72,7 +72,7 @@ def test_one_bad_message_stores_none(chat):
     assert chat.append("user", "good").seq == 3
 
 
-def test_a_stale_version_is_told_the_current_one(chat):
+def test_stale_version_names_the_current_one(chat):
     fill(chat, 3)
     before = state(chat)
     for expected in (0, 2, 4, 99):
@@ -85,7 +85,7 @@ def test_a_stale_version_is_told_the_current_one(chat):
     assert chat.append("user", "x", expected_seq=3).seq == 4
 
 
-def test_the_first_message_may_expect_an_empty_session(chat):
+def test_first_message_may_expect_an_empty_session(chat):
     assert chat.append("user", "x", expected_seq=0).seq == 1
 
 
@@ -96,7 +96,7 @@ def test_notes_are_no_new_version(chat):
     assert chat.append("user", "z", expected_seq=seq).seq == 3
 
 
-def test_a_rewind_is_a_new_version(chat):
+def test_rewind_is_a_new_version(chat):
     fill(chat, 3)
     done = chat.rewind(to=1)
     with pytest.raises(VersionConflict):
@@ -104,7 +104,7 @@ def test_a_rewind_is_a_new_version(chat):
     assert chat.append("user", "x", expected_seq=done.head_seq).seq == 5
 
 
-def test_repeating_a_request_gives_the_first_receipt(chat):
+def test_repeated_append_returns_the_first_receipt(chat):
     first = chat.append("user", "hello", client_id="c", ts=1, model="a")
     fill(chat, 2)
     before = state(chat)
@@ -118,7 +118,7 @@ def test_repeating_a_request_gives_the_first_receipt(chat):
     [("user", "other", "anthropic"), ("assistant", "hello", "anthropic")],
     ids=["content", "role"],
 )
-def test_a_client_id_is_taken_by_its_content(chat, other):
+def test_client_id_is_taken_by_its_content(chat, other):
     chat.append("user", "hello", client_id="c")
     before = state(chat)
     role, content, form = other
@@ -129,7 +129,7 @@ def test_a_client_id_is_taken_by_its_content(chat, other):
     assert state(chat) == before
 
 
-def test_one_and_one_point_zero_are_not_the_same_content(chat):
+def test_integer_and_float_are_different_contents(chat):
     chat.append("user", [{"type": "x", "n": 1}], client_id="c")
     with pytest.raises(DuplicateMessage):
         chat.append("user", [{"type": "x", "n": 1.0}], client_id="c")
@@ -142,7 +142,7 @@ def test_another_format_is_another_message(chat):
         chat.append("user", content, format="gemini", client_id="c")
 
 
-def test_many_repeated_give_the_first_receipts(chat):
+def test_repeated_batch_returns_the_first_receipts(chat):
     batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(3)]
     first = chat.append_many(batch)
     again = chat.append_many(batch)
@@ -152,7 +152,7 @@ def test_many_repeated_give_the_first_receipts(chat):
     assert shown(chat) == [1, 2, 3]
 
 
-def test_some_of_many_stored_before_writes_nothing(chat):
+def test_batch_that_is_partly_stored_writes_nothing(chat):
     chat.append("user", "1", client_id="c1")
     before = state(chat)
     for batch in (
@@ -165,7 +165,7 @@ def test_some_of_many_stored_before_writes_nothing(chat):
         assert state(chat) == before
 
 
-def test_those_stored_before_are_skipped_if_asked(chat):
+def test_skip_stored_appends_only_new_messages(chat):
     fill(chat, 1)
     chat.append("user", "2", client_id="c2")
     chat.append("user", "3", client_id="c3")
@@ -194,7 +194,7 @@ def test_those_stored_before_are_skipped_if_asked(chat):
     assert chat.verify().ok
 
 
-def test_more_than_one_statement_can_name_are_found_again(chat):
+def test_client_ids_beyond_one_statement_are_found(chat):
     batch = [NewMessage("user", str(n), client_id=f"c{n}") for n in range(MOST_IDS + 3)]
     first = chat.append_many([*batch, NewMessage("user", "without an id")])
     again = chat.append_many(batch)
@@ -205,7 +205,7 @@ def test_more_than_one_statement_can_name_are_found_again(chat):
     assert (caught.value.client_id, caught.value.seq) == (changed.client_id, len(batch))
 
 
-def test_a_repeated_request_tells_what_took_it_back(chat):
+def test_repeated_append_names_the_rewind_that_took_it_back(chat):
     fill(chat, 2)
     chat.append("user", "hello", client_id="c")
     rewind = chat.rewind(to=1)
@@ -216,7 +216,7 @@ def test_a_repeated_request_tells_what_took_it_back(chat):
     assert chat.append("user", "hello", client_id="c").rewound_by is None
 
 
-def test_a_redacted_message_answers_by_its_id_alone(chat):
+def test_redacted_message_answers_by_its_id_alone(chat):
     first = chat.append("user", "a secret", client_id="c")
     chat.redact(1)
     for content in ("a secret", "anything"):
@@ -224,7 +224,7 @@ def test_a_redacted_message_answers_by_its_id_alone(chat):
         assert (again.seq, again.hash, again.new) == (1, first.hash, False)
 
 
-def test_a_client_id_is_of_its_session(store):
+def test_client_id_is_of_its_session(store):
     one, other = store.create(), store.create()
     one.append("user", "x", client_id="c")
     assert other.append("user", "y", client_id="c").new

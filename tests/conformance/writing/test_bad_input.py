@@ -1,6 +1,6 @@
-"""What agents and programs give by mistake: stored without loss, or refused and nothing changed.
+"""Mistakes of agents and programs: stored without loss, or refused and nothing changed.
 
-A word is planted in whatever is refused: no text of an error, nor of one behind it, may hold it.
+A word is planted in whatever is refused: no text of an error, nor of its cause, may hold it.
 """
 
 import traceback
@@ -36,7 +36,7 @@ class Colour(IntEnum):
 
 
 def same(one, other):
-    """Whether two values are equal, types and the order of keys included."""
+    """True if two values are equal, including types and the order of keys."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -48,7 +48,7 @@ def same(one, other):
 
 
 def refused(chat, error, ask):
-    """Whether it is refused with this error, and neither told nor changed anything."""
+    """Assert that the call raises this error, which quotes nothing, and that nothing changed."""
     before = state(chat)
     with pytest.raises(error) as caught:
         ask()
@@ -156,7 +156,7 @@ REFUSED = {
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("name", REFUSED)
-def test_content_that_would_be_lost_is_refused(chat, name):
+def test_content_beyond_json_is_refused(chat, name):
     fill(chat, 2)
     refused(chat, InvalidMessage, lambda: chat.append("user", REFUSED[name]))
     refused(chat, InvalidMessage, lambda: chat.append_many([NewMessage("user", REFUSED[name])]))
@@ -164,7 +164,7 @@ def test_content_that_would_be_lost_is_refused(chat, name):
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("name", [name for name in REFUSED if REFUSED[name] is not None])
-def test_usage_that_would_be_lost_is_refused(chat, name):
+def test_usage_beyond_json_is_refused(chat, name):
     content = REFUSED[name]
     if name.startswith(("a number", "a dict", "a list", "a block", "a blank")):
         assert chat.append("user", "x", usage=content).new
@@ -193,19 +193,19 @@ def test_numbers_with_a_name_come_back_as_numbers_or_not_at_all(chat):
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("role", ["", "system", "tool", CANARY, "User", None, 7, ["user"]])
-def test_a_role_that_no_message_has(chat, role):
+def test_unknown_role_is_refused(chat, role):
     refused(chat, (InvalidMessage, InvalidIdentifier), lambda: chat.append(role, "x"))
 
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("form", ["", "xml", None, 7, ["anthropic"]])
-def test_a_format_that_nobody_knows(chat, form):
+def test_unknown_format_is_refused(chat, form):
     refused(chat, InvalidMessage, lambda: chat.append("user", "x", format=form))
 
 
 @pytest.mark.one_leg
 @pytest.mark.parametrize("ts", [*HUGE, 1.5, "1", True, float("nan")])
-def test_a_time_that_cannot_be_one(chat, ts):
+def test_impossible_time_is_refused(chat, ts):
     refused(chat, InvalidMessage, lambda: chat.append("user", "x", ts=ts))
 
 
@@ -234,7 +234,7 @@ BAD_IDS = {
 
 
 @pytest.mark.parametrize("name", GOOD_IDS)
-def test_an_odd_id_is_an_id(store, name):
+def test_odd_id_is_accepted(store, name):
     odd = GOOD_IDS[name]
     chat = store.create(odd, title=odd)
     chat.append("user", "x", message_id=odd, client_id=odd, model=odd[:200])
@@ -251,7 +251,7 @@ def test_an_odd_id_is_an_id(store, name):
 
 
 @pytest.mark.parametrize("name", BAD_IDS)
-def test_what_is_no_id_is_refused(store, chat, name):
+def test_impossible_id_is_refused(store, chat, name):
     bad = BAD_IDS[name]
     for ask in (
         lambda: store.create(bad),
@@ -269,7 +269,7 @@ def test_what_is_no_id_is_refused(store, chat, name):
 
 
 @pytest.mark.parametrize("name", BAD_IDS)
-def test_no_session_has_what_is_no_id(store, chat, name):
+def test_impossible_session_id_is_not_found(store, chat, name):
     bad = BAD_IDS[name]
     no_id = (SessionNotFound, InvalidIdentifier, InvalidOption)
     refused(chat, no_id, lambda: store.session(bad))
@@ -278,14 +278,14 @@ def test_no_session_has_what_is_no_id(store, chat, name):
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800", "i" * 10_000])
-def test_no_message_has_what_is_no_id(chat, bad):
+def test_impossible_message_id_is_not_found(chat, bad):
     fill(chat, 2)
     chat.append("user", "x", message_id="known")
     refused(chat, (MessageNotFound, InvalidIdentifier, InvalidOption), lambda: chat.rewind(to=bad))
 
 
 @pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800"])
-def test_no_note_has_what_is_no_name(chat, bad):
+def test_impossible_note_kind_is_not_found(chat, bad):
     try:
         assert chat.notes(bad) == []
     except RooContextError as error:
@@ -293,7 +293,7 @@ def test_no_note_has_what_is_no_name(chat, bad):
 
 
 @pytest.mark.parametrize("seq", [0, -1, 99, *HUGE])
-def test_a_seq_that_is_no_entry(chat, seq):
+def test_seq_of_no_entry_is_refused(chat, seq):
     fill(chat, 3)
     for ask in (
         lambda: chat.message(seq),
@@ -308,7 +308,7 @@ def test_a_seq_that_is_no_entry(chat, seq):
 
 
 @pytest.mark.parametrize("seq", [-1, 99, *HUGE])
-def test_a_point_that_is_not_of_this_log(chat, seq):
+def test_point_beyond_the_log_is_refused(chat, seq):
     fill(chat, 3)
     for ask in (
         lambda: chat.rewind(to=seq),
@@ -322,13 +322,13 @@ def test_a_point_that_is_not_of_this_log(chat, seq):
 
 
 @pytest.mark.parametrize("ts", [-1, 99, *HUGE])
-def test_a_time_that_no_message_has(chat, ts):
+def test_time_of_no_message_is_refused(chat, ts):
     chat.append("user", "x", ts=5)
     refused(chat, (MessageNotFound, InvalidMessage, InvalidOption), lambda: chat.rewind(ts=ts))
 
 
 @pytest.mark.parametrize("seq", [-1, 99, *HUGE])
-def test_a_version_that_never_was(chat, seq):
+def test_impossible_version_is_refused(chat, seq):
     fill(chat, 3)
     for ask in (
         lambda: chat.append("user", CANARY, expected_seq=seq),
@@ -340,7 +340,7 @@ def test_a_version_that_never_was(chat, seq):
 
 
 @pytest.mark.parametrize("seq", HUGE)
-def test_reading_on_from_beyond_the_end(chat, seq):
+def test_reading_from_beyond_the_end_is_empty(chat, seq):
     fill(chat, 3)
     try:
         found = list(chat.audit(after=seq))
@@ -349,7 +349,7 @@ def test_reading_on_from_beyond_the_end(chat, seq):
     assert len(found) == (0 if seq > 0 else 3)
 
 
-def test_a_datetime_without_a_zone(chat):
+def test_datetime_without_a_zone_is_refused(chat):
     fill(chat, 2)
     naive = datetime(2024, 1, 1)  # noqa: DTZ001
     for ask in (
@@ -361,7 +361,7 @@ def test_a_datetime_without_a_zone(chat):
         refused(chat, (InvalidMessage, InvalidOption), ask)
 
 
-def test_a_rewind_has_one_target(chat):
+def test_rewind_with_two_targets_is_refused(chat):
     fill(chat, 2)
     refused(chat, InvalidOption, chat.rewind)
     refused(chat, InvalidOption, lambda: chat.rewind(to=1, ts=1))
@@ -379,7 +379,7 @@ def plan_with(chat, **changes):
     return Plan(**{**fields, **changes})
 
 
-def test_counts_hold_sizes(chat):
+def test_counts_that_are_no_sizes_are_refused(chat):
     fill(chat, 2)
     for counts in (Counts("c", 2, 1), Counts("c", Size(2), 1), Counts("c", None, Size(1))):
         refused(
@@ -398,13 +398,13 @@ def test_counts_hold_sizes(chat):
     ],
     ids=["nan", "role", "format", "deep", "ts"],
 )
-def test_a_summary_that_cannot_be_a_message(chat, row):
+def test_impossible_summary_is_refused(chat, row):
     fill(chat, 4)
     refused(chat, InvalidMessage, lambda: chat.commit(plan_with(chat, rows=(row,))))
 
 
 @pytest.mark.parametrize("placeholder", ["a\ud800b", "a\0b", "\x1b[31m"])
-def test_a_placeholder_comes_back_or_is_refused(chat, placeholder):
+def test_placeholder_comes_back_or_is_refused(chat, placeholder):
     fill(chat, 1)
     _, told = work(chat, output="long " * 50)
     plan = Plan.clear(chat.view(), [(told, 0)], placeholder)
@@ -419,13 +419,13 @@ def test_a_placeholder_comes_back_or_is_refused(chat, placeholder):
 
 
 @pytest.mark.parametrize("record", [{"n": float("nan")}, {"v": CANARY.encode()}, {1: CANARY}])
-def test_a_record_that_cannot_be_kept(chat, record):
+def test_unstorable_record_is_refused(chat, record):
     fill(chat, 4)
     refused(chat, InvalidMessage, lambda: chat.commit(plan_with(chat, record=record)))
 
 
 @pytest.mark.parametrize("number", HUGE)
-def test_a_plan_about_entries_that_cannot_be(chat, number):
+def test_plan_of_impossible_entries_is_refused(chat, number):
     fill(chat, 4)
     ends = tuple(sorted((1, number)))
     for changes in (
@@ -444,7 +444,7 @@ def test_a_plan_about_entries_that_cannot_be(chat, number):
             )
 
 
-def test_names_that_the_store_gives_to_its_own_notes(store):
+def test_note_kinds_of_the_store_are_refused(store):
     """Whatever a user logs under them, the session stays usable and verifies."""
     chat = store.create(title="before", metadata={"kept": True})
     said = fill(chat, 6)
@@ -464,7 +464,7 @@ def test_names_that_the_store_gives_to_its_own_notes(store):
     assert fork.info().title == "before"
 
 
-def test_a_note_that_is_no_mapping(chat):
+def test_note_that_is_no_mapping_is_refused(chat):
     for content in (None, 7, "text", [1]):
         refused(
             chat,
@@ -473,12 +473,12 @@ def test_a_note_that_is_no_mapping(chat):
         )
 
 
-def test_a_repeated_request_with_other_content_tells_none(chat):
+def test_repeated_client_id_with_other_content_quotes_none(chat):
     chat.append("user", f"{CANARY} one", client_id="c")
     refused(chat, DuplicateMessage, lambda: chat.append("user", f"{CANARY} two", client_id="c"))
 
 
-def test_a_saved_head_of_another_session(store, chat):
+def test_head_of_another_session_is_refused(store, chat):
     fill(chat, 1)
     refused(chat, InvalidOption, lambda: chat.verify(store.create().head()))
 
@@ -486,12 +486,12 @@ def test_a_saved_head_of_another_session(store, chat):
 @pytest.mark.parametrize(
     "line", ["", "{}", "[]", "nonsense", '{"session_id": 1, "seq": "x", "hash": null}']
 )
-def test_a_saved_head_that_is_none(line):
+def test_malformed_head_is_refused(line):
     with pytest.raises(InvalidOption):
         Head.from_json(line)
 
 
-def test_a_head_comes_back_from_its_line(store):
+def test_head_comes_back_from_its_line(store):
     chat = store.create("odd 'id\" \u00e9\n")
     fill(chat, 2)
     assert Head.from_json(chat.head().to_json()) == chat.head()

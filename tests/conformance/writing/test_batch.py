@@ -67,7 +67,7 @@ def imported():
     ]
 
 
-def test_everything_at_once(chat):
+def test_batch_writes_messages_notes_plans_and_rewinds(chat):
     done = chat.write_batch(imported(), expected_seq=0)
     assert all(isinstance(receipt, Written) and receipt.new for receipt in done)
     assert [receipt.seqs for receipt in done] == [
@@ -94,7 +94,7 @@ def test_everything_at_once(chat):
     assert [m.seq for m in chat.view(as_of=13).messages] == [8, 9, 6, 10, 11, 13]
 
 
-def test_a_repeated_batch_gives_its_first_receipts(chat):
+def test_repeated_batch_gives_its_first_receipts(chat):
     first = chat.write_batch(imported(), expected_seq=0)
     chat.append("user", "and on")
     chat.set_title("since")
@@ -147,7 +147,7 @@ def test_items_stored_before_are_skipped_if_asked(chat):
     assert chat.verify().ok
 
 
-def test_the_hashes_are_those_of_the_log(chat):
+def test_receipts_have_the_hashes_of_the_log(chat):
     done = chat.write_batch(imported(), expected_seq=0)
     last = chat.head()
     assert (done[-1].seq, done[-1].hash) == (last.seq, last.hash)
@@ -176,7 +176,7 @@ def test_the_hashes_are_those_of_the_log(chat):
         lambda items: [condensed(6, ((3, 5),), client_id="m1")],
     ],
 )
-def test_other_content_or_a_part_is_refused(chat, changed):
+def test_repeated_batch_with_other_content_or_in_part_is_refused(chat, changed):
     chat.write_batch(imported(), expected_seq=0)
     head = chat.head()
     with pytest.raises(DuplicateMessage):
@@ -204,7 +204,7 @@ def test_other_content_or_a_part_is_refused(chat, changed):
         (None, InvalidOption),
     ],
 )
-def test_one_bad_item_refuses_all(chat, bad, error):
+def test_batch_with_one_bad_item_writes_nothing(chat, bad, error):
     chat.append("user", "before")
     chat.note("remark", {})
     head, info = chat.head(), chat.info()
@@ -216,7 +216,7 @@ def test_one_bad_item_refuses_all(chat, bad, error):
     assert [m.seq for m in chat.view().messages] == [1]
 
 
-def test_a_version_is_needed_where_seqs_are_named(chat):
+def test_version_is_needed_where_seqs_are_named(chat):
     assert chat.write_batch([]) == []
     chat.write_batch([*said(2), Pin(2)])
     for item in (Rewind(1), condensed(2, ((1, 2),))):
@@ -229,7 +229,7 @@ def test_a_version_is_needed_where_seqs_are_named(chat):
         chat.write_batch(5)
 
 
-def test_a_note_that_came_between_moves_the_seqs_and_refuses_the_plan(chat):
+def test_note_since_the_planning_refuses_a_batch_with_seqs(chat):
     """It moves no head, so that the version alone would not show it."""
     items = [*said(3), condensed(3, ((1, 2),))]
     chat.set_title("meanwhile")
@@ -252,8 +252,8 @@ def test_client_ids_within_a_batch_differ(chat):
     assert chat.head().seq == 0
 
 
-def test_nothing_of_a_batch_is_left_out(chat):
-    """What changes nothing is written too, so that seqs can be foreseen and repeats answered."""
+def test_batch_writes_items_without_effect_too(chat):
+    """Items without effect are written too, so that seqs can be computed and retries answered."""
     items = [
         *said(1),
         Pin(1, client_id="a"),
@@ -269,7 +269,7 @@ def test_nothing_of_a_batch_is_left_out(chat):
     assert [m.seq for m in chat.view().messages] == [1, 5]
 
 
-def test_a_plan_and_its_summary_have_one_client_id(chat):
+def test_plan_and_its_summary_have_one_client_id(chat):
     row = NewMessage("user", "S", client_id="row")
     with pytest.raises(InvalidPlan):
         chat.write_batch(
@@ -280,7 +280,7 @@ def test_a_plan_and_its_summary_have_one_client_id(chat):
     assert [receipt.new for receipt in chat.write_batch(batch, expected_seq=0)] == [False] * 3
 
 
-def test_a_compaction_id_of_its_own(chat):
+def test_plan_in_a_batch_has_its_own_compaction_id(chat):
     chat.append_many(said(4))
     done = chat.commit(condensed(4, ((1, 2),), compaction_id="condense-1"))
     assert done.compaction_id == chat.view().messages[0].compaction_id == "condense-1"
@@ -299,7 +299,7 @@ def test_a_compaction_id_of_its_own(chat):
     assert chat.commit(condensed(5, ((3, 4),))).compaction_id != "condense-1"
 
 
-def test_a_committed_plan_keeps_its_client_id(chat):
+def test_committed_plan_keeps_its_client_id(chat):
     chat.append_many(said(3))
     chat.commit(condensed(3, ((1, 2),), client_id="plan"))
     (entry,) = [entry.entry for entry in chat.audit(after=3)]

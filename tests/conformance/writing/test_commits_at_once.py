@@ -69,7 +69,7 @@ def test_nothing_is_committed_if_a_statement_or_the_commit_fails(
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_connection_that_breaks_during_the_commit_leaves_the_outcome_unknown(
+def test_connection_that_breaks_during_the_commit_leaves_the_outcome_unknown(
     lab, chat, tripped, name
 ):
     before = state(chat)

@@ -176,7 +176,7 @@ SENT = [
 ]
 
 
-def test_the_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
+def test_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
     chat.append("user", "go")
     seq = chat.append("model", ASKED, format="gemini").seq
     chat.append("user", {"role": "user", "parts": ANSWERED.parts}, format="gemini")
@@ -194,7 +194,7 @@ def test_the_objects_of_an_sdk_are_stored_as_they_are_on_the_wire(chat):
     assert [(repair.seq, repair.rule) for repair in chat.repairs()] == [(seq, Rule.UNTHINKING)]
 
 
-def test_what_an_sdk_dumped_without_its_aliases_is_stored_and_read(chat):
+def test_sdk_dump_without_aliases_is_stored_and_read(chat):
     chat.append("user", "go")
     asked = ASKED.model_dump(mode="json")
     answered = ANSWERED.model_dump(mode="json")
@@ -217,7 +217,7 @@ class Unprintable(BaseModel):
     of: Any
 
 
-def test_an_object_that_cannot_be_dumped_is_refused(chat):
+def test_object_that_cannot_be_dumped_is_refused(chat):
     before = state(chat)
     for odd in (Unprintable(of=object()), Unprintable(of=deep(400))):
         with pytest.raises(InvalidMessage, match="Unprintable"):
@@ -235,7 +235,7 @@ class FunctionToolCall(BaseModel):
 
 
 @pytest.mark.parametrize("form", ["anthropic", "openai"])
-def test_the_items_of_a_response_are_refused(chat, form):
+def test_items_of_a_response_are_refused_as_one_message(chat, form):
     before = state(chat)
     item = FunctionToolCall(type="function_call")
     for content in ([item], [item.model_dump()], item, item.model_dump()):

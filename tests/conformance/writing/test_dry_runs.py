@@ -20,7 +20,7 @@ def reading(lab: Any) -> Any:
         yield store
 
 
-def test_a_plan_is_foreseen_as_it_is_committed(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_plan_equals_the_commit(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 8)
     _, told = work(chat, output="long " * 60)
@@ -37,7 +37,7 @@ def test_a_plan_is_foreseen_as_it_is_committed(lab: Any, reading: Any) -> None:
         assert foreseen == replace(done, hash=None, compaction_id=None, dry_run=True)
 
 
-def test_a_plan_that_would_be_refused_is_refused(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_refused_plan_is_refused(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 6)
     plan = Plan.condense(chat.view(), said[:2], "S")
@@ -46,7 +46,7 @@ def test_a_plan_that_would_be_refused_is_refused(lab: Any, reading: Any) -> None
         reading.session(chat.id).commit(plan, dry_run=True)
 
 
-def test_a_rewind_is_foreseen_as_it_is_written(lab: Any, reading: Any) -> None:
+def test_dry_run_of_a_rewind_equals_the_rewind(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 6)
     chat.append("user", "named", message_id="m")
@@ -60,7 +60,7 @@ def test_a_rewind_is_foreseen_as_it_is_written(lab: Any, reading: Any) -> None:
     assert (unchanged.changed, unchanged.seq, unchanged.dry_run) == (False, None, True)
 
 
-def test_an_uncovering_is_foreseen_as_it_is_written(lab: Any, reading: Any) -> None:
+def test_dry_run_of_an_uncovering_equals_the_uncovering(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 6)
     done = chat.commit(Plan.condense(chat.view(), said[:3], "S"))
@@ -72,7 +72,7 @@ def test_an_uncovering_is_foreseen_as_it_is_written(lab: Any, reading: Any) -> N
         same.uncover(said[0], dry_run=True)
 
 
-def test_erasures_are_foreseen_without_a_lock(lab: Any, reading: Any) -> None:
+def test_dry_run_of_an_erasure_takes_no_lock(lab: Any, reading: Any) -> None:
     chat = lab.store.create()
     said = fill(chat, 3)
     before = state(chat)
@@ -81,7 +81,7 @@ def test_erasures_are_foreseen_without_a_lock(lab: Any, reading: Any) -> None:
     assert state(chat) == before
 
 
-def test_a_preview_needs_nothing_that_can_be_written_to(lab: Any, reading: Any) -> None:
+def test_preview_works_on_a_read_only_store(lab: Any, reading: Any) -> None:
     if lab.interface == "async":
         return  # a manager for asyncio is previewed in test_manager
     chat = lab.store.create()

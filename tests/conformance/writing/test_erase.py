@@ -1,4 +1,4 @@
-"""Redaction and purge: the only ways that content goes, and what they leave behind."""
+"""Redaction and purge: the only ways to delete content, and what they leave."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from support.dialogue import call, fill, result, seqs, state, text
 SECRET = "hunter2-the-secret-password"
 
 
-def test_a_redaction_leaves_a_skeleton(chat):
+def test_redaction_leaves_a_skeleton(chat):
     content = [text(SECRET), call("t1"), {"type": "odd", "x": SECRET}]
     chat.append("assistant", content)
     chat.append("user", [{**result("t1", SECRET), "is_error": True}])
@@ -39,7 +39,7 @@ def test_a_redaction_leaves_a_skeleton(chat):
     assert chat.verify().ok
 
 
-def test_a_redaction_changes_no_version_and_keeps_the_chain(chat):
+def test_redaction_changes_no_version_and_keeps_the_chain(chat):
     fill(chat, 3)
     head, head_seq = chat.head(), chat.head_seq()
     chat.redact(2)
@@ -49,7 +49,7 @@ def test_a_redaction_changes_no_version_and_keeps_the_chain(chat):
     assert chat.rebuild() == 0
 
 
-def test_a_redaction_that_is_repeated_changes_nothing(chat):
+def test_redaction_that_is_repeated_changes_nothing(chat):
     fill(chat, 2)
     chat.redact(1)
     before = state(chat)
@@ -58,7 +58,7 @@ def test_a_redaction_that_is_repeated_changes_nothing(chat):
     assert state(chat) == before
 
 
-def test_a_dry_run_of_a_redaction(chat):
+def test_dry_run_of_a_redaction_changes_nothing(chat):
     written = fill(chat, 4)
     summary = chat.commit(Plan.condense(chat.view(), written[:2], "S")).seq
     before = state(chat)
@@ -69,7 +69,7 @@ def test_a_dry_run_of_a_redaction(chat):
     assert done.summaries == ((chat.id, summary),)
 
 
-def test_a_redaction_follows_the_copies_in_forks_and_parents(chat):
+def test_redaction_follows_the_copies_in_forks_and_parents(chat):
     fill(chat, 4)
     chat.append("user", SECRET)
     early = chat.fork(3)
@@ -87,7 +87,7 @@ def test_a_redaction_follows_the_copies_in_forks_and_parents(chat):
     assert early.verify().ok
 
 
-def test_a_fork_made_later_carries_the_redaction(chat):
+def test_fork_made_later_carries_the_redaction(chat):
     fill(chat, 2)
     chat.append("user", SECRET)
     fill(chat, 2)
@@ -109,7 +109,7 @@ def test_equal_content_elsewhere_is_no_copy(store):
     assert SECRET in repr(other.view())
 
 
-def test_a_summary_does_not_stand_for_what_was_rewound(chat):
+def test_redaction_does_not_list_summaries_for_rewound_rows(chat):
     fill(chat, 4)
     chat.rewind(to=2)
     later = fill(chat, 2)
@@ -119,7 +119,7 @@ def test_a_summary_does_not_stand_for_what_was_rewound(chat):
     assert chat.redact(2).summaries == ((chat.id, chat.head_seq()),)
 
 
-def test_what_is_no_message_is_not_redacted(chat):
+def test_redaction_of_no_message_is_refused(chat):
     fill(chat, 2)
     chat.set_title("t")
     chat.rewind(to=1)
@@ -155,7 +155,7 @@ def test_redacted_metadata_is_gone_from_the_session_and_its_index(lab, is_newest
     assert [info.session_id for info in lab.store.sessions(where={"user": "bob"})] == ["s"]
 
 
-def test_a_redacted_session_goes_on(chat):
+def test_redacted_session_can_be_appended_to(chat):
     written = fill(chat, 6)
     chat.redact(written[1])
     chat.commit(Plan.condense(chat.view(), written[:2], "S"))
@@ -166,7 +166,7 @@ def test_a_redacted_session_goes_on(chat):
     assert chat.rebuild() == 0
 
 
-def test_a_purge_leaves_its_receipt(store, clock):
+def test_purge_leaves_its_receipt(store, clock):
     chat = store.create(title="t")
     fill(chat, 4)
     head, info = chat.head(), chat.info()
@@ -205,7 +205,7 @@ def test_a_purge_leaves_its_receipt(store, clock):
     assert (again.entries, again.last_hash, again.purged_at) == (5, head.hash, 77_000)
 
 
-def test_a_dry_run_of_a_purge(store):
+def test_dry_run_of_a_purge_changes_nothing(store):
     chat = store.create()
     fill(chat, 3)
     before = state(chat)
@@ -215,7 +215,7 @@ def test_a_dry_run_of_a_purge(store):
     assert dry == replace(done, dry_run=True, erased=False, purged_at=dry.purged_at)
 
 
-def test_a_purge_hurts_no_fork(store):
+def test_purge_hurts_no_fork(store):
     chat = store.create()
     fill(chat, 4)
     fork = chat.fork(3)
@@ -233,7 +233,7 @@ def test_a_purge_hurts_no_fork(store):
     assert fork.redact(2).copies == ((fork.id, 2),)
 
 
-def test_a_purged_session_is_not_listed_and_its_rows_are_gone(lab):
+def test_purged_session_is_not_listed_and_its_rows_are_gone(lab):
     kept, gone = lab.store.create(), lab.store.create(title=SECRET, metadata={"user": SECRET})
     for chat in (kept, gone):
         chat.append("user", SECRET)
@@ -249,7 +249,7 @@ def test_a_purged_session_is_not_listed_and_its_rows_are_gone(lab):
     assert seqs(kept.view()) == [1]
 
 
-def test_no_bytes_stay_in_the_file(opened):
+def test_erased_bytes_leave_the_file(opened):
     with opened("file", "sync") as lab:
         chat = lab.store.create()
         chat.append("user", SECRET)

@@ -1,4 +1,4 @@
-"""What is known of a message beside its content: extra data, asked_at, and what it answers."""
+"""Facts about a message: extra data, `asked_at`, and the call that it answers."""
 
 import pytest
 
@@ -67,7 +67,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("facts", "path"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_stored_is_refused(chat, facts, path):
+def test_unstorable_extra_is_refused(chat, facts, path):
     fill(chat, 2)
     before = state(chat)
     for attempt in (
@@ -82,7 +82,7 @@ def test_what_cannot_be_stored_is_refused(chat, facts, path):
 
 
 @pytest.mark.parametrize("facts", [{"asked_at": 3}, {"asked_at": 99}, {"answers": (3, 0)}])
-def test_only_an_earlier_entry_was_read_or_answered(chat, facts):
+def test_asked_at_and_answers_name_earlier_entries(chat, facts):
     fill(chat, 2)
     before = state(chat)
     for attempt in (
@@ -114,11 +114,11 @@ def test_entries_of_the_same_batch_may_be_named(chat):
     assert chat.verify().ok
 
 
-def test_a_request_may_have_read_an_empty_log(chat):
+def test_request_may_have_read_an_empty_log(chat):
     assert written(chat, chat.append("assistant", "hello", asked_at=0).seq).asked_at == 0
 
 
-def test_a_repeated_request_is_compared_by_its_content_only(chat):
+def test_repeated_request_is_compared_by_its_content_only(chat):
     fill(chat, 2)
     first = chat.append("user", "x", client_id="c", extra={"a": 1}, asked_at=1)
     again = chat.append("user", "x", client_id="c", extra={"b": 2}, asked_at=99, answers=(50, 0))
@@ -138,7 +138,7 @@ def test_each_fact_is_in_the_hash(lab):
     assert len(hashes) == len(variants) + 2
 
 
-def test_a_redaction_erases_extra_and_keeps_what_names_entries(lab):
+def test_redaction_erases_extra_and_keeps_references(lab):
     chat = lab.store.create()
     fill(chat, 1)
     facts = {"asked_at": 1, "answers": (1, 0)}
@@ -154,7 +154,7 @@ def test_a_redaction_erases_extra_and_keeps_what_names_entries(lab):
     assert not any("secret" in str(row) for row in lab.sql("SELECT extra FROM entries"))
 
 
-def test_a_plan_may_bring_extra(chat):
+def test_plan_may_bring_extra(chat):
     said = fill(chat, 8)
     companion = NewMessage("user", "Go on.", extra={"why": "long"}, asked_at=8)
     done = chat.commit(Plan.condense(chat.view(), said[:6], "S", companions=[companion]))

@@ -20,7 +20,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_repeated_note_is_one_entry(chat, name):
+def test_repeated_note_is_one_entry(chat, name):
     call = CALLS[name]
     chat.append("user", "hello")
     chat.pin(1)
@@ -40,7 +40,7 @@ def test_a_repeated_note_is_one_entry(chat, name):
     assert chat.info().title == "another"
 
 
-def test_a_note_is_compared_by_kind_target_and_content(chat):
+def test_note_is_compared_by_kind_target_and_content(chat):
     chat.append("user", "hello")
     chat.append("user", "there")
     first = chat.note("remark", {"a": 1}, target=1, ts=5, client_id="c")
@@ -75,7 +75,7 @@ def test_messages_and_notes_share_their_client_ids(chat):
         chat.append_many([{"role": "user", "content": "x", "client_id": "t"}])
 
 
-def test_a_note_is_never_rewound(chat):
+def test_note_is_never_rewound(chat):
     chat.append("user", "hello")
     chat.append("user", "there")
     chat.note("remark", {}, client_id="c")
@@ -84,7 +84,7 @@ def test_a_note_is_never_rewound(chat):
     assert (again.seq, again.new, again.rewound_by, again.head_seq) == (3, False, None, 2)
 
 
-def test_what_is_so_already_is_not_written_whatever_its_id(chat):
+def test_repeated_pin_or_title_with_another_id_writes_nothing(chat):
     chat.append("user", "hello")
     first = chat.pin(1)
     known = chat.pin(1, client_id="c")
@@ -93,14 +93,14 @@ def test_what_is_so_already_is_not_written_whatever_its_id(chat):
     assert chat.pin(1, client_id="c").new  # the id was not used before
 
 
-def test_the_time_of_a_note_is_kept(chat):
+def test_time_of_a_note_is_kept(chat):
     chat.note("remark", {"a": 1}, ts=-7, client_id="c")
     (entry,) = chat.audit()
     assert (entry.entry.ts, entry.entry.client_id) == (-7, "c")
     assert chat.verify().ok
 
 
-def test_bad_arguments_write_nothing(chat):
+def test_wrong_arguments_write_nothing(chat):
     for call, error in (
         (lambda: chat.note("remark", {}, client_id=""), InvalidIdentifier),
         (lambda: chat.note("remark", {}, ts="now"), InvalidMessage),
@@ -115,7 +115,7 @@ def test_bad_arguments_write_nothing(chat):
     assert chat.head().seq == 0
 
 
-def test_the_newest_note_counts(chat):
+def test_newest_note_counts(chat):
     chat.append("user", "hello")
     assert chat.newest_note("remark") is None
     for number in range(3):

@@ -1,15 +1,23 @@
 """Plans: condense, truncate and clear; dry runs, places, and everything that is refused."""
 
 from dataclasses import replace
+from itertools import cycle
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from roocontext import Counts, NewMessage, Plan
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.counting import Size
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, LEFT_OUT, Action
+from roocontext.log.readings import reader
 from support.dialogue import WORDS, call, fill, result, shown, state, text, work
+from support.examples import examples
+from support.histories import HISTORIES, play
+from support.separated import split
 
 SMALLER = Counts("given", Size(10), Size(9))
 
@@ -76,7 +84,7 @@ def test_clear_shows_a_placeholder(chat):
 
 
 @pytest.mark.parametrize("make", ["condense", "truncate", "clear"])
-def test_a_dry_run_writes_nothing_and_tells_what_will_be(chat, make):
+def test_dry_run_writes_nothing_and_returns_the_outcome(chat, make):
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 100)
     view = chat.view()
@@ -94,7 +102,7 @@ def test_a_dry_run_writes_nothing_and_tells_what_will_be(chat, make):
     assert replace(dry, **given) == replace(done, **given)
 
 
-def test_what_was_decided_and_why_is_in_the_log(chat):
+def test_record_of_a_plan_is_in_the_log(chat):
     said = fill(chat, 4)
     plan = Plan.condense(
         chat.view(), said[:2], "S", policy="roo", trigger="auto", record={"cost": 1.5}
@@ -113,7 +121,7 @@ def test_what_was_decided_and_why_is_in_the_log(chat):
     }
 
 
-def test_a_row_stands_right_behind_the_last_hidden_one(chat):
+def test_row_of_a_plan_is_placed_after_the_last_hidden_one(chat):
     said = fill(chat, 6)
     first = chat.commit(Plan.condense(chat.view(), said[1:3], "S")).seq
     assert position(chat, first) == natural_position(4) - (1 << 31)
@@ -122,7 +130,7 @@ def test_a_row_stands_right_behind_the_last_hidden_one(chat):
     assert shown(chat) == [1, first, second, 5, 6]
 
 
-def test_the_rows_of_a_plan_share_the_gap_evenly(chat):
+def test_rows_of_a_plan_share_the_gap_evenly(chat):
     said = fill(chat, 4)
     companions = (NewMessage("assistant", "ok"), NewMessage("user", "go"))
     chat.commit(Plan.condense(chat.view(), said[:2], "S", companions=companions))
@@ -134,7 +142,7 @@ def test_the_rows_of_a_plan_share_the_gap_evenly(chat):
     assert len(ids) == 1
 
 
-def test_with_nothing_behind_it_stands_at_the_end(chat):
+def test_row_of_a_plan_without_a_next_row_is_at_the_end(chat):
     said = fill(chat, 4)
     companions = (NewMessage("assistant", "ok"),)
     done = chat.commit(Plan.condense(chat.view(), said[2:], "S", companions=companions))
@@ -142,7 +150,7 @@ def test_with_nothing_behind_it_stands_at_the_end(chat):
     assert shown(chat) == [1, 2, 5, 6]
 
 
-def test_before_and_after_are_meant_in_view_order(chat):
+def test_ranges_are_in_view_order(chat):
     said = fill(chat, 5)
     early = chat.commit(Plan.condense(chat.view(), said[:2], "a longer summary " * 3)).seq
     assert shown(chat) == [early, 3, 4, 5]
@@ -153,7 +161,7 @@ def test_before_and_after_are_meant_in_view_order(chat):
     assert chat.verify().ok
 
 
-def test_no_gap_is_left_at_one_spot(chat):
+def test_exhausted_gap_is_refused(chat):
     fill(chat, 2)
     for _ in range(32):
         chat.commit(raw(chat, (chat.view().messages[0].seq,) * 2))
@@ -164,7 +172,7 @@ def test_no_gap_is_left_at_one_spot(chat):
     assert chat.verify().ok
 
 
-def test_a_row_stands_before_a_hidden_row_that_follows(chat):
+def test_row_of_a_plan_is_placed_before_a_hidden_row_that_follows(chat):
     said = fill(chat, 6)
     first = chat.commit(raw(chat, (said[3], said[3]))).seq
     second = chat.commit(raw(chat, (said[2], said[2]))).seq
@@ -186,7 +194,7 @@ def test_live_rows_never_share_a_position(chat):
     assert chat.verify().ok
 
 
-def test_a_note_or_a_rewind_in_a_range_is_not_the_last_row_it_hides(chat):
+def test_note_or_a_rewind_in_a_range_is_not_the_last_row_it_hides(chat):
     fill(chat, 2)
     chat.note("remark", {})
     fill(chat, 2)
@@ -199,7 +207,7 @@ def test_a_note_or_a_rewind_in_a_range_is_not_the_last_row_it_hides(chat):
     assert chat.verify().ok
 
 
-def test_a_summary_of_what_was_redacted_since_is_refused(chat):
+def test_summary_of_rows_redacted_since_is_refused(chat):
     said = fill(chat, 6)
     chat.redact(said[1])
     plan = Plan.condense(chat.view(), said[:4], "S")
@@ -208,7 +216,7 @@ def test_a_summary_of_what_was_redacted_since_is_refused(chat):
     chat.commit(Plan.condense(chat.view(), said[:4], "S"))
 
 
-def test_a_companion_may_stand_before_the_summary(chat):
+def test_companion_may_stand_before_the_summary(chat):
     said = [chat.append("user", f"message {n}").seq for n in range(4)]
     rows = (NewMessage("user", "What was done?"), NewMessage("assistant", "This."))
     plan = Plan.condense(chat.view(), said[:3], rows[1])
@@ -223,7 +231,7 @@ def test_a_companion_may_stand_before_the_summary(chat):
 
 
 @pytest.mark.parametrize("lead", [-1, 2, 1.0, True])
-def test_no_companion_stands_for_the_summary(chat, lead):
+def test_companion_alone_is_no_summary(chat, lead):
     said = [chat.append("user", f"message {n}").seq for n in range(4)]
     rows = (NewMessage("user", "a"), NewMessage("assistant", "b"))
     plan = Plan.condense(chat.view(), said[:3], rows[1])
@@ -238,7 +246,7 @@ def test_many_companions_share_one_gap(chat):
     assert shown(chat) == [*rows, 3]
 
 
-def test_only_appends_since_the_planning(chat):
+def test_plan_is_committed_after_appends(chat):
     said = fill(chat, 6)
     plan = Plan.condense(chat.view(), said[1:], "S")
     fill(chat, 2)
@@ -249,7 +257,7 @@ def test_only_appends_since_the_planning(chat):
 
 
 @pytest.mark.parametrize("between", ["condense", "truncate", "clear", "rewind", "undo"])
-def test_anything_else_in_between_cancels_a_plan(chat, between):
+def test_plan_after_other_writes_is_refused(chat, between):
     said = fill(chat, 6)
     _, told = work(chat, output="long " * 100)
     if between == "undo":
@@ -267,12 +275,12 @@ def test_anything_else_in_between_cancels_a_plan(chat, between):
     assert (error.expected, error.actual) == (plan.head_seq, chat.head_seq())
 
 
-def test_a_plan_of_the_future(chat):
+def test_plan_of_a_future_version_is_refused(chat):
     fill(chat, 3)
     refused(chat, replace(raw(chat, (1, 2)), head_seq=9), VersionConflict)
 
 
-def test_a_plan_is_committed_once(chat):
+def test_plan_is_committed_once(chat):
     said = fill(chat, 4)
     plan = Plan.condense(chat.view(), said[:2], "S")
     chat.commit(plan)
@@ -291,14 +299,14 @@ def test_pinned_rows_are_not_hidden(chat):
     assert shown(chat) == [said[2], 7 + 1, 5, 6]
 
 
-def test_an_unpinned_row_may_be_hidden(chat):
+def test_unpinned_row_may_be_hidden(chat):
     said = fill(chat, 4)
     chat.pin(said[0])
     chat.unpin(said[0])
     assert chat.commit(Plan.condense(chat.view(), said[:2], "S")).hidden == 2
 
 
-def test_a_pin_on_a_row_that_was_taken_back_is_in_nobodys_way(chat):
+def test_pin_on_a_rewound_row_binds_no_plan(chat):
     said = fill(chat, 4)
     chat.pin(said[3])
     chat.rewind(to=said[1])
@@ -308,7 +316,7 @@ def test_a_pin_on_a_row_that_was_taken_back_is_in_nobodys_way(chat):
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_a_pinned_rows_tool_partner_is_not_hidden(chat, end):
+def test_pinned_rows_tool_partner_is_not_hidden(chat, end):
     said = fill(chat, 2)
     pair = work(chat)
     fill(chat, 1)
@@ -319,7 +327,7 @@ def test_a_pinned_rows_tool_partner_is_not_hidden(chat, end):
     assert chat.commit(raw(chat, (said[0], said[1]))).hidden == 2
 
 
-def test_a_pinned_rows_tool_partner_is_not_cleared(chat):
+def test_pinned_rows_tool_partner_is_not_cleared(chat):
     fill(chat, 1)
     asked, told = work(chat, output="long " * 100)
     chat.pin(asked)
@@ -335,7 +343,7 @@ def test_pinned_outputs_are_not_cleared(chat):
     refused(chat, replace(plan, compat=True))
 
 
-def test_rows_that_are_not_live(chat):
+def test_plan_of_rows_that_are_not_live_is_refused(chat):
     said = fill(chat, 6)
     chat.rewind(to=said[2])
     for stretch in ((4, 5), (3, 5), (4, 4)):
@@ -343,7 +351,7 @@ def test_rows_that_are_not_live(chat):
             refused(chat, raw(chat, stretch, compat=compat))
 
 
-def test_a_range_stands_for_the_live_rows_in_it(chat):
+def test_range_stands_for_the_live_rows_in_it(chat):
     said = fill(chat, 6)
     chat.rewind(to=said[2])
     later = fill(chat, 3)
@@ -355,7 +363,7 @@ def test_a_range_stands_for_the_live_rows_in_it(chat):
     assert tags[5].condense_parent is None
 
 
-def test_what_is_not_a_message(chat):
+def test_plan_of_entries_that_are_no_messages_is_refused(chat):
     fill(chat, 2)
     chat.set_title("note")
     fill(chat, 2)
@@ -364,7 +372,7 @@ def test_what_is_not_a_message(chat):
         refused(chat, raw(chat, stretch, compat=True))
 
 
-def test_a_range_may_hold_notes(chat):
+def test_range_may_hold_notes(chat):
     fill(chat, 2)
     chat.set_title("note")
     fill(chat, 2)
@@ -372,7 +380,7 @@ def test_a_range_may_hold_notes(chat):
     assert (done.hidden, shown(chat)) == (3, [done.seq, 5])
 
 
-def test_a_row_has_one_tag_of_a_kind(chat):
+def test_row_has_one_tag_of_a_kind(chat):
     fill(chat, 6)
     chat.commit(raw(chat, (1, 3)))
     for compat in (False, True):
@@ -387,7 +395,7 @@ def test_a_row_has_one_tag_of_a_kind(chat):
     assert tags[:5] == [(7, None), (7, None), (7, None), (None, None), (None, None)]
 
 
-def test_a_hidden_summary_still_hides(chat):
+def test_hidden_summary_still_hides(chat):
     said = fill(chat, 6)
     first = chat.commit(Plan.condense(chat.view(), said[:2], "a first summary " * 3)).seq
     second = chat.commit(Plan.condense(chat.view(), [first, said[2]], "S")).seq
@@ -398,7 +406,7 @@ def test_a_hidden_summary_still_hides(chat):
     assert shown(chat) == said
 
 
-def test_a_tool_call_stays_with_its_result(chat):
+def test_tool_call_stays_with_its_result(chat):
     said = fill(chat, 2)
     asked, told = work(chat, ["t1", "t2"])
     fill(chat, 1)
@@ -408,7 +416,7 @@ def test_a_tool_call_stays_with_its_result(chat):
     assert chat.commit(raw(chat, (said[0], told))).hidden == 4
 
 
-def test_pairs_are_told_apart_without_reading_a_message(lab):
+def test_pairs_are_found_without_reading_a_message(lab):
     chat = lab.store.create()
     for number in range(8):
         work(chat, (f"t{number}",))
@@ -431,7 +439,7 @@ def test_pairs_are_told_apart_without_reading_a_message(lab):
 
 
 @pytest.mark.parametrize("tool_id", ["a", 'say "hi", \\', "\0", "\ud83d", "\U0001f600", ""])
-def test_tool_ids_of_any_kind_pair(chat, tool_id):
+def test_tool_ids_may_be_any_string(chat, tool_id):
     chat.append("user", "go")
     asked, told = work(chat, (tool_id,))
     for seq in (asked, told):
@@ -443,7 +451,7 @@ def test_tool_ids_of_any_kind_pair(chat, tool_id):
     assert chat.fork().verify().ok
 
 
-def test_one_call_with_two_results_stays_whole(chat):
+def test_call_with_two_results_stays_whole(chat):
     chat.append("user", "go")
     asked = chat.append("assistant", [call("t1"), call("t2")]).seq
     first = chat.append("user", [result("t1")]).seq
@@ -454,20 +462,20 @@ def test_one_call_with_two_results_stays_whole(chat):
     assert chat.commit(raw(chat, (asked, second))).hidden == 3
 
 
-def test_an_id_used_again_is_another_pair(chat):
+def test_id_used_again_is_another_pair(chat):
     chat.append("user", "go")
     pairs = [work(chat, ["same"]), work(chat, ["same"])]
     refused(chat, raw(chat, (pairs[0][1], pairs[1][0])))
     assert chat.commit(raw(chat, pairs[0])).hidden == 2
 
 
-def test_a_call_that_waits_may_be_hidden_alone(chat):
+def test_pending_call_may_be_hidden_alone(chat):
     fill(chat, 2)
     asked = chat.append("assistant", [call("t1")]).seq
     assert chat.commit(raw(chat, (1, asked))).hidden == 3
 
 
-def test_what_shrinks_nothing(chat):
+def test_plan_that_shrinks_nothing_is_refused(chat):
     said = fill(chat, 3)
     for counts in (None, Counts("given", Size(10), Size(10)), Counts("given", Size(10), Size(11))):
         refused(chat, raw(chat, (1, 2), counts=counts))
@@ -477,7 +485,7 @@ def test_what_shrinks_nothing(chat):
     refused(chat, Plan.clear(chat.view(), [(told, 0)], "a longer placeholder"))
 
 
-def test_what_a_compat_plan_may_do(chat):
+def test_compat_plan_may_grow_and_split_pairs(chat):
     said = fill(chat, 4)
     asked, told = work(chat)
     assert chat.commit(raw(chat, (asked, asked), counts=None, compat=True)).hidden == 1
@@ -487,7 +495,7 @@ def test_what_a_compat_plan_may_do(chat):
     assert chat.verify().ok
 
 
-def test_a_compat_plan_may_clear_what_is_hidden(chat):
+def test_compat_plan_may_clear_what_is_hidden(chat):
     fill(chat, 1)
     asked, told = work(chat, output="long " * 50)
     chat.commit(raw(chat, (asked, told)))
@@ -497,7 +505,7 @@ def test_a_compat_plan_may_clear_what_is_hidden(chat):
     assert list(chat.audit())[told - 1].cleared == ((0, chat.head_seq()),)
 
 
-def test_what_cannot_be_cleared(chat):
+def test_clearing_of_other_blocks_is_refused(chat):
     fill(chat, 1)
     asked, told = work(chat, ["t1", "t2"], output="long " * 50)
     view = chat.view()
@@ -523,7 +531,7 @@ def test_what_cannot_be_cleared(chat):
     refused(chat, replace(again, clears=((told, 1),), head_seq=chat.head_seq(), compat=True))
 
 
-def test_plans_that_contradict_themselves(chat):
+def test_contradictory_plan_is_refused(chat):
     fill(chat, 4)
     _, told = work(chat, output="long " * 50)
     good = raw(chat, (1, 2))
@@ -543,13 +551,13 @@ def test_plans_that_contradict_themselves(chat):
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t", [], [text(" ")], [text("")]])
-def test_a_summary_without_text(chat, blank):
+def test_summary_without_text_is_refused(chat, blank):
     fill(chat, 4)
     for compat in (False, True):
         refused(chat, raw(chat, (1, 2), rows=(NewMessage("user", blank),), compat=compat))
 
 
-def test_a_summary_may_be_any_message(chat):
+def test_summary_may_be_any_message(chat):
     said = fill(chat, 4)
     summary = NewMessage(
         "assistant", [text("S")], message_id="m", client_id="c", model="x", usage={"n": 1}
@@ -560,7 +568,7 @@ def test_a_summary_may_be_any_message(chat):
     assert (entry.model, entry.usage) == ("x", {"n": 1})
 
 
-def test_a_summarys_client_id_is_not_given_twice(chat):
+def test_summarys_client_id_is_not_given_twice(chat):
     said = fill(chat, 6)
     chat.append("user", "x", client_id="taken")
     summary = NewMessage("user", "S", client_id="taken")
@@ -568,3 +576,67 @@ def test_a_summarys_client_id_is_not_given_twice(chat):
     with pytest.raises(VersionConflict):  # DuplicateMessage is one
         chat.commit(Plan.condense(chat.view(), said[:2], summary))
     assert state(chat) == refused_with
+
+
+_some = st.lists(st.sampled_from("ab"), min_size=1, max_size=2)
+TOOLS = st.lists(st.tuples(st.sampled_from([call, call, result]), _some, st.booleans()), max_size=8)
+SIDES = st.lists(st.lists(st.booleans(), min_size=1, max_size=24), min_size=1, max_size=6)
+"""For each plan: which messages of the view it hides, in turns."""
+
+EXAMPLES = {"file": 150}
+FEWER = 30
+"""On the other engines, which find the rows of a pair by the same statements."""
+
+
+def rows_of_tools(tools: Any) -> list[NewMessage]:
+    """Calls and results with few ids; some calls are answered at once, each by a row."""
+    made = []
+    for kind, ids, is_answered in tools:
+        made.append(NewMessage("user" if kind is result else "assistant", list(map(kind, ids))))
+        if kind is call and is_answered:
+            made += [NewMessage("user", [result(tool_id)]) for tool_id in ids]
+    return made
+
+
+def refusing_pair(chat: Any, plan: Plan) -> tuple[int, int] | None:
+    """The call and the result for which a plan is refused, if it is."""
+    try:
+        chat.commit(plan, dry_run=True)
+    except InvalidPlan as refused:
+        return refused.facts["call"], refused.facts["result"]
+    return None
+
+
+def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
+    store = shared.store
+
+    @settings(
+        max_examples=examples(EXAMPLES.get(shared.engine, FEWER)),
+        suppress_health_check=list(HealthCheck),
+        deadline=None,
+    )
+    @given(before=HISTORIES, tools=TOOLS, after=HISTORIES, sides=SIDES)
+    def examine(before: Any, tools: Any, after: Any, sides: Any) -> None:
+        chat = store.create()
+        play(chat, before)
+        chat.append_many([NewMessage("user", "go on"), *rows_of_tools(tools)])
+        play(chat, after)
+        for pin in chat.pins():
+            chat.unpin(pin)
+        view = chat.view()
+        readings = [reader(one.format).blocks(one.role, one.content) for one in view.messages]
+        for turns in sides:
+            hidden = [
+                at for at, away in zip(range(len(readings)), cycle(turns), strict=False) if away
+            ]
+            if not hidden:
+                continue
+            plan = Plan.condense(view, [view.messages[at].seq for at in hidden], "in short")
+            separated = {
+                (view.messages[pair.call[0]].seq, view.messages[pair.result[0]].seq)
+                for pair in split(readings, hidden)
+            }
+            refused = refusing_pair(chat, replace(plan, counts=SMALLER))
+            assert refused in separated if refused else not separated
+
+    examine()

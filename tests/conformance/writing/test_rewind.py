@@ -23,7 +23,7 @@ def unknown(chat, **target):
     return caught.value.candidates
 
 
-def test_to_a_seq(chat):
+def test_rewind_to_a_seq_shows_the_view_of_then(chat):
     fill(chat, 6)
     done = chat.rewind(to=4)
     assert (done.to, done.seq, done.head_seq, done.changed) == (4, 7, 7, True)
@@ -34,7 +34,7 @@ def test_to_a_seq(chat):
     assert shown(chat) == [1, 2, 3, 4, 8]
 
 
-def test_without_the_target(chat):
+def test_rewind_without_the_target_goes_before_it(chat):
     fill(chat, 6)
     assert chat.rewind(to=4, keep_target=False).to == 3
     assert shown(chat) == [1, 2, 3]
@@ -42,14 +42,14 @@ def test_without_the_target(chat):
     assert shown(chat) == []
 
 
-def test_to_the_empty_session(chat):
+def test_rewind_to_0_empties_the_view(chat):
     fill(chat, 3)
     assert chat.rewind(to=0).left == 3
     assert shown(chat) == []
     assert unknown(chat, to=0, keep_target=False) == (0,)
 
 
-def test_to_a_message_id(chat):
+def test_rewind_to_a_message_id_finds_its_message(chat):
     for number in range(4):
         chat.append("user", "x", message_id=f"m{number}")
     assert chat.rewind(to="m2").to == 3
@@ -58,7 +58,7 @@ def test_to_a_message_id(chat):
     assert shown(chat) == [1, 2]
 
 
-def test_of_equal_message_ids_the_newest_live_one(chat):
+def test_rewind_to_a_repeated_message_id_takes_the_newest_live_one(chat):
     for _ in range(3):
         chat.append("user", "x", message_id="same")
     chat.append("user", "y")
@@ -67,7 +67,7 @@ def test_of_equal_message_ids_the_newest_live_one(chat):
     assert chat.rewind(to="same").to == 2
 
 
-def test_a_message_id_of_a_row_that_is_not_live(chat):
+def test_rewind_to_the_id_of_a_rewound_message_is_refused(chat):
     chat.append("user", "x")
     chat.append("user", "y", message_id="gone")
     chat.append("user", "y", message_id="gone")
@@ -76,7 +76,7 @@ def test_a_message_id_of_a_row_that_is_not_live(chat):
     assert chat.rewind(to=3).returned == 2
 
 
-def test_a_message_id_may_be_that_of_a_hidden_row(chat):
+def test_rewind_to_the_id_of_a_hidden_message_works(chat):
     chat.append("user", "x " * 20, message_id="hidden")
     fill(chat, 3)
     chat.commit(Plan.condense(chat.view(), [1, 2], "S"))
@@ -84,7 +84,7 @@ def test_a_message_id_may_be_that_of_a_hidden_row(chat):
     assert shown(chat) == [1]
 
 
-def test_a_message_is_found_by_its_id(chat):
+def test_message_is_found_by_its_id(chat):
     for name in ("same", "same", "other"):
         chat.append("user", "x", message_id=name)
     assert (chat.find_message("same"), chat.find_message("other")) == (2, 3)
@@ -95,7 +95,7 @@ def test_a_message_is_found_by_its_id(chat):
     assert caught.value.facts["candidates"][0] == "same"
 
 
-def test_an_unknown_message_id_is_told_the_nearest(chat):
+def test_rewind_to_unknown_id_lists_nearest(chat):
     for name in ("apple", "pear", "banana"):
         chat.append("user", "x", message_id=name)
     found = unknown(chat, to="aple")
@@ -103,18 +103,18 @@ def test_an_unknown_message_id_is_told_the_nearest(chat):
     assert unknown(chat, to="zzz")
 
 
-def test_an_unknown_message_id_where_none_has_any(chat):
+def test_rewind_to_unknown_id_without_any_ids_says_so(chat):
     fill(chat, 2)
     assert unknown(chat, to="m") == ()
 
 
 @pytest.mark.parametrize("target", [4, 99])
-def test_an_unknown_seq_is_told_the_bounds(chat, target):
+def test_rewind_to_unknown_seq_names_the_bounds(chat, target):
     fill(chat, 3)
     assert unknown(chat, to=target) == (0, 3)
 
 
-def test_to_an_exact_time_of_the_agent(chat):
+def test_rewind_to_ts_takes_the_first_live_match(chat):
     for ts in (100, 200, 200, None, 300):
         chat.append("user", "x", ts=ts)
     assert chat.rewind(ts=200).to == 2
@@ -125,7 +125,7 @@ def test_to_an_exact_time_of_the_agent(chat):
     assert unknown(chat, ts=-5)[0] == 100
 
 
-def test_to_a_datetime_cuts_before_the_first_later_message(chat, clock):
+def test_rewind_to_a_datetime_cuts_before_the_first_later_message(chat, clock):
     clock.now, clock.step = 5_000, 0
     for ts in (1_000, 2_000, 4_000, 3_000, None, 6_000):
         chat.append("user", "x", ts=ts)
@@ -140,7 +140,7 @@ def test_to_a_datetime_cuts_before_the_first_later_message(chat, clock):
     assert chat.rewind(to=at(2_500), keep_target=False).to == 1
 
 
-def test_a_note_before_the_first_later_message_stays(chat, clock):
+def test_rewind_to_a_datetime_keeps_notes_before_the_cut(chat, clock):
     clock.now, clock.step = 5_000, 0
     chat.append("user", "x", ts=1_000)
     chat.note("remark", {"a": 1})
@@ -163,14 +163,14 @@ def test_only_live_messages_have_a_time(chat, clock):
     assert shown(chat) == [1, 4]
 
 
-def test_a_datetime_before_everything(chat, clock):
+def test_rewind_to_a_datetime_before_everything_is_refused(chat, clock):
     clock.now = 5_000
     fill(chat, 2)
     assert unknown(chat, to=at(4_999)) == (1,)
     assert unknown(chat, to=datetime.min.replace(tzinfo=UTC)) == (1,)
 
 
-def test_a_datetime_after_everything_changes_nothing(chat):
+def test_rewind_to_a_datetime_after_everything_writes_nothing(chat):
     fill(chat, 2)
     chat.set_title("note")
     before = state(chat)
@@ -179,12 +179,12 @@ def test_a_datetime_after_everything_changes_nothing(chat):
     assert state(chat) == before
 
 
-def test_a_datetime_in_an_empty_session(chat):
+def test_rewind_to_a_datetime_in_an_empty_session_is_refused(chat):
     assert unknown(chat, to=at(5)) == ()
     assert unknown(chat, ts=5) == ()
 
 
-def test_what_changes_nothing_writes_nothing(chat):
+def test_rewind_without_effect_writes_nothing(chat):
     fill(chat, 4)
     before = state(chat)
     done = chat.rewind(to=4)
@@ -202,7 +202,7 @@ def test_what_changes_nothing_writes_nothing(chat):
     assert state(chat) == again
 
 
-def test_the_example_of_the_design(chat):
+def test_rewinds_out_of_a_rewound_stretch_keep_the_earlier_tag(chat):
     fill(chat, 10)
     assert chat.rewind(to=5).seq == 11
     fill(chat, 2)
@@ -213,7 +213,7 @@ def test_the_example_of_the_design(chat):
     assert chat.verify().ok
 
 
-def test_a_rewind_before_a_summary_shows_what_it_hid(chat):
+def test_rewind_before_a_summary_shows_what_it_hid(chat):
     said = fill(chat, 6)
     before = chat.view()
     summary = chat.commit(Plan.condense(before, said[:4], "S")).seq
@@ -223,7 +223,7 @@ def test_a_rewind_before_a_summary_shows_what_it_hid(chat):
     assert [entry.condense_parent for entry in chat.audit()] == [None] * 8
 
 
-def test_a_rewind_between_rows_of_one_plan_is_literal(chat):
+def test_rewind_between_rows_of_one_plan_is_literal(chat):
     said = fill(chat, 4)
     companions = [NewMessage("assistant", "ok")]
     plan = Plan.condense(chat.view(), said[:2], "S", companions=companions)
@@ -232,13 +232,13 @@ def test_a_rewind_between_rows_of_one_plan_is_literal(chat):
     assert shown(chat) == [done.rows[0], 3, 4]
 
 
-def test_a_rewind_inside_a_batch_is_literal(chat):
+def test_rewind_inside_a_batch_is_literal(chat):
     chat.append_many([{"role": "user", "content": str(n)} for n in range(4)])
     chat.rewind(to=2)
     assert shown(chat) == [1, 2]
 
 
-def test_an_exact_version(chat):
+def test_rewind_with_a_stale_version_is_refused(chat):
     fill(chat, 3)
     with pytest.raises(VersionConflict):
         chat.rewind(to=1, expected_seq=2)
@@ -274,7 +274,7 @@ def test_undo_twice_is_redo(chat):
     assert shown(chat) == [1, 2, 3, 4, 5, 6]
 
 
-def test_nothing_to_undo(chat):
+def test_undo_without_a_rewind_is_refused(chat):
     with pytest.raises(NothingToUndo):
         chat.undo()
     fill(chat, 2)
@@ -286,7 +286,7 @@ def test_nothing_to_undo(chat):
     assert state(chat) == before
 
 
-def test_an_undo_that_would_hide_something_is_refused(chat):
+def test_undo_with_later_entries_is_refused(chat):
     fill(chat, 5)
     rewind = chat.rewind(to=2)
     chat.set_title("notes do not count")
@@ -303,7 +303,7 @@ def test_an_undo_that_would_hide_something_is_refused(chat):
     assert shown(chat) == [1, 2, 8, 9, 10]
 
 
-def test_a_clearing_since_is_in_the_way_of_an_undo_too(chat):
+def test_undo_with_a_later_clearing_is_refused(chat):
     fill(chat, 1)
     _, told = work(chat, output="long " * 60)
     fill(chat, 1)
@@ -314,7 +314,7 @@ def test_a_clearing_since_is_in_the_way_of_an_undo_too(chat):
     assert caught.value.since == 1
 
 
-def test_notes_since_are_not_in_the_way_of_an_undo(chat):
+def test_undo_with_later_notes_works(chat):
     fill(chat, 3)
     chat.rewind(to=1)
     chat.pin(1)
@@ -336,7 +336,7 @@ def test_undo_of_another_rewind_is_refused(chat):
     assert shown(chat) == [1, 2, 3]
 
 
-def test_any_state_can_be_gone_back_to(chat):
+def test_rewind_reaches_any_past_state(chat):
     said = fill(chat, 5)
     chat.rewind(to=2)
     branch = fill(chat, 2)
@@ -352,7 +352,7 @@ def test_any_state_can_be_gone_back_to(chat):
     assert chat.rebuild() == 0
 
 
-def test_the_trigger_is_told(chat):
+def test_rewind_records_its_trigger(chat):
     fill(chat, 3)
     chat.rewind(to=1, trigger="user")
     chat.undo(trigger="mistake")

@@ -43,7 +43,7 @@ def tags(chat):
 
 @pytest.mark.every_leg
 @pytest.mark.parametrize("hide", [condense, truncate])
-def test_what_was_hidden_is_back_and_what_came_after_stays(chat, hide):
+def test_uncover_shows_the_hidden_rows_and_keeps_later_ones(chat, hide):
     fill(chat, 6)
     seq = hide(chat, [2, 3, 4])
     fill(chat, 2)
@@ -60,7 +60,7 @@ def test_what_was_hidden_is_back_and_what_came_after_stays(chat, hide):
 
 
 @pytest.mark.every_leg
-def test_a_clearing(chat):
+def test_uncover_of_a_clearing_shows_the_outputs(chat):
     _, told = work(chat, output="long " * 60)
     before = chat.view().messages
     clearing = chat.commit(Plan.clear(chat.view(), [(told, 0)])).seq
@@ -78,7 +78,7 @@ def test_a_clearing(chat):
     assert chat.verify().ok
 
 
-def test_a_clearing_of_hidden_rows_is_uncovered_too(chat):
+def test_clearing_of_hidden_rows_is_uncovered_too(chat):
     fill(chat, 2)
     asked, told = work(chat, output="long " * 60)
     clearing = chat.commit(Plan.clear(chat.view(), [(told, 0)])).seq
@@ -91,14 +91,14 @@ def test_a_clearing_of_hidden_rows_is_uncovered_too(chat):
     assert [message.cleared for message in chat.view().messages] == [()] * 4
 
 
-def test_companions_go_with_it(chat):
+def test_uncover_takes_companions_along(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2], companions=[OK, OK])
     assert chat.uncover(seq).rows == (seq, seq + 1, seq + 2)
     assert shown(chat) == [1, 2, 3, 4]
 
 
-def test_companions_that_come_before_it_go_too(chat):
+def test_uncover_takes_earlier_companions_along(chat):
     fill(chat, 4)
     plan = Plan.condense(chat.view(), [1, 2], "S", companions=[OK])
     summary, ok = plan.rows
@@ -108,7 +108,7 @@ def test_companions_that_come_before_it_go_too(chat):
     assert chat.rebuild() == 0
 
 
-def test_companions_that_are_not_live_are_not_named(chat):
+def test_uncover_names_live_companions_only(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2], companions=[OK, OK])
     chat.rewind(to=seq + 1)
@@ -117,7 +117,7 @@ def test_companions_that_are_not_live_are_not_named(chat):
     assert chat.rebuild() == 0
 
 
-def test_twice_is_once(chat):
+def test_repeated_uncover_returns_the_first(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
     first = chat.uncover(seq)
@@ -127,7 +127,7 @@ def test_twice_is_once(chat):
     assert chat.uncover(seq) == replace(first, changed=False, head_seq=first.seq + 1)
 
 
-def test_what_cannot_be_uncovered(chat):
+def test_uncover_of_other_entries_is_refused(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2], companions=[OK])
     note = chat.pin(3).seq
@@ -148,7 +148,7 @@ def test_what_cannot_be_uncovered(chat):
         chat.uncover(seq, expected_seq=1)
 
 
-def test_what_another_hides_is_refused_with_its_name(chat):
+def test_uncover_of_a_hidden_summary_names_the_hiding_one(chat):
     fill(chat, 6)
     first = condense(chat, [1, 2])
     second = truncate(chat, [first, 3])
@@ -158,7 +158,7 @@ def test_what_another_hides_is_refused_with_its_name(chat):
     assert shown(chat) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_rewind_to_before_it_covers_again(chat):
+def test_rewind_to_before_an_uncovering_covers_again(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
     covered = chat.view().messages
@@ -173,7 +173,7 @@ def test_a_rewind_to_before_it_covers_again(chat):
     assert again.seq > done.seq
 
 
-def test_undo_never_takes_it_back_and_says_what_does(chat):
+def test_undo_never_takes_back_an_uncovering(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
     done = chat.uncover(seq)
@@ -191,7 +191,7 @@ def test_undo_never_takes_it_back_and_says_what_does(chat):
     assert seq in shown(chat)
 
 
-def test_a_plan_made_before_it_is_refused(chat):
+def test_plan_made_before_an_uncovering_is_refused(chat):
     fill(chat, 6)
     seq = condense(chat, [1, 2])
     plan = Plan.condense(chat.view(), [3, 4], "T")
@@ -200,7 +200,7 @@ def test_a_plan_made_before_it_is_refused(chat):
         chat.commit(plan)
 
 
-def test_no_plan_touches_what_was_uncovered(chat):
+def test_plan_that_hides_an_uncovered_summary_is_refused(chat):
     fill(chat, 6)
     seq = condense(chat, [2, 3])
     chat.pin(seq)
@@ -218,7 +218,7 @@ def test_no_plan_touches_what_was_uncovered(chat):
     assert chat.rebuild() == 0
 
 
-def test_it_is_no_target_of_a_rewind_by_id_or_time(chat):
+def test_uncovered_summary_is_no_target_of_a_rewind_by_id_or_time(chat):
     fill(chat, 4)
     summary = NewMessage("user", "S", message_id="sum", ts=77_000)
     seq = chat.commit(Plan.condense(chat.view(), [1, 2], summary)).seq
@@ -229,7 +229,7 @@ def test_it_is_no_target_of_a_rewind_by_id_or_time(chat):
     assert chat.rewind(to=EPOCH + timedelta(days=40_000)).target == 4
 
 
-def test_what_compat_policies_and_counts_see(chat):
+def test_uncovered_summary_is_not_live_for_policies_and_counts(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
     assert [row.message.seq for row in chat.internals.live()] == [1, 2, seq, 3, 4]
@@ -238,7 +238,7 @@ def test_what_compat_policies_and_counts_see(chat):
     assert {row.condense_parent for row in chat.internals.live()} == {None}
 
 
-def test_stats_and_the_audit(chat):
+def test_stats_and_audit_show_uncovered_rows(chat):
     fill(chat, 4)
     seq = condense(chat, [1, 2])
     done = chat.uncover(seq, trigger="larger model")
@@ -253,7 +253,7 @@ def test_stats_and_the_audit(chat):
     assert shown(chat.fork(seq)) == [seq, 3, 4]
 
 
-def test_rows_at_the_end_stand_where_the_end_was_when_the_plan_was_made(chat):
+def test_rows_at_the_end_are_placed_at_the_end_of_the_planned_view(chat):
     fill(chat, 4)
     plan = Plan.condense(chat.view(), [1, 2], "S", at_end=True)
     fill(chat, 2)

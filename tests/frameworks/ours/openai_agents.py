@@ -34,7 +34,7 @@ class SQLiteSession(RooContextSession):
 
 
 class _Listed:
-    """What the tests' `SimpleListSession` does, over a session of ours."""
+    """The tests' `SimpleListSession`, over a session of ours."""
 
     def __init__(self, session_id: str = "test", history: Any = None) -> None:
         self.session_id = session_id

@@ -18,7 +18,7 @@ from typing import Any
 TESTS = Path(__file__).parents[2]
 sys.path.insert(0, str(TESTS))
 
-from migration.golden_histories import make_all  # noqa: E402 - from beside this script
+from migration.golden_histories import make_all  # noqa: E402 - from the folder of this script
 from roocontext import Store  # noqa: E402
 from roocontext.store.engine.schema import REVISION  # noqa: E402
 from support.steady_sources import CountedIds, SetClock  # noqa: E402
@@ -34,7 +34,7 @@ def build(path: Path) -> None:
 
 
 def recorded(store: Store) -> dict[str, Any]:
-    """What is true of each session for ever."""
+    """Facts of each session that never change."""
     return {info.session_id: _session(store, info.session_id) for info in store.sessions()}
 
 

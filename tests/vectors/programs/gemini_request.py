@@ -1,4 +1,4 @@
-"""What Gemini CLI says that a request costs, replicated for the vectors."""
+"""The cost of a request in Gemini CLI, replicated for the vectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ CountTokens = Callable[[list[Block]], int | None]
 
 
 def request_tokens(request: Any, count_tokens: CountTokens | None = None) -> int:
-    """What a request costs; the endpoint is only asked when there are files in it.
+    """The cost of a request; the endpoint is only asked when there are files in it.
 
     An endpoint that answers without a total counts as 0, one that fails leaves the estimate.
     """

@@ -25,7 +25,7 @@ Count: TypeAlias = Callable[[Any], int]
 def prune_history_sliding_window(
     history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
 ) -> Sequence[Entry]:
-    """What the program sends: the list itself when it fits, else what is kept in its own order."""
+    """The messages that the program sends: the whole list if it fits, else those kept, in order."""
     if not history:
         return history
     kept = kept_of(_weigh(history, count), max_tokens, _system(system_prompt, count))
@@ -35,7 +35,7 @@ def prune_history_sliding_window(
 def get_pruning_info(
     history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
 ) -> PruningInfo:
-    """What it would remove. `turns_to_remove` counts messages, and nothing is zeros."""
+    """The messages that it would remove. `turns_to_remove` counts messages."""
     if not history:
         return PruningInfo(0, 0, 0)
     entries, system = _weigh(history, count), _system(system_prompt, count)
@@ -45,7 +45,7 @@ def get_pruning_info(
 def validate_system_prompt_length(
     system_prompt: str | None, max_tokens: int, count: Count
 ) -> TooLarge | None:
-    """Whether the system prompt alone is over the limit; None is valid, as no prompt always is."""
+    """The error if the system prompt alone is over the limit; None if it is valid or missing."""
     needed = _system(system_prompt, count)
     return TooLarge("system", needed, max_tokens) if system_prompt and needed > max_tokens else None
 
@@ -53,7 +53,7 @@ def validate_system_prompt_length(
 def validate_context_length(
     history: Sequence[Entry], max_tokens: int, count: Count, system_prompt: str | None = None
 ) -> TooLarge | None:
-    """Whether the newest turn with the system prompt is over the limit; None is valid.
+    """The error if the newest turn with the system prompt is over the limit; None is valid.
 
     Behind anything but a question or answers it finds no turn, and counts nothing for it.
     """

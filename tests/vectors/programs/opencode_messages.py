@@ -66,7 +66,7 @@ def filter_compacted_tail(messages: Sequence[StoredMessage]) -> list[StoredMessa
 
 
 def model_part(part: Mapping[str, Any], *, newer: bool = False) -> dict[str, str] | None:
-    """What the model is told of a tool's part: its output or error; None when it is not sent."""
+    """A tool's part as sent to the model: its output or error; None if it is not sent."""
     state = part["state"]
     match state["status"]:
         case "completed":
@@ -100,7 +100,7 @@ def _is_finished(info: Mapping[str, Any], *, despite_errors: bool) -> bool:
 
 
 def _tail_last(shown: list[StoredMessage]) -> list[StoredMessage]:
-    """Put the tail that stands before its compaction behind the summary, if all three are there."""
+    """Put the tail before its compaction after the summary, if all three are there."""
     at, tail = _last_request(shown)
     if at is None:
         return shown

@@ -1,4 +1,4 @@
-"""What Roo Code sends of a task's list, and what its rewinds leave of it.
+"""The messages that Roo Code sends of a task's list, and the effect of its rewinds.
 
 A store gets the same by its view and its rewinds; the recordings are compared with both. The
 program of December 2025 reads the tags. That of April 2026 goes by the place of the last summary.
@@ -21,7 +21,7 @@ from roocontext.programs.roo.history import (
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """What a rewind leaves: how many events the user sees, the history, whether that changed."""
+    """A rewind's result: the number of events shown, the history, and if it changed."""
 
     events_kept: int
     messages: list[RooMessage]
@@ -29,13 +29,13 @@ class Rewound:
 
 
 def effective_2025(messages: Sequence[RooMessage]) -> list[RooMessage]:
-    """What the program of 2025 sends: all that no existing summary or marker stands for."""
+    """The messages that the program of 2025 sends: those for which no summary or marker stands."""
     ids = {tag: _ids(messages, tag) for tag in TAGS}
     return [one for one in messages if not any(one.get(tag.key) in ids[tag] for tag in TAGS)]
 
 
 def effective_2026(messages: Sequence[RooMessage]) -> list[RooMessage]:
-    """What the program of 2026 sends: the last summary and what follows, without lone results."""
+    """The messages that the program of 2026 sends: from the last summary, without lone results."""
     start = last_index(messages, lambda one: one.get("isSummary") is True)
     if start is None:
         return effective_2025(messages)

@@ -11,7 +11,7 @@ def given(plain):
     return plain
 
 
-class Desk:
+class GoogleADKDriver:
     """A store, and a loop to await its service in."""
 
     def __init__(self, lab):
@@ -46,7 +46,7 @@ class Desk:
         return self.sync.session(f"google-adk:{session.app_name}/{session.user_id}/{session.id}")
 
     def texts(self, session):
-        """What the model sees, by our view."""
+        """The texts of our view."""
         messages = self.chat(session).view().messages
         return ["".join(part.get("text", "") for part in m.content["parts"]) for m in messages]
 

@@ -1,6 +1,6 @@
 """The program that the Claude Agent SDK bundles, over our store; run as a program to be killed.
 
-python claude_program.py URL FOLDER     prints the session's id after each turn
+python claude_agent_loop.py URL FOLDER     prints the session's id after each turn
 """
 
 import asyncio

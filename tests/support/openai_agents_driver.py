@@ -70,7 +70,7 @@ UNUSUAL = [
 ]
 
 
-class Desk:
+class OpenAIAgentsDriver:
     """A store, and a loop to await it in."""
 
     def __init__(self, lab):
@@ -107,9 +107,9 @@ SUMMARY = {
 }
 
 
-def condensed(desk, session, count):
+def condensed(driver, session, count):
     """Condense the first messages of the view."""
-    chat = desk.sync.session(session.session_id)
+    chat = driver.sync.session(session.session_id)
     view = chat.view()
     chat.commit(Plan.condense(view, [one.seq for one in view.messages[:count]], "They are two."))
     return chat

@@ -1,48 +1,29 @@
 """The Claude Agent SDK's store over a store of ours, driven from a test."""
 
-import asyncio
 import json
-from contextlib import ExitStack
 from typing import Any
 
-from roocontext import AsyncStore, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from support.adapter_driver import AdapterDriver
 from support.transcripts import Transcript, say
 
 KEY = {"project_key": "-work", "session_id": "s-1"}
 ID = "claude-agent-sdk:-work/s-1"
 
 
-class Desk:
-    """The adapter over a store, driven from a test, and the same store for looking into it."""
+class ClaudeAgentDriver(AdapterDriver):
+    """The SDK's store over a store of ours."""
 
-    def __init__(self, url: str) -> None:
-        self._stack = ExitStack()
-        self._runner = self._stack.enter_context(asyncio.Runner())
-        self.url = url
-        self._store = self.run(AsyncStore.open(url, durability="normal"))
-        self._stack.callback(lambda: self.run(self._store.close()))
-        self.sdk = RooContextSessionStore(self._store)
-        self.store = self._stack.enter_context(Store.open(url))
-
-    def run(self, coroutine: Any) -> Any:
-        return self._runner.run(coroutine)
-
-    def restart(self) -> None:
-        """An adapter that knows nothing, as in a new process."""
-        self.sdk = RooContextSessionStore(self._store)
+    adapter_class = RooContextSessionStore
 
     def append(self, *entries: Any, key: Any = KEY) -> None:
-        self.run(self.sdk.append(key, list(entries)))
+        self.run(self.adapter.append(key, list(entries)))
 
     def load(self, key: Any = KEY) -> Any:
-        return self.run(self.sdk.load(key))
+        return self.run(self.adapter.load(key))
 
     def chat(self, name: str = ID) -> Any:
         return self.store.session(name)
-
-    def close(self) -> None:
-        self._stack.close()
 
 
 def lines(file: Transcript) -> list[Any]:

@@ -1,0 +1,41 @@
+"""A session as it would be with some of its entries uncovered, without writing anything."""
+
+from collections.abc import Sequence
+
+from roocontext.log.entries import Control, Kind
+from roocontext.log.spans import standing_ranges, within
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.messages import companions, read_controls
+from roocontext.store.reading.view import ShownRanges, shown_after
+
+
+def assumed_controls(
+    tx: Transaction, session_id: str, last: int, uncovered: Sequence[int]
+) -> list[Control]:
+    """The control rows up to the last entry, and those that would uncover these entries."""
+    controls = read_controls(tx, session_id, last)
+    for seq in uncovered:
+        controls.append(uncovering(tx, session_id, controls, last, seq))
+    return controls
+
+
+def uncovering(
+    tx: Transaction, session_id: str, controls: Sequence[Control], last: int, seq: int
+) -> Control:
+    """The entry that would uncover another one, after all existing entries."""
+    end = assumed_end(controls, last)
+    standing = standing_ranges(controls, end)
+    others = (row for row in companions(tx, session_id, seq) if within(standing, row))
+    return Control(end + 1, Kind.UNCOVERING, uncovers=(seq, *others))
+
+
+def assumed_end(controls: Sequence[Control], last: int) -> int:
+    """The last entry, those that are only assumed included."""
+    return max(last, controls[-1].seq) if controls else last
+
+
+def shown_if(controls: Sequence[Control], last: int) -> ShownRanges:
+    """The ranges of the view after the control rows, as far as its entries exist."""
+    shown = shown_after(controls, assumed_end(controls, last))
+    ranges = [(lo, min(hi, last)) for lo, hi in shown.ranges if lo <= last]
+    return shown._replace(ranges=ranges)

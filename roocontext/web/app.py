@@ -1,0 +1,97 @@
+"""The application: the routes of the API and of the pages, over one store, inside the guard."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from roocontext.errors import RooContextError
+from roocontext.web.errors import (
+    AsciiJson,
+    MalformedRequest,
+    MethodRefused,
+    NothingHere,
+    problem_response,
+)
+from roocontext.web.safety import HEALTH, Guard, ServerSettings
+
+if TYPE_CHECKING:
+    from roocontext import Store
+
+
+class _Id(Convertor[str]):
+    """An id in a path: any text, percent-encoded, slashes too."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value, errors="surrogateescape")
+
+    def to_string(self, value: str) -> str:
+        return quote(value, safe="")
+
+
+register_url_convertor("id", _Id())
+
+
+def create_app(store: "Store", settings: ServerSettings) -> Starlette:
+    """The application over a store that is open.
+
+    `state.store` and `state.settings` are there for handlers. Handlers that are plain functions run
+    in threads, where they may call the store. A stream ends when `state.closing` is set. An id is a
+    parameter such as `{session:id}`.
+    """
+    app = Starlette(
+        routes=routes(),
+        middleware=[Middleware(Guard, settings)],
+        exception_handlers={RooContextError: _refused, HTTPException: _not_routed},
+    )
+    # A path with a slash too many is another path, and a redirect would lose the body.
+    app.router.redirect_slashes = False
+    app.state.store = store
+    app.state.settings = settings
+    app.state.closing = asyncio.Event()
+    return app
+
+
+def routes() -> Sequence[BaseRoute]:
+    """Every route of the server."""
+    return [Route(HEALTH, _health)]
+
+
+async def _health(_request: Request) -> Response:
+    """The server answers. This path needs no token, and so it says nothing else."""
+    return AsciiJson({"ok": True})
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RooContextError)
+    return _answer(request, error)
+
+
+async def _not_routed(request: Request, error: Exception) -> Response:
+    """The router found no route, or not with this method."""
+    assert isinstance(error, HTTPException)
+    match error.status_code:
+        case 404:
+            return _answer(request, NothingHere())
+        case 405:
+            allowed = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
+            response = _answer(request, MethodRefused(f"This path supports {allowed}."))
+            response.headers["Allow"] = allowed
+            return response
+    return _answer(request, MalformedRequest(error.detail))
+
+
+def _answer(request: Request, error: RooContextError) -> Response:
+    return problem_response(
+        error, path=request.scope["path"], accept=request.headers.get("accept", "")
+    )

@@ -1,0 +1,203 @@
+"""Errors as problem documents (RFC 9457), by one table from categories and classes to statuses.
+
+The `type` of a problem names the class of the error, its `title` is the first line of the class's
+docstring, and its `detail` is the fact. The error's own attributes follow. None of them has content
+of a message. The advice of the library's errors names calls of the library, so it is left out.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any, ClassVar, Final
+
+from starlette.responses import Response
+
+from roocontext import errors
+from roocontext.errors import Category, RooContextError
+from roocontext.log.values import as_json
+
+PROBLEM: Final = "application/problem+json"
+
+
+class RequestRefused(RooContextError):
+    """The server refused the request before it reached the store."""
+
+    status: ClassVar[int] = 400
+    headers: Mapping[str, str] = {}
+
+
+class MalformedRequest(RequestRefused, ValueError):
+    """The request does not have the form that this operation takes."""
+
+    category = Category.USAGE
+
+
+class Unauthorized(RequestRefused):
+    """The request has no valid token."""
+
+    status = 401
+    advice = "Open the link that `roocontext serve` printed, or send `Authorization: Bearer TOKEN`."
+    headers = {"WWW-Authenticate": 'Bearer realm="roocontext"'}
+
+
+class OriginRefused(RequestRefused):
+    """The request comes from a page of another origin."""
+
+    status = 403
+
+
+class WritingRefused(RequestRefused):
+    """The server was started without permission for this change."""
+
+    status = 403
+    option: str = ""
+
+
+class NothingHere(RequestRefused, LookupError):
+    """There is nothing at this path."""
+
+    status = 404
+    category = Category.NOT_FOUND
+
+
+class MethodRefused(RequestRefused):
+    """This path does not support the method."""
+
+    status = 405
+    category = Category.USAGE
+
+
+class NotAcceptable(RequestRefused):
+    """None of the accepted media types can be sent."""
+
+    status = 406
+    category = Category.USAGE
+
+
+class BodyTooLarge(RequestRefused, ValueError):
+    """The body of the request is too large."""
+
+    status = 413
+    category = Category.USAGE
+    limit: int = 0
+
+
+class MediaTypeRefused(RequestRefused, ValueError):
+    """The body of the request has a media type that is not accepted here."""
+
+    status = 415
+    category = Category.USAGE
+
+
+class HostRefused(RequestRefused):
+    """The request was made to a host name that is not this server's."""
+
+    status = 421
+
+
+class PreconditionRequired(RequestRefused):
+    """The request must say which version of the session it is based on."""
+
+    status = 428
+    category = Category.USAGE
+    advice = "Send the ETag of GET /head as If-Match."
+
+
+class ServerFailed(RequestRefused):
+    """The server failed: this is a defect of roocontext."""
+
+    status = 500
+
+
+_BY_CATEGORY: Final[Mapping[Category, int]] = {
+    Category.NOT_FOUND: 404,
+    Category.USAGE: 400,
+    Category.REFUSED: 409,
+    Category.CONFLICT: 409,
+    Category.DATABASE: 503,
+    Category.UNCERTAIN: 503,
+}
+_BY_CLASS: Final[Mapping[type[RooContextError], int]] = {
+    errors.InvalidMessage: 422,
+    errors.InvalidIdentifier: 422,
+    errors.DuplicateMessage: 422,
+    errors.VersionConflict: 412,
+    errors.SummaryFailed: 502,
+    errors.StoreReadOnly: 403,
+    errors.StoreNotFound: 503,
+    errors.SchemaMismatch: 500,
+    errors.ForeignDatabase: 500,
+    errors.HistoryCorrupt: 500,
+}
+"""The classes whose status is not that of their category."""
+
+_RETRY_SECONDS: Final = "1"
+_CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def status_of(kind: type[RooContextError], category: Category | None = None) -> int:
+    """The status of a class of errors, or of an error that has another category than its class."""
+    if issubclass(kind, RequestRefused):
+        return kind.status
+    for base in kind.__mro__:
+        if base in _BY_CLASS:
+            return _BY_CLASS[base]
+    return _BY_CATEGORY[category or kind.category]
+
+
+def urn_of(kind: type[RooContextError]) -> str:
+    """The stable URN of a class of errors."""
+    return f"urn:roocontext:{_CAMEL.sub('-', kind.__name__).lower()}"
+
+
+def title_of(kind: type[RooContextError]) -> str:
+    """The title of a class of errors: the first line of its docstring."""
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def problem(error: RooContextError, instance: str) -> dict[str, Any]:
+    """The problem document of an error."""
+    kind = type(error)
+    own_advice = error.advice if isinstance(error, RequestRefused) else ""
+    return {
+        **{name: as_json(value) for name, value in error.facts.items() if name != "advice"},
+        "type": urn_of(kind),
+        "title": title_of(kind),
+        "status": status_of(kind, error.category),
+        "detail": " ".join(filter(None, (error.fact or title_of(kind), own_advice))),
+        "category": error.category.value,
+        "instance": instance,
+    }
+
+
+class AsciiJson(Response):
+    """A JSON document in ASCII: the escapes of JSON keep lone surrogates, which UTF-8 lacks."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Encode the document."""
+        return json.dumps(as_json(content), separators=(",", ":")).encode("ascii")
+
+
+def problem_response(error: RooContextError, *, path: str, accept: str = "") -> Response:
+    """The answer to a request that failed: a problem document, or a page for a browser."""
+    document = problem(error, path)
+    status = document["status"]
+    headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
+    if status == 503:
+        headers["Retry-After"] = _RETRY_SECONDS
+    if "text/html" in accept and not path.startswith("/api/"):
+        return Response(_page(document), status, headers, media_type="text/html; charset=utf-8")
+    return AsciiJson(document, status, headers, media_type=PROBLEM)
+
+
+def _page(document: Mapping[str, Any]) -> bytes:
+    title, detail = escape(document["title"]), escape(document["detail"])
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><main><h1>{title}</h1><p>{detail}</p></main></html>"
+    )
+    return page.encode("utf-8", "backslashreplace")
