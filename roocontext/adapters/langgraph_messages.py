@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from roocontext.adapters.serializing import framework, serializing
-from roocontext.formats.imported import storable
+from roocontext.formats.imported import storable, storable_model
 from roocontext.log.encoding import encode
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT
@@ -144,7 +144,7 @@ def to_new(content: Content, channel: str) -> NewMessage:
         content if channel == MAIN else {**content, "channel": channel},
         FORMAT,
         message_id=storable(name) if isinstance(name, str) and name else None,
-        model=model if isinstance(model, str) and model else None,
+        model=storable_model(model) if isinstance(model, str) else None,
         usage=_usage(data.get("usage_metadata")),
     )
 

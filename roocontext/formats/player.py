@@ -15,7 +15,6 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import (
-    InvalidIdentifier,
     InvalidMessage,
     InvalidPlan,
     RooContextError,
@@ -41,6 +40,7 @@ from roocontext.formats.imported import (
     ImportedEvent,
     Keys,
     storable,
+    storable_model,
 )
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
@@ -54,7 +54,6 @@ from roocontext.formats.writing import (
     note_of,
     refused_message,
 )
-from roocontext.log.encoding import check_model
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store.session import Session
@@ -362,15 +361,13 @@ class _Player:
             client_id=self._known.client_id(key),
         )
 
-    def _model(self, event: Event, model: str | None) -> str | None:
+    def _model(self, event: Event, name: str | None) -> str | None:
         """The name of a model; one that the store would refuse is reported and left out."""
-        try:
-            check_model(model or "-")
-        except InvalidIdentifier as error:
-            fact = error.fact.rstrip(".")
-            self._report(event, f"{fact}; the message was imported without it")
-            return None
-        return model or None
+        model = storable_model(name)
+        if name and model is None:
+            what = f"the name of a model, of {len(name):,} characters, is not valid"
+            self._report(event, f"{what}; the message was imported without it")
+        return model
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""

@@ -69,7 +69,9 @@ def can_read(model: str | None, maker: str | None) -> bool:
     if model is None or maker is None:
         return False
     group = model_groups["compactions"]
-    return is_same_model(model, maker) or (group(maker) is not None and group(model) == group(maker))
+    return is_same_model(model, maker) or (
+        group(maker) is not None and group(model) == group(maker)
+    )
 
 
 def _read(format_: str, index: int, block: Block) -> Compaction:

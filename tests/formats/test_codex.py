@@ -290,7 +290,7 @@ def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
     done = take(store, path)
     (problem,) = {it.what for it in done.problems}
     assert problem == (
-        "model has 201 characters: at most 200 are allowed; the message was imported without it"
+        "the name of a model, of 201 characters, is not valid; the message was imported without it"
     )
     assert [message.model for message in store.session("codex:aa").view().messages] == [None, None]
 
