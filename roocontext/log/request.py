@@ -8,7 +8,7 @@ other messages, another system prompt or other tools. `unbound` finds such block
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from typing import Any, NamedTuple
@@ -83,9 +83,10 @@ class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
 
     `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
-    `model` was kept. `repairs` lists the changes that this provider's rules required. `requested`
-    is the model's name as it was given, which `record` stores too; None if the model follows from
-    the newest reply.
+    `model` was kept. `repairs` lists the changes that this provider's rules required. `names` are
+    those of tools that it refuses, by the names that are sent instead; `record` restores them.
+    `requested` is the model's name as it was given, which `record` stores; None if the model
+    follows from the newest reply.
     """
 
     body: Mapping[str, Any]
@@ -93,6 +94,7 @@ class Request(Value, Mapping[str, Any]):
     form: str
     model: str | None
     repairs: tuple[Repair, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
     requested: str | None = None
 
     @property
@@ -158,7 +160,16 @@ def compose_request(
     body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
-    return Request(body, asked.seq, form, asked.sendable.model, outgoing.repairs, asked.requested)
+    replaced = replaced_tools(composer, tools)
+    repairs = (*(Repair(0, Rule.NAME, index) for index, *_ in replaced), *outgoing.repairs)
+    names = {new: name for _, name, new in replaced}
+    return Request(body, asked.seq, form, asked.sendable.model, repairs, names, asked.requested)
+
+
+def replaced_tools(form: Form, tools: Sequence[Any]) -> list[tuple[int, str, str]]:
+    """The tools whose names a form replaces: the index of each, its name and the new one."""
+    replaced = getattr(form, "replaced_names", None)  # a form of another package may have none
+    return replaced(tools) if replaced else []
 
 
 def _without_blanks(system: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.readings.model_names import is_same_model
+from roocontext.log.model_names import is_same_model
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
 from roocontext.reports.tree import controls_of

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from roocontext.log.moments import milliseconds
-from roocontext.log.readings.model_names import is_same_model
+from roocontext.log.model_names import is_same_model
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge

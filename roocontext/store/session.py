@@ -222,9 +222,8 @@ class Session:
 
         Content, model, usage and message id are taken from it. Its id, its stop reason, the id of
         the HTTP request and the model's name in the request are stored in the message's `extra`;
-        the `request` that it answers says
-        which entries the model had read. For a stream, pass the final object, or the list of
-        Gemini's chunks.
+        the `request` that it answers says which entries the model had read, and which tools had
+        other names in it. For a stream, pass the final object, or the list of its chunks.
 
         A reply that was recorded before returns the first receipt. The same id with other content,
         for the same request, raises DuplicateMessage.
@@ -237,6 +236,10 @@ class Session:
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
         requested = None if request is None else request.requested
+        if request is not None:
+            read = read.with_names(request.names)
+        elif read.has_made_names:
+            read = read.with_names(self._database.snapshot(frame.sent_names, self.id, read.format))
         message = NewMessage(
             read.role,
             read.content,

@@ -20,7 +20,7 @@ from roocontext.errors import UnknownPlugin
 from roocontext.log.compactions import model_groups
 from roocontext.log.counting import model_facts
 from roocontext.log.encoding import check_model_size
-from roocontext.log.readings.model_names import without_prefixes
+from roocontext.log.model_names import without_prefixes
 
 _STEP: Final = re.compile(r"[-_:@\[][^-_:@\[]*$")
 

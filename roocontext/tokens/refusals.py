@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from roocontext.log.encoding import MAX_MODEL
-from roocontext.log.readings.model_names import is_same_model
+from roocontext.log.model_names import is_same_model
 from roocontext.tokens.limits import DEFAULT, TABLE, Limit
 
 CUT: Final = 0.75

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.log.readings.model_names import is_requested_as, is_same_model, model_parts
+from roocontext.log.model_names import is_requested_as, is_same_model, model_parts
 
 SAME = [
     ("gpt-5", "gpt-5-2025-08-07"),
