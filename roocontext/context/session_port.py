@@ -16,8 +16,8 @@ from roocontext.log.compactions import can_read
 from roocontext.log.counting import BYTES, COMPACTION, Size
 from roocontext.log.entries import Message
 from roocontext.log.events import Event
-from roocontext.log.plan import Committed
 from roocontext.log.model_names import is_requested_as
+from roocontext.log.plan import Committed
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted

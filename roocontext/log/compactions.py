@@ -8,8 +8,8 @@ content is a compaction that failed.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from roocontext.log.readings.blocks import Block
 from roocontext.log.model_names import is_same_model
+from roocontext.log.readings.blocks import Block
 from roocontext.registry import Registry
 
 _TYPES: Final = {

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.moments import milliseconds
 from roocontext.log.model_names import is_same_model
+from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
 from roocontext.reports.gauge import Gauge

@@ -16,9 +16,9 @@ from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.forms.tools import with_name
+from roocontext.log.model_names import is_same_model
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
-from roocontext.log.model_names import is_same_model
 
 OPENING: Final = "[The conversation continues from here.]"
 """The user message before or after an assistant message that needs one."""

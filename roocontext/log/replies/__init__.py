@@ -11,7 +11,15 @@ from roocontext.log.replies.reply import RESPONSES, Compacting, Reply, ReplyRead
 from roocontext.log.replies.shapes import read_shape
 from roocontext.registry import Registry
 
-__all__ = ["RESPONSES", "Compacting", "Reply", "ReplyReader", "read_reply", "reply_readers", "requested_model"]
+__all__ = [
+    "RESPONSES",
+    "Compacting",
+    "Reply",
+    "ReplyReader",
+    "read_reply",
+    "reply_readers",
+    "requested_model",
+]
 
 reply_readers: Final[Registry[ReplyReader]] = Registry("roocontext.replies")
 

@@ -14,8 +14,8 @@ from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.counting import is_bound_to_prefix
 from roocontext.log.entries import Message, Range, View, ranges_of
 from roocontext.log.forms import newest_reply
-from roocontext.log.moments import Point
 from roocontext.log.model_names import is_requested_as, is_same_model
+from roocontext.log.moments import Point
 from roocontext.log.replies import requested_model
 from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, unbound
 from roocontext.log.spans import standing_ranges
