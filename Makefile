@@ -7,7 +7,7 @@ RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-frameworks test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -39,6 +39,9 @@ test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, an
 
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
 	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks
+
+test-distributed: $(VENV)/.ready  ## what PostgreSQL is tested by, on a Citus cluster
+	PYTHONPATH=tests $(RUN)/python -m distributed
 
 test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'

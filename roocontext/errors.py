@@ -245,6 +245,13 @@ class ForeignDatabase(RooContextError, ValueError):
     advice = "Name a new file, or use a database or schema that holds nothing else."
 
 
+class DistributionRefused(RooContextError):
+    """The store cannot be distributed over the nodes of a cluster."""
+
+    advice = "Nothing was changed."
+    code: str | None = None
+
+
 class StoreUnavailable(RooContextError, OSError):
     """The database cannot be reached or does not answer."""
 

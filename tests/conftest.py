@@ -21,7 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from roocontext import Store
-from support import postgres_server
+from support import citus_server, postgres_server
 from support.async_driver import Driven
 from support.empty_files import empty_file
 from support.examples import TORTURE, examples
@@ -54,8 +54,12 @@ long runs take every leg of every test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--vectors`: a folder with other recordings of the real programs, of the same names."""
+    """`--vectors`: a folder with other recordings of the real programs, of the same names.
+
+    `--distributed`: what runs on PostgreSQL runs on a Citus cluster, and nothing else runs.
+    """
     parser.addoption("--vectors", type=Path, help="replay the recordings of this folder")
+    parser.addoption("--distributed", action="store_true", help="run on a Citus cluster alone")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -72,6 +76,19 @@ def pytest_configure(config: pytest.Config) -> None:
     if not TORTURE and "TMPDIR" not in os.environ and _holds_everything(MEMORY):
         os.environ["TMPDIR"] = str(MEMORY)
         tempfile.tempdir = None  # it is looked up once, and somebody may have
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a cluster, keep the tests that run on PostgreSQL."""
+    if config.getoption("--distributed"):
+        kept = [item for item in items if _is_on_postgres(item)]
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+        items[:] = kept
+
+
+def _is_on_postgres(item: Any) -> bool:
+    _, _, parameters = item.name.partition("[")
+    return "postgres" in parameters or "postgres" in item.fixturenames
 
 
 @pytest.hookimpl(wrapper=True)
@@ -147,14 +164,15 @@ class Lab:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[postgres_server.Postgres]:
-    """A PostgreSQL server."""
-    with postgres_server.running() as server:
+def postgres(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A PostgreSQL server, or a cluster of them."""
+    is_cluster = request.config.getoption("--distributed")
+    with (citus_server if is_cluster else postgres_server).running() as server:
         yield server
 
 
 @pytest.fixture
-def postgres_url(postgres: postgres_server.Postgres) -> Iterator[str]:
+def postgres_url(postgres: Any) -> Iterator[str]:
     """A PostgreSQL database of the test's own that holds an empty store."""
     url = postgres.fresh()
     yield url

@@ -3,7 +3,7 @@
 `ok` is as it should be, `note` is worth knowing, `warn` is a risk, `bad` needs action now.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from roocontext.reports.naming import quantity, size
 from roocontext.store.engine import health as facts
 
 if TYPE_CHECKING:
+    from roocontext.store.engine.cluster import ClusterFacts, NodeFacts
     from roocontext.store.engine.health import FileFacts, Health, Hindrances
 
 WAL_RESET_FIXED = (3, 51, 3)
@@ -27,6 +28,8 @@ WAL_RESET_FIXED = (3, 51, 3)
 _NO_STORE = "no store yet: `roocontext db upgrade` creates one"
 _PRIVATE = 0o077
 _LARGE_LOG = 64_000_000
+_NAMED = 3
+"""How many shards without guards are named."""
 
 
 class Finding(Document):
@@ -76,6 +79,9 @@ def hindered(error: RooContextError, known: "Hindrances") -> list[Finding]:
     if known.unreadable:
         tables = ", ".join(known.unreadable)
         findings.append(_finding("role", "bad", f"{known.role} cannot read {tables}"))
+    if known.silent:
+        nodes = ", ".join(known.silent)
+        findings.append(_finding("nodes", "bad", f"the coordinator cannot reach {nodes}"))
     return findings
 
 
@@ -148,6 +154,68 @@ def _postgres(health: "Health") -> Iterator[Finding]:
             ok=not rights,
             note=f"this role may {rights} entries, which agents do not need",
         )
+    if health.cluster is not None:
+        yield from _cluster(health.cluster)
+
+
+def _cluster(cluster: "ClusterFacts") -> Iterator[Finding]:
+    takers = [node for node in cluster.nodes if node.takes_shards]
+    holders = [node for node in cluster.nodes if node.takes_shards or node.shards]
+    lost = ", ".join(node.name for node in cluster.nodes if not (node.answers and node.is_active))
+    yield _judged(
+        "nodes",
+        f"all of {quantity(len(cluster.nodes), 'node')} answer, {len(takers)} take shards",
+        ok=not lost,
+        bad=f"switched off, or out of reach of the coordinator: {lost}",
+    )
+    held = "; ".join(
+        f"{node.name} has {quantity(node.shards, 'shard')}, {size(node.bytes)}" for node in holders
+    )
+    counts = [node.shards for node in takers] or [0]
+    is_even = max(counts) - min(counts) <= 1 and len(takers) == len(holders)
+    helps = "`SELECT citus_rebalance_start()` moves shards"
+    yield _judged("balance", held, ok=is_even, warn=f"{held}: {helps}")
+    tables = ", ".join(cluster.undistributed)
+    yield _judged(
+        "tables",
+        "every table of the store is distributed",
+        ok=not tables,
+        bad=f"not distributed: {tables}. Run `roocontext db distribute`",
+    )
+    bare = [*cluster.unguarded, *cluster.unchecked]
+    few = ", ".join([*bare[:_NAMED], *(["..."] if bare[_NAMED:] else [])])
+    yield _judged(
+        "shards",
+        "every shard has the triggers and checks of its table",
+        ok=not bare,
+        warn=f"{len(bare)} lack triggers or checks of their table: {few}",
+    )
+    yield _of_nodes(
+        "plans",
+        (node for node in cluster.nodes if node.plan_cache_mode == "force_generic_plan"),
+        "the servers plan for the parameters of a statement",
+        bad="plan_cache_mode is force_generic_plan, with which Citus refuses statements",
+    )
+    reached = [node for node in cluster.nodes if node.answers]
+    yield _of_nodes(
+        "commits",
+        (node for node in reached if not node.prepared_transactions),
+        "changes on several nodes can be committed together",
+        bad="max_prepared_transactions is 0, so changes on several nodes fail",
+    )
+    yield _of_nodes(
+        "moves",
+        (node for node in reached if "citus" not in node.output_plugins),
+        "shards can be moved and split while they are used",
+        note="output_plugin_libraries does not name citus, so no shard can be split while used",
+    )
+
+
+def _of_nodes(check: str, wrong: Iterable["NodeFacts"], good: str, **danger: str) -> Finding:
+    """A finding about all nodes, or about those where something is wrong."""
+    names = ", ".join(node.name for node in wrong)
+    ((status, says),) = danger.items()
+    return _judged(check, good, ok=not names, **{status: f"{says}: {names}"})
 
 
 def _schema(health: "Health") -> Iterator[Finding]:

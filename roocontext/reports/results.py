@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
@@ -20,7 +20,8 @@ class OutcomeReport(Document):
 
     `status` is noop, uncovered, cleared, condensed or truncated. Tokens and bytes are those of the
     view before and after. `uncovered` are compactions by a provider that the model cannot read, and
-    `seqs` the entries that were written after that. A preview has the `view` that it leaves.
+    `seqs` the entries that were written after that. `options` are for the next request. A preview
+    has the `view` that it leaves.
     """
 
     session_id: str
@@ -46,6 +47,7 @@ class OutcomeReport(Document):
     summary_model: Text | None
     cost: float | None
     calls: int
+    options: dict[str, Any]
     dry_run: bool
     view: list[MessageRow] | None
 
@@ -75,10 +77,25 @@ class Titled(Document):
 
 
 class Upgraded(Document):
-    """The version of the schema before and after an upgrade."""
+    """The version of the schema before and after an upgrade.
+
+    `distributed` is None if the store was not to be distributed.
+    """
 
     before: str | None
     after: str
+    distributed: bool | None = None
+
+
+class Distributed(Document):
+    """The steps that distribute a store over a cluster, none if it is distributed already.
+
+    `rows` are those of each table that was distributed. A dry run counts and changes nothing.
+    """
+
+    steps: list[str]
+    rows: dict[str, int]
+    dry_run: bool
 
 
 class RevisionRow(Document):

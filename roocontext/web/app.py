@@ -21,6 +21,7 @@ from roocontext.web.errors import (
     NothingHere,
     problem_response,
 )
+from roocontext.web.pages import page_routes
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
 
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
-    return [Route(HEALTH, _health)]
+    return [Route(HEALTH, _health), *page_routes()]
 
 
 async def _health(_request: Request) -> Response:

@@ -57,6 +57,12 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
+def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+    """Commands on that database, unless a file has commands of its own."""
+    return command_line(database)
+
+
+@pytest.fixture
 def models(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelsServer]:
     """A model behind a socket, which the clients of the SDKs find in the environment."""
     with ModelsServer() as server:

@@ -166,3 +166,17 @@ def test_environment_is_told_without_the_host(runs: dict[str, str]) -> None:
     for shown in runs.values():
         assert platform.node() not in shown
         assert str(Path.home()) not in shown
+
+
+CODE = "import json; from bench.recall import measured; print(json.dumps(measured('default', 150)))"
+
+
+def test_recall_answers_what_the_summary_lost() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CODE], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    row = json.loads(done.stdout)
+    assert row["hidden facts"] > 10
+    for kind in ("file names", "numbers", "error texts"):
+        assert row[kind] < 1
+        assert row[f"{kind} with recall"] == 1

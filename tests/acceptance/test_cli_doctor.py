@@ -16,9 +16,11 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.cli.screens import results
 from roocontext.cli.screens.screen import Screen
+from roocontext.errors import StoreUnavailable
 from roocontext.reports.document import as_json
-from roocontext.reports.health import Diagnosis, judged
-from roocontext.store.engine.health import FileFacts, Health
+from roocontext.reports.health import Diagnosis, hindered, judged
+from roocontext.store.engine.cluster import ClusterFacts, NodeFacts
+from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from support import showcase
 from support.cli_process import CommandLine
@@ -59,12 +61,25 @@ POSTGRES = Health(
 )
 
 
+NODES = (
+    NodeFacts("c:5432", True, False, True, "auto", 300, "citus"),
+    NodeFacts("one:5432", True, True, True, "auto", 300, "pgoutput, citus", 16, 2_000_000),
+    NodeFacts("two:5432", True, True, True, "auto", 300, "pgoutput, citus", 16, 1_000_000),
+)
+CLUSTER = replace(POSTGRES, cluster=ClusterFacts(NODES))
+
+
+def with_node(**changes: object) -> Health:
+    """The cluster with another second worker."""
+    return replace(POSTGRES, cluster=ClusterFacts((*NODES[:2], replace(NODES[2], **changes))))
+
+
 def statuses(health: Health) -> dict[str, str]:
     return {finding.check: finding.status for finding in judged(health) if finding.status != "ok"}
 
 
 def test_healthy_database_has_no_findings() -> None:
-    assert statuses(SQLITE) == statuses(POSTGRES) == {}
+    assert statuses(SQLITE) == statuses(POSTGRES) == statuses(CLUSTER) == {}
 
 
 @pytest.mark.parametrize(
@@ -101,17 +116,45 @@ def test_healthy_database_has_no_findings() -> None:
             {"role": "note"},
         ),
         (replace(POSTGRES, rights={"UPDATE": True, "DELETE": True}), {"role": "note"}),
+        (with_node(answers=False), {"nodes": "bad"}),
+        (with_node(is_active=False), {"nodes": "bad"}),
+        (with_node(shards=14), {"balance": "warn"}),
+        (with_node(takes_shards=False), {"balance": "warn"}),
+        (with_node(shards=0, takes_shards=False), {}),
+        (with_node(plan_cache_mode="force_generic_plan"), {"plans": "bad"}),
+        (with_node(prepared_transactions=0), {"commits": "bad"}),
+        (with_node(output_plugins="pgoutput"), {"moves": "note"}),
+        (
+            replace(POSTGRES, cluster=ClusterFacts(NODES, undistributed=("facts",))),
+            {"tables": "bad"},
+        ),
+        (
+            replace(POSTGRES, cluster=ClusterFacts(NODES, unguarded=("entries_1",))),
+            {"shards": "warn"},
+        ),
     ],
 )
 def test_danger_is_named(ill: Health, found: dict[str, str]) -> None:
     assert statuses(ill) == found
 
 
+def test_lost_node_is_named() -> None:
+    error = StoreUnavailable("The connection to the server broke (08006 ConnectionFailure).")
+    found = hindered(error, Hindrances(silent=("two:5432",)))
+    assert found[-1].says == "the coordinator cannot reach two:5432"
+    assert {finding.status for finding in found} == {"bad"}
+
+
 def diagnosed() -> str:
     """Both databases, healthy and without a schema."""
     file = io.StringIO()
     screen = Screen(file)
-    for name, health in (("/srv/agent.db", SQLITE), ("postgresql://db/agents", POSTGRES)):
+    databases = (
+        ("/srv/agent.db", SQLITE),
+        ("postgresql://db/agents", POSTGRES),
+        ("postgresql://cluster/agents", CLUSTER),
+    )
+    for name, health in databases:
         for one in (health, replace(health, schema=SchemaVersion(None, "0001"))):
             findings = judged(one)
             results.draw_diagnosis(screen, Diagnosis(database=name, ok=True, findings=findings))
@@ -176,3 +219,16 @@ if __name__ == "__main__":
         os.environ["COLUMNS"] = str(columns)
         (GOLDEN / f"doctor-{columns}.txt").write_text(diagnosed())
     (GOLDEN / "doctor-json.txt").write_text(documented())
+
+
+def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:
+    file = str(tmp_path / "store.db")
+    run = command_line(file)
+    assert run("db", "distribute").code == Code.NOT_FOUND
+    Store.open(file).close()
+    done = run("db", "distribute")
+    assert done.code == Code.REFUSED
+    assert done.err == (
+        "roocontext: An SQLite database cannot be distributed. Nothing was changed.\n"
+    )
+    assert run("db", "upgrade", "--distribute").code == Code.REFUSED

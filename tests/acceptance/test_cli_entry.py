@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,6 @@ from roocontext.cli.exit_codes import Code
 from support.cli_process import CommandLine
 
 SCRIPT = Path(sys.executable).with_name("roocontext")
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The gauge: the size that the provider reported, and estimates only for the rest."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from support.cli_process import CommandLine
 MODEL = "claude-sonnet-4-5"
 USAGE = {"input_tokens": 15_000, "cache_read_input_tokens": 4_900, "output_tokens": 100}
 SYSTEM = "Answer in one short sentence. " * 40
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture

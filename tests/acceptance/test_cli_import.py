@@ -20,11 +20,6 @@ from support.transcripts import Transcript, use
 
 
 @pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A transcript with a sub-agent, a task of Roo Code's, and files that hold no session."""
     file = Transcript(tmp_path / "home" / "-work" / "s-1.jsonl")

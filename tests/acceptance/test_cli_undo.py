@@ -1,7 +1,6 @@
 """`undo` undoes the last thing that changed the view, says what it did and how to reverse it."""
 
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,11 +10,6 @@ from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Control, Kind
 from roocontext.reports.undo import last_change
 from support.cli_process import CommandLine, Done
-
-
-@pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
-    return command_line(database)
 
 
 @pytest.fixture

@@ -7,18 +7,18 @@ import pytest
 
 
 @pytest.fixture
-def desk(request: pytest.FixtureRequest, lab: Any) -> Iterator[Any]:
-    """The DESK of a file: its adapter on a store of the test's own, driven synchronously."""
-    made = request.module.DESK(lab.url)
+def driver(request: pytest.FixtureRequest, lab: Any) -> Iterator[Any]:
+    """The DRIVER of a file: its adapter on a store of the test's own, driven synchronously."""
+    made = request.module.DRIVER(lab.url)
     yield made
     made.close()
 
 
 @pytest.fixture
 def quick(request: pytest.FixtureRequest, opened: Any) -> Iterator[Any]:
-    """A desk on a file, for what no engine changes."""
+    """A driver on a file, for what no engine changes."""
     with opened("file", "sync") as lab:
-        made = request.module.DESK(lab.url)
+        made = request.module.DRIVER(lab.url)
         yield made
         made.close()
 

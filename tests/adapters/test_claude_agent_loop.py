@@ -11,9 +11,9 @@ from claude_agent_sdk import get_session_messages_from_store, project_key_for_di
 
 from roocontext import AsyncStore, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
-from support.claude_program import COMPACTED, Hearing, talk
+from support.claude_agent_loop import COMPACTED, Hearing, talk
 
-PROGRAM = Path(__file__).parents[1] / "support" / "claude_program.py"
+PROGRAM = Path(__file__).parents[1] / "support" / "claude_agent_loop.py"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "claude_agent.py"
 
 

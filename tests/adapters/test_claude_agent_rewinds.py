@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext.errors import NothingToUndo
-from support.claude_desk import Desk, lines, seen
+from support.claude_agent_driver import ClaudeAgentDriver, lines, seen
 from support.examples import examples
 from support.transcripts import Transcript
 
-DESK = Desk
+DRIVER = ClaudeAgentDriver
 
 
 @pytest.fixture
@@ -38,45 +38,45 @@ def place(chat: Any, text: str) -> int:
     return next(one.seq for one in chat.audit() if one.role and one.content == text)
 
 
-def test_rewind_gives_the_transcript_as_of_the_entry(desk, file):
+def test_rewind_gives_the_transcript_as_of_the_entry(driver, file):
     talk(file, "a", "b")
     before = lines(file)
-    desk.append(*before)
-    end = desk.chat().head().seq
+    driver.append(*before)
+    end = driver.chat().head().seq
     talk(file, "c", "d")
-    desk.append(*lines(file)[len(before) :])
-    chat = desk.chat()
+    driver.append(*lines(file)[len(before) :])
+    chat = driver.chat()
     chat.rewind(place(chat, "d"), keep_target=False)
     assert texts(chat) == "aAbBcC"
-    assert desk.load() == lines(file)[:-4]
+    assert driver.load() == lines(file)[:-4]
     chat.rewind(end)
-    assert desk.load() == before
+    assert driver.load() == before
     chat.undo()
-    assert desk.load() == lines(file)[:-4]
+    assert driver.load() == lines(file)[:-4]
     chat.rewind(chat.head().seq - 3)  # to before all of these
-    assert desk.load() == lines(file)
+    assert driver.load() == lines(file)
     chat.rewind(0)
-    assert desk.load() is None
+    assert driver.load() is None
 
 
-def test_program_continues_from_a_rewind(desk, file):
+def test_program_continues_from_a_rewind(driver, file):
     talk(file, "a")
     kept = lines(file)
     end = file.at
     talk(file, "b")
-    desk.append(*lines(file))
-    chat = desk.chat()
+    driver.append(*lines(file))
+    chat = driver.chat()
     chat.rewind(place(chat, "b"), keep_target=False)
     rewinds = kinds_of_rewinds(chat)
-    assert desk.load() == kept
+    assert driver.load() == kept
     more = len(lines(file))
     talk(file, "c", parent=end)
-    desk.append(*lines(file)[more:-1])
-    with closing(Desk(desk.url)) as another:  # which reads the log now
+    driver.append(*lines(file)[more:-1])
+    with closing(ClaudeAgentDriver(driver.url)) as another:  # which reads the log now
         another.append(*lines(file)[more:])
     assert texts(chat) == "aAcC"
     assert kinds_of_rewinds(chat) == rewinds
-    assert desk.load() == kept + lines(file)[more:]
+    assert driver.load() == kept + lines(file)[more:]
     assert chat.verify().ok
 
 
@@ -85,80 +85,80 @@ def kinds_of_rewinds(chat: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("reads_anew", [False, True])
-def test_program_that_runs_meanwhile_takes_the_rewind_back(desk, file, reads_anew):
+def test_program_that_runs_meanwhile_takes_the_rewind_back(driver, file, reads_anew):
     talk(file, "a", "b")
-    desk.append(*lines(file))
-    chat = desk.chat()
+    driver.append(*lines(file))
+    chat = driver.chat()
     chat.rewind(place(chat, "b"), keep_target=False)
     more = len(lines(file))
     talk(file, "c")
-    with closing(Desk(desk.url)) as another:
-        (another if reads_anew else desk).append(*lines(file)[more:])
+    with closing(ClaudeAgentDriver(driver.url)) as another:
+        (another if reads_anew else driver).append(*lines(file)[more:])
     assert texts(chat) == "aAbBcC"
-    assert desk.load() == lines(file)
+    assert driver.load() == lines(file)
 
 
-def test_rewind_leaves_one_branch(desk, file):
+def test_rewind_leaves_one_branch(driver, file):
     talk(file, "a")
     begun, end = len(lines(file)), file.at
     talk(file, "b")
     left = len(lines(file))
     talk(file, "c", parent=end)
-    desk.append(*lines(file))
-    chat = desk.chat()
+    driver.append(*lines(file))
+    chat = driver.chat()
     assert texts(chat) == "aAcC"
-    assert desk.load() == lines(file)
+    assert driver.load() == lines(file)
     chat.rewind(place(chat, "c"), keep_target=False)  # to right after the rewind to its parent
     assert texts(chat) == "aA"
-    assert desk.load() == lines(file)[:begun]
+    assert driver.load() == lines(file)[:begun]
     chat.undo()
-    assert desk.load() == lines(file)[:begun] + lines(file)[left:]
+    assert driver.load() == lines(file)[:begun] + lines(file)[left:]
     more = len(lines(file))
     talk(file, "d")
-    desk.append(*lines(file)[more:])
+    driver.append(*lines(file)[more:])
     assert texts(chat) == "aAcCdD"
 
 
-def test_message_after_a_rewind_is_redacted(desk, file):
+def test_message_after_a_rewind_is_redacted(driver, file):
     talk(file, "a")
     end = file.at
     talk(file, "b")
-    desk.append(*lines(file))
-    chat = desk.chat()
+    driver.append(*lines(file))
+    chat = driver.chat()
     chat.rewind(place(chat, "b"), keep_target=False)
     more = len(lines(file))
     talk(file, "c", parent=end)
-    desk.append(*lines(file)[more:])
+    driver.append(*lines(file)[more:])
     chat.redact(place(chat, "c"))
-    (redacted,) = (one for one in desk.load() if one.get("uuid") == "u-7")
+    (redacted,) = (one for one in driver.load() if one.get("uuid") == "u-7")
     assert redacted["parentUuid"] == end
     assert redacted["message"]["content"] == "[redacted]"
 
 
-def test_rewind_to_before_a_compaction_shows_the_messages_again(desk, file):
+def test_rewind_to_before_a_compaction_shows_the_messages_again(driver, file):
     talk(file, "a")
     before = lines(file)
-    desk.append(*before)
-    end = desk.chat().head().seq
+    driver.append(*before)
+    end = driver.chat().head().seq
     file.compact("S")
     talk(file, "b")
-    desk.append(*lines(file)[len(before) :])
-    assert texts(desk.chat()) == "SbB"
-    desk.chat().rewind(end)
-    assert texts(desk.chat()) == "aA"
-    assert desk.load() == before
+    driver.append(*lines(file)[len(before) :])
+    assert texts(driver.chat()) == "SbB"
+    driver.chat().rewind(end)
+    assert texts(driver.chat()) == "aA"
+    assert driver.load() == before
 
 
 class Program:
     """Resumes from what `load` returns, as the program does: after the newest message."""
 
-    def __init__(self, desk: Desk, key: Any) -> None:
-        self._desk, self._key = desk, key
+    def __init__(self, driver: ClaudeAgentDriver, key: Any) -> None:
+        self._driver, self._key = driver, key
         self._count = 0
         self.chat: Any = None
 
     def rows(self) -> list[Any]:
-        return [one for one in self._desk.load(self._key) or [] if "uuid" in one]
+        return [one for one in self._driver.load(self._key) or [] if "uuid" in one]
 
     def sends(self) -> list[str]:
         """The messages that it would send: the newest and its ancestors."""
@@ -188,9 +188,9 @@ class Program:
             rows.append(row)
             parent = row["uuid"]
         rows.insert(1, {"type": "last-prompt", "lastPrompt": f"q{self._count}"})
-        self._desk.append(*rows, key=self._key)
+        self._driver.append(*rows, key=self._key)
         project, session = self._key["project_key"], self._key["session_id"]
-        self.chat = self._desk.chat(f"claude-agent-sdk:{project}/{session}")
+        self.chat = self._driver.chat(f"claude-agent-sdk:{project}/{session}")
 
 
 def test_program_sends_what_the_view_shows(quick):

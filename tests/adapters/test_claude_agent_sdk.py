@@ -20,10 +20,10 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from roocontext import AsyncStore, InvalidMessage
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.errors import FrameworkMissing
-from support.claude_desk import ID, KEY, Desk, kinds, lines, seen
+from support.claude_agent_driver import ID, KEY, ClaudeAgentDriver, kinds, lines, seen
 from support.transcripts import Transcript, use
 
-DESK = Desk
+DRIVER = ClaudeAgentDriver
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_conformance_run_of_the_sdk(leg, opened):
     assert asyncio.run(run()) > 10
 
 
-def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(desk, file):
+def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(driver, file):
     file.user("hello")
     file.reply("m1", {"type": "thinking", "thinking": "hm", "signature": "x"})
     file.reply("m1", "let me see", use("t1"), stop="tool_use")
@@ -58,10 +58,10 @@ def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(desk, file
     file.reply("m2", "done", stop="end_turn")
     file.line({"type": "ai-title", "aiTitle": "A title", "sessionId": "s-1"})
     entries = lines(file)
-    desk.append(*entries[:3])
-    desk.append(*entries[3:])
-    assert desk.load() == entries
-    chat = desk.chat()
+    driver.append(*entries[:3])
+    driver.append(*entries[3:])
+    assert driver.load() == entries
+    chat = driver.chat()
     assert [message.message_id for message in chat.view().messages] == [
         f"u-{number}" for number in range(1, 6)
     ]
@@ -73,14 +73,14 @@ def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(desk, file
     assert chat.verify().ok
 
 
-def test_uuid_is_stored_once_and_an_entry_without_one_always(desk, file):
+def test_uuid_is_stored_once_and_an_entry_without_one_always(driver, file):
     file.user("hello")
     file.line({"type": "tag", "tag": "x", "sessionId": "s-1"})
     entries = lines(file)
-    desk.append(*entries, entries[0])
-    desk.append(*entries)
-    desk.append({**entries[0], "message": {"role": "user", "content": "another"}})
-    assert desk.load() == [entries[0], entries[1], entries[1]]
+    driver.append(*entries, entries[0])
+    driver.append(*entries)
+    driver.append({**entries[0], "message": {"role": "user", "content": "another"}})
+    assert driver.load() == [entries[0], entries[1], entries[1]]
 
 
 def test_deletion_includes_a_session_with_other_metadata(quick, file):
@@ -93,7 +93,7 @@ def test_deletion_includes_a_session_with_other_metadata(quick, file):
     own = quick.store.create(parent=ID)
     own.append("user", "stays")
     for _ in range(2):
-        quick.run(quick.sdk.delete(KEY))
+        quick.run(quick.adapter.delete(KEY))
     assert [quick.load(key) for key in keys] == [None, None]
     assert len(own.view().messages) == 1
     assert [one.entry.note for one in quick.chat().audit()].count("adapter.epoch") == 1
@@ -103,36 +103,36 @@ def test_fork_is_no_session_of_the_sdk(quick, file):
     file.user("hello")
     quick.append(*lines(file))
     quick.chat().fork()
-    assert [one["session_id"] for one in quick.run(quick.sdk.list_sessions("-work"))] == ["s-1"]
-    assert len(quick.run(quick.sdk.list_session_summaries("-work"))) == 1
+    assert [one["session_id"] for one in quick.run(quick.adapter.list_sessions("-work"))] == ["s-1"]
+    assert len(quick.run(quick.adapter.list_session_summaries("-work"))) == 1
 
 
-def test_new_process_continues_the_session(desk, file):
+def test_new_process_continues_the_session(driver, file):
     file.user("one")
     first = file.reply("m1", "two", stop="end_turn")
-    desk.append(*lines(file))
-    other = Desk(desk.url)
+    driver.append(*lines(file))
+    other = ClaudeAgentDriver(driver.url)
     try:
         file.user("three")
         other.append(*lines(file)[2:])
         file.user("four", parent=first)
-        desk.append(*lines(file)[1:])
-        assert seen(desk.chat()) == [("u", "one"), ("a", "two"), ("u", "four")]
-        assert kinds(desk.chat()) == ["rewind"]
-        assert other.load() == desk.load() == lines(file)
+        driver.append(*lines(file)[1:])
+        assert seen(driver.chat()) == [("u", "one"), ("a", "two"), ("u", "four")]
+        assert kinds(driver.chat()) == ["rewind"]
+        assert other.load() == driver.load() == lines(file)
     finally:
         other.close()
 
 
-def test_two_processes_that_write_at_once_lose_nothing(desk):
-    other = Desk(desk.url)
+def test_two_processes_that_write_at_once_lose_nothing(driver):
+    other = ClaudeAgentDriver(driver.url)
 
     async def both() -> None:
         await asyncio.gather(
             *(
                 sdk.append(KEY, [entry(f"{name}{number}"), {"type": "tag", "tag": name}])
                 for number in range(8)
-                for name, sdk in (("a", desk.sdk), ("b", desk.sdk))
+                for name, sdk in (("a", driver.adapter), ("b", driver.adapter))
             )
         )
 
@@ -141,66 +141,68 @@ def test_two_processes_that_write_at_once_lose_nothing(desk):
         return {"type": "user", "uuid": uuid, "parentUuid": None, "message": said}
 
     try:
-        desk.run(both())
+        driver.run(both())
         other.append(entry("c"), {"type": "custom-title", "customTitle": "C"})
-        desk.append(entry("d"), {"type": "tag", "tag": "d"})
-        loaded = desk.load()
+        driver.append(entry("d"), {"type": "tag", "tag": "d"})
+        loaded = driver.load()
         uuids = [one["uuid"] for one in loaded if one["type"] == "user"]
         assert sorted(uuids) == sorted([f"{n}{i}" for n in "ab" for i in range(8)] + ["c", "d"])
         assert len(loaded) == 36
-        (summary,) = desk.run(desk.sdk.list_session_summaries("-work"))
+        (summary,) = driver.run(driver.adapter.list_session_summaries("-work"))
         assert summary["data"]["custom_title"] == "C"
         assert summary["data"]["tag"] == "d"
-        assert desk.chat().verify().ok
+        assert driver.chat().verify().ok
     finally:
         other.close()
 
 
-def test_sub_agents_are_child_sessions(desk, file):
+def test_sub_agents_are_child_sessions(driver, file):
     file.user("go")
-    desk.append(*lines(file), key={**KEY, "subpath": "subagents/agent-1"})
-    assert desk.load() is None
-    assert desk.run(desk.sdk.list_sessions("-work")) == []
-    desk.append(*lines(file))
-    assert [child.session_id for child in desk.chat().children()] == [f"{ID}/subagents%2Fagent-1"]
-    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
+    driver.append(*lines(file), key={**KEY, "subpath": "subagents/agent-1"})
+    assert driver.load() is None
+    assert driver.run(driver.adapter.list_sessions("-work")) == []
+    driver.append(*lines(file))
+    assert [child.session_id for child in driver.chat().children()] == [f"{ID}/subagents%2Fagent-1"]
+    assert driver.run(driver.adapter.list_subkeys(KEY)) == ["subagents/agent-1"]
 
 
-def test_deleted_session_is_hidden_and_its_id_can_be_used_again(desk, file):
+def test_deleted_session_is_hidden_and_its_id_can_be_used_again(driver, file):
     sub = {**KEY, "subpath": "subagents/agent-1"}
     file.user("secret")
-    desk.append(*lines(file))
-    desk.append(*lines(file), key=sub)
-    desk.run(desk.sdk.delete(KEY))
-    desk.run(desk.sdk.delete(KEY))
-    assert (desk.load(), desk.load(sub)) == (None, None)
-    assert desk.run(desk.sdk.list_subkeys(KEY)) == []
-    assert desk.chat().view().messages == ()
-    assert "secret" in str([one.content for one in desk.chat().audit()])
-    desk.append(*lines(file))
-    assert desk.load() == lines(file)
-    assert seen(desk.chat()) == [("u", "secret")]
-    assert [one["session_id"] for one in desk.run(desk.sdk.list_sessions("-work"))] == ["s-1"]
-    desk.append(*lines(file), key=sub)
-    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
+    driver.append(*lines(file))
+    driver.append(*lines(file), key=sub)
+    driver.run(driver.adapter.delete(KEY))
+    driver.run(driver.adapter.delete(KEY))
+    assert (driver.load(), driver.load(sub)) == (None, None)
+    assert driver.run(driver.adapter.list_subkeys(KEY)) == []
+    assert driver.chat().view().messages == ()
+    assert "secret" in str([one.content for one in driver.chat().audit()])
+    driver.append(*lines(file))
+    assert driver.load() == lines(file)
+    assert seen(driver.chat()) == [("u", "secret")]
+    assert [one["session_id"] for one in driver.run(driver.adapter.list_sessions("-work"))] == [
+        "s-1"
+    ]
+    driver.append(*lines(file), key=sub)
+    assert driver.run(driver.adapter.list_subkeys(KEY)) == ["subagents/agent-1"]
 
 
-def test_metadata_of_others_keeps_nothing_from_being_listed_or_written(desk, file):
+def test_metadata_of_others_keeps_nothing_from_being_listed_or_written(driver, file):
     sub = {**KEY, "subpath": "subagents/agent-1"}
     file.user("a")
-    desk.append(*lines(file))
-    desk.append(*lines(file), key=sub)
-    desk.chat(f"{ID}/subagents%2Fagent-1").fork(session_id="a-fork", parent=ID)
-    other = desk.store.open_session("yours", parent=ID)
+    driver.append(*lines(file))
+    driver.append(*lines(file), key=sub)
+    driver.chat(f"{ID}/subagents%2Fagent-1").fork(session_id="a-fork", parent=ID)
+    other = driver.store.open_session("yours", parent=ID)
     other.set_metadata({"framework": "claude-agent-sdk", "subpath": 5})
-    assert desk.run(desk.sdk.list_subkeys(KEY)) == ["subagents/agent-1"]
-    chat = desk.chat()
+    assert driver.run(driver.adapter.list_subkeys(KEY)) == ["subagents/agent-1"]
+    chat = driver.chat()
     chat.set_metadata({**chat.info().metadata, "summary": None})
-    (found,) = desk.run(desk.sdk.list_session_summaries("-work"))
+    (found,) = driver.run(driver.adapter.list_session_summaries("-work"))
     assert found["data"] == {}
     file.user("b")
-    desk.append(*lines(file))
-    assert desk.load() == lines(file)
+    driver.append(*lines(file))
+    assert driver.load() == lines(file)
 
 
 STRANGE = [
@@ -219,11 +221,11 @@ STRANGE = [
 ]
 
 
-def test_unknown_kinds_and_strange_values_come_back_equal(desk):
-    desk.append(*STRANGE)
-    assert repr(desk.load()) == repr(STRANGE)
-    desk.append(*STRANGE)
-    assert desk.load() == [*STRANGE, STRANGE[-2]]  # the one without an id that can be compared
+def test_unknown_kinds_and_strange_values_come_back_equal(driver):
+    driver.append(*STRANGE)
+    assert repr(driver.load()) == repr(STRANGE)
+    driver.append(*STRANGE)
+    assert driver.load() == [*STRANGE, STRANGE[-2]]  # the one without an id that can be compared
 
 
 def test_non_json_is_refused_and_writes_nothing(quick, file):
@@ -264,19 +266,19 @@ def test_helpers_of_the_sdk_work(quick, tmp_path):
         )
     ]
     quick.append(*entries, key={"project_key": project, "session_id": name})
-    quick.run(rename_session_via_store(quick.sdk, name, "Renamed", folder))
-    (listed,) = quick.run(list_sessions_from_store(quick.sdk, folder))
+    quick.run(rename_session_via_store(quick.adapter, name, "Renamed", folder))
+    (listed,) = quick.run(list_sessions_from_store(quick.adapter, folder))
     assert (listed.session_id, listed.custom_title) == (name, "Renamed")
     assert listed.first_prompt == "the question"
     assert quick.chat(f"claude-agent-sdk:{project}/{name}").info().title == "Renamed"
-    messages = quick.run(get_session_messages_from_store(quick.sdk, name, folder))
+    messages = quick.run(get_session_messages_from_store(quick.adapter, name, folder))
     assert [one.type for one in messages] == ["user", "assistant"]
-    forked = quick.run(fork_session_via_store(quick.sdk, name, folder))
-    assert len(quick.run(list_sessions_from_store(quick.sdk, folder))) == 2
+    forked = quick.run(fork_session_via_store(quick.adapter, name, folder))
+    assert len(quick.run(list_sessions_from_store(quick.adapter, folder))) == 2
     copied = quick.chat(f"claude-agent-sdk:{project}/{forked.session_id}")
     assert [text for _, text in seen(copied)] == ["the question", "the answer"]
-    quick.run(delete_session_via_store(quick.sdk, name, folder))
-    (left,) = quick.run(list_sessions_from_store(quick.sdk, folder))
+    quick.run(delete_session_via_store(quick.adapter, name, folder))
+    (left,) = quick.run(list_sessions_from_store(quick.adapter, folder))
     assert left.session_id == forked.session_id
 
 

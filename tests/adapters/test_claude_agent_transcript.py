@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from roocontext import Store
 from roocontext.formats.importers import claude_code
 from roocontext.formats.player import play
-from support.claude_desk import ID, Desk, kinds, lines, seen
+from support.claude_agent_driver import ID, ClaudeAgentDriver, kinds, lines, seen
 from support.examples import examples
 from support.transcripts import Transcript, use
 
-DESK = Desk
+DRIVER = ClaudeAgentDriver
 
 
 @pytest.fixture
@@ -33,17 +33,17 @@ def test_edited_prompt_is_a_rewind(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_compaction_is_a_summary(desk, file):
+def test_compaction_is_a_summary(driver, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")
     file.compact("S")
     file.user("three")
-    desk.append(*lines(file))
-    assert seen(desk.chat()) == [("u", "S"), ("u", "three")]
-    assert kinds(desk.chat()) == ["summary"]
-    assert desk.load() == lines(file)
-    desk.chat().uncover(next(one.seq for one in desk.chat().audit() if one.kind == "summary"))
-    assert [text for _, text in seen(desk.chat())] == ["one", "two", "three"]
+    driver.append(*lines(file))
+    assert seen(driver.chat()) == [("u", "S"), ("u", "three")]
+    assert kinds(driver.chat()) == ["summary"]
+    assert driver.load() == lines(file)
+    driver.chat().uncover(next(one.seq for one in driver.chat().audit() if one.kind == "summary"))
+    assert [text for _, text in seen(driver.chat())] == ["one", "two", "three"]
 
 
 def test_compaction_keeps_its_kept_messages_visible(quick, file):
@@ -63,7 +63,7 @@ def test_message_kept_before_the_summary_is_written_again(quick, file):
     head = file.user("kept")
     file.reply("m1", "two", stop="end_turn")
     quick.append(*lines(file))
-    other = Desk(quick.url)
+    other = ClaudeAgentDriver(quick.url)
     anchor = f"u-{file.count + 2}"
     file.compact("S", preservedMessages={"anchorUuid": anchor, "uuids": [head]})
     file.user("more")
@@ -148,32 +148,32 @@ def test_side_chain_in_the_main_transcript_is_not_its_conversation(quick, file):
     assert quick.load() == lines(file)
 
 
-def test_redacted_message_leaves_its_place(desk, file):
+def test_redacted_message_leaves_its_place(driver, file):
     file.user("one")
     file.reply("m1", "the secret", stop="end_turn")
     file.user("three")
-    desk.append(*lines(file))
-    desk.chat().redact(desk.chat().find_message("u-2"))
-    one, two, three = desk.load()
+    driver.append(*lines(file))
+    driver.chat().redact(driver.chat().find_message("u-2"))
+    one, two, three = driver.load()
     assert [one, three] == lines(file)[::2]
     assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")
     assert "secret" not in str(two)
-    other = Desk(desk.url)
+    other = ClaudeAgentDriver(driver.url)
     file.reply("m2", "four", stop="end_turn")
     other.append(lines(file)[-1])
     other.close()
-    assert kinds(desk.chat()) == []
+    assert kinds(driver.chat()) == []
 
 
-def test_entries_of_others_stay(desk, file):
+def test_entries_of_others_stay(driver, file):
     file.user("one")
-    desk.append(*lines(file))
-    desk.chat().append("user", "of somebody else")
-    desk.chat().note("other", {})
-    desk.chat().set_metadata({"team": "blue"})
+    driver.append(*lines(file))
+    driver.chat().append("user", "of somebody else")
+    driver.chat().note("other", {})
+    driver.chat().set_metadata({"team": "blue"})
     file.reply("m1", "two", stop="end_turn")
-    desk.append(*lines(file))
-    assert [text for _, text in seen(desk.chat())] == ["one", "of somebody else", "two"]
-    (listed,) = desk.store.sessions(where={"team": "blue", "project": "-work"})
+    driver.append(*lines(file))
+    assert [text for _, text in seen(driver.chat())] == ["one", "of somebody else", "two"]
+    (listed,) = driver.store.sessions(where={"team": "blue", "project": "-work"})
     assert listed.session_id == ID
-    assert desk.load() == lines(file)
+    assert driver.load() == lines(file)

@@ -13,10 +13,10 @@ from google.adk.events import Event
 
 from roocontext import AsyncStore
 from roocontext.errors import FrameworkMissing
-from support.adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
+from support.google_adk_loop import CHAT, ID, Recording, Scripted, runner_of, turn
 
 ROOT = Path(__file__).parents[2]
-LOOP = ROOT / "tests" / "support" / "adk_loop.py"
+LOOP = ROOT / "tests" / "support" / "google_adk_loop.py"
 TURNS = 50
 
 

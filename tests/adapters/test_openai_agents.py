@@ -20,31 +20,41 @@ from agents.run_internal.items import digest_input_item
 from roocontext import AsyncContextManager, AsyncStore, ContextManager, InvalidMessage, Plan
 from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
 from roocontext.errors import FrameworkMissing
-from support.agents_desk import ANSWER, CALLS, LONG, OUTPUTS, REASONING, TURN, UNUSUAL, USER, Desk
+from support.openai_agents_driver import (
+    ANSWER,
+    CALLS,
+    LONG,
+    OUTPUTS,
+    REASONING,
+    TURN,
+    UNUSUAL,
+    USER,
+    OpenAIAgentsDriver,
+)
 
 
 @pytest.fixture(scope="module")
-def desk(leg, opened):
+def driver(leg, opened):
     with opened(leg[0], "async") as lab:
-        yield Desk(lab)
+        yield OpenAIAgentsDriver(lab)
 
 
-def test_items_come_back_as_they_were(desk):
-    session = desk.session()
+def test_items_come_back_as_they_were(driver):
+    session = driver.session()
     assert isinstance(session, Session)
     assert not is_openai_responses_compaction_aware_session(session)
-    assert desk.items(session) == []
-    desk.add(session, [])
-    desk.add(session, TURN)
-    desk.add(session, UNUSUAL)
-    assert desk.items(session) == [*TURN, *UNUSUAL]
-    assert list(map(repr, desk.items(session))) == list(map(repr, [*TURN, *UNUSUAL]))
+    assert driver.items(session) == []
+    driver.add(session, [])
+    driver.add(session, TURN)
+    driver.add(session, UNUSUAL)
+    assert driver.items(session) == [*TURN, *UNUSUAL]
+    assert list(map(repr, driver.items(session))) == list(map(repr, [*TURN, *UNUSUAL]))
 
 
-def test_turn_is_stored_as_messages(desk):
-    session = desk.session()
-    desk.add(session, TURN)
-    chat = desk.sync.session(session.session_id)
+def test_turn_is_stored_as_messages(driver):
+    session = driver.session()
+    driver.add(session, TURN)
+    chat = driver.sync.session(session.session_id)
     assert [(one.role, one.content) for one in chat.view().messages] == [
         ("user", USER),
         ("assistant", [REASONING, *CALLS]),
@@ -59,38 +69,38 @@ def test_turn_is_stored_as_messages(desk):
     ("limit", "expected"),
     [(0, []), (1, TURN[-1:]), (3, TURN[-3:]), (7, TURN), (99, TURN), (-1, TURN), (None, TURN)],
 )
-def test_limit_returns_the_latest_items(desk, limit, expected):
-    session = desk.session()
-    desk.add(session, TURN)
-    assert desk.items(session, limit) == expected
+def test_limit_returns_the_latest_items(driver, limit, expected):
+    session = driver.session()
+    driver.add(session, TURN)
+    assert driver.items(session, limit) == expected
 
 
-def test_limit_of_the_settings_is_used(desk):
+def test_limit_of_the_settings_is_used(driver):
     for settings in (SessionSettings(limit=2), {"limit": 2}):
-        session = desk.session(session_settings=settings)
-        desk.add(session, TURN)
-        assert desk.items(session) == TURN[-2:]
-        assert desk.items(session, 3) == TURN[-3:]
+        session = driver.session(session_settings=settings)
+        driver.add(session, TURN)
+        assert driver.items(session) == TURN[-2:]
+        assert driver.items(session, 3) == TURN[-3:]
 
 
 @pytest.mark.parametrize(
     "items", [[{**USER, "n": math.nan}], [USER, {**USER, 1: 2}], [{**USER, "x": b"y"}], [USER, {1}]]
 )
-def test_non_json_is_refused(desk, items):
-    session = desk.session()
+def test_non_json_is_refused(driver, items):
+    session = driver.session()
     with pytest.raises(InvalidMessage):
-        desk.add(session, items)
-    assert desk.items(session) == []
+        driver.add(session, items)
+    assert driver.items(session) == []
 
 
-def test_other_formats_are_converted(desk):
-    session = desk.session()
-    desk.add(session, [USER])
-    chat = desk.sync.session(session.session_id)
+def test_other_formats_are_converted(driver):
+    session = driver.session()
+    driver.add(session, [USER])
+    chat = driver.sync.session(session.session_id)
     chat.append("assistant", [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}])
     chat.append("user", [{"type": "tool_result", "tool_use_id": "t1", "content": "a.py"}])
-    desk.add(session, [ANSWER])
-    assert desk.items(session) == [
+    driver.add(session, [ANSWER])
+    assert driver.items(session) == [
         USER,
         {"type": "function_call", "call_id": "t1", "name": "ls", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "t1", "output": "a.py"},
@@ -98,34 +108,34 @@ def test_other_formats_are_converted(desk):
     ]
 
 
-def test_redacted_items_that_the_format_cannot_hold_become_text(desk):
-    session = desk.session()
-    desk.add(session, [USER, {"role": "tool", "content": "secret"}, "secret"])
-    chat = desk.sync.session(session.session_id)
+def test_redacted_items_that_the_format_cannot_hold_become_text(driver):
+    session = driver.session()
+    driver.add(session, [USER, {"role": "tool", "content": "secret"}, "secret"])
+    chat = driver.sync.session(session.session_id)
     for message in chat.view().messages:
         chat.redact(message.seq)
     gone = {"role": "assistant", "content": "[redacted]"}
-    assert desk.items(session) == [{**USER, "content": "[redacted]"}, gone, gone]
-    assert desk.run(session.pop_item()) == gone
-    assert desk.items(session) == [{**USER, "content": "[redacted]"}, gone]
+    assert driver.items(session) == [{**USER, "content": "[redacted]"}, gone, gone]
+    assert driver.run(session.pop_item()) == gone
+    assert driver.items(session) == [{**USER, "content": "[redacted]"}, gone]
 
 
 @pytest.mark.parametrize("kind", [ContextManager, AsyncContextManager])
-def test_manager_compacts_the_session(desk, kind):
+def test_manager_compacts_the_session(driver, kind):
     manager = kind(limit=1_500)
-    session = CompactingSession(f"managed-{kind.__name__}", desk.store, manager)
+    session = CompactingSession(f"managed-{kind.__name__}", driver.store, manager)
     assert is_openai_responses_compaction_aware_session(session)
-    desk.run(session.run_compaction())  # of no session yet
-    desk.add(session, LONG)
-    desk.run(session.run_compaction({"response_id": "resp_1"}))
-    assert desk.items(session) == LONG
-    desk.add(session, [*LONG, *LONG, USER, ANSWER])
-    desk.run(session.run_compaction({"force": True}))
-    items = desk.items(session)
+    driver.run(session.run_compaction())  # of no session yet
+    driver.add(session, LONG)
+    driver.run(session.run_compaction({"response_id": "resp_1"}))
+    assert driver.items(session) == LONG
+    driver.add(session, [*LONG, *LONG, USER, ANSWER])
+    driver.run(session.run_compaction({"force": True}))
+    items = driver.items(session)
     assert items[0]["role"] == "user"
     assert "Summary" in str(items[0]["content"])
     assert items[-2:] == [USER, ANSWER]
-    assert desk.sync.session(session.session_id).stats().messages == 9
+    assert driver.sync.session(session.session_id).stats().messages == 9
 
 
 COMPACTED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"}
@@ -150,20 +160,20 @@ def compacting(session, **options):
     return OpenAIResponsesCompactionSession(session.session_id, session, **mode), Client
 
 
-def test_compaction_of_the_sdk_hides_the_items(desk):
-    session = desk.session()
-    desk.add(session, TURN)
+def test_compaction_of_the_sdk_hides_the_items(driver):
+    session = driver.session()
+    driver.add(session, TURN)
     compaction, _ = compacting(session)
-    desk.run(compaction.run_compaction({"force": True}))
-    assert desk.items(session) == [QUESTION, COMPACTED]
-    chat = desk.sync.session(session.session_id)
+    driver.run(compaction.run_compaction({"force": True}))
+    assert driver.items(session) == [QUESTION, COMPACTED]
+    chat = driver.sync.session(session.session_id)
     assert chat.stats().messages == 6
     chat.undo(force=True)  # it was one rewind
-    assert desk.items(session) == TURN
+    assert driver.items(session) == TURN
     chat.undo()
-    desk.add(session, [USER])
-    assert [desk.run(session.pop_item()) for _ in range(2)] == [USER, COMPACTED]
-    assert desk.items(session) == [QUESTION]
+    driver.add(session, [USER])
+    assert [driver.run(session.pop_item()) for _ in range(2)] == [USER, COMPACTED]
+    assert driver.items(session) == [QUESTION]
     assert chat.verify().ok
 
 
@@ -177,101 +187,101 @@ def automatic(items):
 
 
 @pytest.mark.parametrize("budget", [None, 3])
-def test_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(desk, budget):
-    session = desk.session(session_settings={"limit": 5})
-    desk.add(session, [*TURN, USER, ANSWER])
+def test_sdk_compacts_the_end_of_a_history_that_it_does_not_read_whole(driver, budget):
+    session = driver.session(session_settings={"limit": 5})
+    driver.add(session, [*TURN, USER, ANSWER])
     compaction, client = compacting(
         session, max_rollback_items=budget, should_trigger_compaction=lambda _: True
     )
     run = automatic([*TURN[-2:], USER, ANSWER])
-    desk.run(compaction.run_compaction({"response_id": "resp_1"}, wrapper=run))
+    driver.run(compaction.run_compaction({"response_id": "resp_1"}, wrapper=run))
     assert client.asked == [USER, ANSWER]  # from a message of the user on
     assert run._session_compaction_completed
-    everything = desk.run(session.get_items(100))
+    everything = driver.run(session.get_items(100))
     assert everything == [*TURN, QUESTION, COMPACTED]
 
 
-def test_sdk_replaces_what_it_has_read_and_nothing_else(desk):
-    session = desk.session()
-    assert desk.run(session._get_compaction_snapshot(3)).complete
-    desk.add(session, TURN)
-    chat = desk.sync.session(session.session_id)
+def test_sdk_replaces_what_it_has_read_and_nothing_else(driver):
+    session = driver.session()
+    assert driver.run(session._get_compaction_snapshot(3)).complete
+    driver.add(session, TURN)
+    chat = driver.sync.session(session.session_id)
     for limit, is_complete in ((3, False), (len(TURN), True), (100, True)):
-        snapshot = desk.run(session._get_compaction_snapshot(limit))
+        snapshot = driver.run(session._get_compaction_snapshot(limit))
         assert (snapshot.items, snapshot.complete) == (TURN[-limit:], is_complete)
-    stale = desk.run(session._get_compaction_snapshot(2))
-    inside = desk.run(session._get_compaction_snapshot(4))  # from within a message of the model
-    assert not desk.run(inside.replace_suffix(4, [COMPACTED]))  # nothing is there
-    assert desk.run(inside.replace_suffix(0, [COMPACTED]))
-    assert desk.items(session) == [*TURN[:3], COMPACTED]
+    stale = driver.run(session._get_compaction_snapshot(2))
+    inside = driver.run(session._get_compaction_snapshot(4))  # from within a message of the model
+    assert not driver.run(inside.replace_suffix(4, [COMPACTED]))  # nothing is there
+    assert driver.run(inside.replace_suffix(0, [COMPACTED]))
+    assert driver.items(session) == [*TURN[:3], COMPACTED]
     for snapshot in (stale, inside):
-        assert not desk.run(snapshot.replace_suffix(0, [USER]))
-    assert desk.items(session) == [*TURN[:3], COMPACTED]
+        assert not driver.run(snapshot.replace_suffix(0, [USER]))
+    assert driver.items(session) == [*TURN[:3], COMPACTED]
     assert chat.verify().ok
 
 
-def test_expired_compaction_of_the_sdk_is_left_out(desk):
-    session = desk.session()
+def test_expired_compaction_of_the_sdk_is_left_out(driver):
+    session = driver.session()
     old = [{**USER, "content": f"old {number}"} for number in range(3)]
-    desk.add(session, [*old[:2], ANSWER, old[2], USER, ANSWER])
+    driver.add(session, [*old[:2], ANSWER, old[2], USER, ANSWER])
 
     async def replace(limit, output):
         expired = {"prune_prefix": lambda item: item in old}
         snapshot = await session._get_compaction_snapshot(limit, **expired)
         return await snapshot.replace_suffix(0, output)
 
-    assert desk.run(replace(1, [COMPACTED]))
-    assert desk.items(session) == [ANSWER, old[2], USER, COMPACTED]
-    assert desk.run(replace(1, []))
-    assert desk.items(session) == [ANSWER, old[2], USER]
-    chat = desk.sync.session(session.session_id)
+    assert driver.run(replace(1, [COMPACTED]))
+    assert driver.items(session) == [ANSWER, old[2], USER, COMPACTED]
+    assert driver.run(replace(1, []))
+    assert driver.items(session) == [ANSWER, old[2], USER]
+    chat = driver.sync.session(session.session_id)
     assert "old 0" in str([one.content for one in chat.audit()])
     assert chat.verify().ok
 
 
-def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(desk):
-    session = desk.session()
-    desk.add(session, [*TURN, *TURN, USER, ANSWER])
-    chat = desk.sync.session(session.session_id)
+def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(driver):
+    session = driver.session()
+    driver.add(session, [*TURN, *TURN, USER, ANSWER])
+    chat = driver.sync.session(session.session_id)
     view = chat.view()
     chat.commit(Plan.condense(view, [one.seq for one in view.messages[:4]], "A summary."))
-    before = desk.items(session)
-    snapshot = desk.run(session._get_compaction_snapshot(2))
-    assert desk.run(snapshot.replace_suffix(0, [COMPACTED]))
-    assert desk.items(session) == [*before[:-2], COMPACTED]
-    partly = desk.run(session._get_compaction_snapshot(len(before)))
-    assert desk.items(session)[0] == before[0]
-    assert desk.run(partly.replace_suffix(0, [QUESTION]))  # all of it, the summary too
-    assert desk.items(session) == [QUESTION]
+    before = driver.items(session)
+    snapshot = driver.run(session._get_compaction_snapshot(2))
+    assert driver.run(snapshot.replace_suffix(0, [COMPACTED]))
+    assert driver.items(session) == [*before[:-2], COMPACTED]
+    partly = driver.run(session._get_compaction_snapshot(len(before)))
+    assert driver.items(session)[0] == before[0]
+    assert driver.run(partly.replace_suffix(0, [QUESTION]))  # all of it, the summary too
+    assert driver.items(session) == [QUESTION]
     chat.undo(force=True)
-    assert desk.items(session) == [*before[:-2], COMPACTED]
+    assert driver.items(session) == [*before[:-2], COMPACTED]
     assert chat.verify().ok
 
 
-def test_two_writers_lose_nothing(desk):
+def test_two_writers_lose_nothing(driver):
     async def write(store, name):
         session = RooContextSession("shared", store)
         for number in range(20):
             await session.add_items([{**USER, "content": f"{name}{number}"}, ANSWER])
 
     async def both():
-        async with await AsyncStore.open(desk.url, durability="normal") as other:
-            await asyncio.gather(write(desk.store, "a"), write(other, "b"))
+        async with await AsyncStore.open(driver.url, durability="normal") as other:
+            await asyncio.gather(write(driver.store, "a"), write(other, "b"))
 
-    desk.run(both())
-    items = desk.items(RooContextSession("shared", desk.store))
+    driver.run(both())
+    items = driver.items(RooContextSession("shared", driver.store))
     assert items[1::2] == [ANSWER] * 40  # each call is one transaction
     for name in "ab":
         asked = [it["content"] for it in items[::2] if it["content"][0] == name]
         assert asked == [f"{name}{number}" for number in range(20)]
 
 
-def test_redacted_items_leave_a_skeleton(desk):
-    session = desk.session()
-    desk.add(session, TURN)
-    chat = desk.sync.session(session.session_id)
+def test_redacted_items_leave_a_skeleton(driver):
+    session = driver.session()
+    driver.add(session, TURN)
+    chat = driver.sync.session(session.session_id)
     chat.redact(1)
-    assert desk.items(session) == [{"role": "user", "content": "[redacted]"}, *TURN[1:]]
+    assert driver.items(session) == [{"role": "user", "content": "[redacted]"}, *TURN[1:]]
 
 
 def test_sdk_without_the_protocol_is_one_clear_error(monkeypatch):

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 from roocontext import AsyncStore
-from support.agents_loop import Recording, Scripted, turn
+from support.openai_agents_loop import Recording, Scripted, turn
 from support.provider_rules_responses import violations
 
-LOOP = Path(__file__).parents[1] / "support" / "agents_loop.py"
+LOOP = Path(__file__).parents[1] / "support" / "openai_agents_loop.py"
 TURNS = 50
 
 

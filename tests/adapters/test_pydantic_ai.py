@@ -37,12 +37,12 @@ from roocontext import InvalidMessage, SessionPurged
 from roocontext.adapters.pydantic_ai import session_id
 from roocontext.errors import FrameworkMissing
 from support.examples import examples
-from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
+from support.pydantic_ai_driver import WHEN, PydanticAIDriver, said, texts_of
 
-DESK = Desk
+DRIVER = PydanticAIDriver
 
 
-def test_messages_are_stored_as_messages_and_come_back_equal(desk):
+def test_messages_are_stored_as_messages_and_come_back_equal(driver):
     call = ToolCallPart("look", {"x": 1.0, "big": 2**70, "yes": True}, "c-1")
     answered = ToolReturnPart("look", {"seen": ["é", None, 1, 1.0]}, "c-1", timestamp=WHEN)
     picture = BinaryImage(data=b"\x89PNG\xff\xfe", media_type="image/png")
@@ -67,13 +67,13 @@ def test_messages_are_stored_as_messages_and_come_back_equal(desk):
     talk = Conversation(
         messages=list(messages), conversation_id="t-1", usage=RunUsage(requests=2, input_tokens=100)
     )
-    entries = desk.run(desk.ai.save(talk, scope="team"))
-    loaded = desk.run(desk.ai.load("t-1"))
+    entries = driver.run(driver.adapter.save(talk, scope="team"))
+    loaded = driver.run(driver.adapter.load("t-1"))
     assert loaded.messages == messages
     assert loaded.usage == RunUsage(requests=2, input_tokens=100)
     assert loaded.revision == talk.revision
-    assert desk.run(desk.ai.load_entries("t-1")) == entries
-    chat = desk.chat("t-1")
+    assert driver.run(driver.adapter.load_entries("t-1")) == entries
+    chat = driver.chat("t-1")
     assert [message.role for message in chat.view().messages] == ["user", "assistant"] * 2
     (spent,) = chat.usage()
     assert (spent.model, spent.usage["input_tokens"]) == ("test-model", 60)
@@ -81,92 +81,92 @@ def test_messages_are_stored_as_messages_and_come_back_equal(desk):
     sent = chat.messages("anthropic")
     assert [block["type"] for block in sent[1]["content"]] == ["text", "tool_use"]
     assert sent[2]["content"][0]["tool_use_id"] == sent[1]["content"][1]["id"]
-    assert [hit.session_id for hit in desk.store.search("kind")] == [chat.id]
+    assert [hit.session_id for hit in driver.store.search("kind")] == [chat.id]
     assert chat.verify().ok
 
 
-def test_save_appends_only_new_messages(desk):
-    desk.save("t", "u1", "a1")
-    desk.save("t", "u2", "a2")
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
-    assert desk.chat("t").stats().messages == 4
-    loaded = desk.run(desk.ai.load("t", limit=1))
+def test_save_appends_only_new_messages(driver):
+    driver.save("t", "u1", "a1")
+    driver.save("t", "u2", "a2")
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2"]
+    assert driver.chat("t").stats().messages == 4
+    loaded = driver.run(driver.adapter.load("t", limit=1))
     assert texts_of(loaded.messages) == ["a2"]
     loaded.messages.append(said("u3"))
-    desk.run(desk.ai.save(loaded))
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2", "u3"]
-    assert [entry.parent_id for entry in desk.run(desk.ai.load_entries("t", limit=2))] == [
-        entry.id for entry in desk.run(desk.ai.load_entries("t"))[2:4]
+    driver.run(driver.adapter.save(loaded))
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2", "u3"]
+    assert [entry.parent_id for entry in driver.run(driver.adapter.load_entries("t", limit=2))] == [
+        entry.id for entry in driver.run(driver.adapter.load_entries("t"))[2:4]
     ]
-    newest = desk.run(desk.ai.load_entries("t"))[-1]
-    assert desk.run(desk.ai.read_entry(newest.id)) == newest
+    newest = driver.run(driver.adapter.load_entries("t"))[-1]
+    assert driver.run(driver.adapter.read_entry(newest.id)) == newest
 
 
-def test_branch_is_a_rewind(desk):
-    desk.save("t", "u1", "a1", "u2", "a2")
-    talk = desk.run(desk.ai.load("t"))
-    left = desk.run(desk.ai.load_entries("t"))[-1].id
-    branched = desk.run(desk.ai.branch("t", at=2, expected_revision=talk.revision))
-    desk.save("t", "u3")
-    assert desk.texts("t") == ["u1", "a1", "u3"]
-    view = desk.chat("t").view().messages
+def test_branch_is_a_rewind(driver):
+    driver.save("t", "u1", "a1", "u2", "a2")
+    talk = driver.run(driver.adapter.load("t"))
+    left = driver.run(driver.adapter.load_entries("t"))[-1].id
+    branched = driver.run(driver.adapter.branch("t", at=2, expected_revision=talk.revision))
+    driver.save("t", "u3")
+    assert driver.texts("t") == ["u1", "a1", "u3"]
+    view = driver.chat("t").view().messages
     assert [message.content["parts"][0]["content"] for message in view] == ["u1", "a1", "u3"]
-    record = desk.run(desk.ai.read_record("t"))
+    record = driver.run(driver.adapter.read_record("t"))
     assert record.branches == [left]
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.branch("t", at=1, expected_revision=branched.revision))
-    desk.run(desk.ai.branch("t", from_entry=left, expected_revision=record.revision))
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
-    assert len(desk.chat("t").view().messages) == 4
+        driver.run(driver.adapter.branch("t", at=1, expected_revision=branched.revision))
+    driver.run(driver.adapter.branch("t", from_entry=left, expected_revision=record.revision))
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2"]
+    assert len(driver.chat("t").view().messages) == 4
 
 
-def test_fork_is_a_fork(desk):
-    desk.save("t", "u1", "a1", "u2", "a2", scope="team")
-    desk.run(desk.ai.fork("t", at=2, new_conversation_id="f"))
-    desk.save("f", "u3")
-    assert desk.texts("f") == ["u1", "a1", "u3"]
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2"]
-    shared = [desk.run(desk.ai.load_entries(name))[:2] for name in "tf"]
+def test_fork_is_a_fork(driver):
+    driver.save("t", "u1", "a1", "u2", "a2", scope="team")
+    driver.run(driver.adapter.fork("t", at=2, new_conversation_id="f"))
+    driver.save("f", "u3")
+    assert driver.texts("f") == ["u1", "a1", "u3"]
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2"]
+    shared = [driver.run(driver.adapter.load_entries(name))[:2] for name in "tf"]
     assert shared[0] == shared[1]
-    assert desk.run(desk.ai.read_record("f")).forked_from == "t"
-    assert desk.chat("f").newest_note("origin") is not None
+    assert driver.run(driver.adapter.read_record("f")).forked_from == "t"
+    assert driver.chat("f").newest_note("origin") is not None
     # The second life of an id is a fork too, and so is a fork of a fork.
-    desk.run(desk.ai.delete("f"))
-    assert desk.texts("f") is None
-    desk.run(desk.ai.fork("t", new_conversation_id="f"))
-    desk.run(desk.ai.fork("f", at=3, new_conversation_id="g"))
-    desk.save("g", "u9")
-    assert desk.texts("f") == ["u1", "a1", "u2", "a2"]
-    assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
-    desk.run(desk.ai.delete("t"))
-    desk.store.purge(session_id("t"))
-    assert desk.texts("g") == ["u1", "a1", "u2", "u9"]
+    driver.run(driver.adapter.delete("f"))
+    assert driver.texts("f") is None
+    driver.run(driver.adapter.fork("t", new_conversation_id="f"))
+    driver.run(driver.adapter.fork("f", at=3, new_conversation_id="g"))
+    driver.save("g", "u9")
+    assert driver.texts("f") == ["u1", "a1", "u2", "a2"]
+    assert driver.texts("g") == ["u1", "a1", "u2", "u9"]
+    driver.run(driver.adapter.delete("t"))
+    driver.store.purge(session_id("t"))
+    assert driver.texts("g") == ["u1", "a1", "u2", "u9"]
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.fork("g", new_conversation_id="f"))
+        driver.run(driver.adapter.fork("g", new_conversation_id="f"))
     # The forks still have the entries that they have inherited, and new forks can be made of them.
     for entry in shared[0]:
-        assert desk.run(desk.ai.read_entry(entry.id)) == entry
-    desk.run(desk.ai.fork("g", at=1, new_conversation_id="h"))
+        assert driver.run(driver.adapter.read_entry(entry.id)) == entry
+    driver.run(driver.adapter.fork("g", at=1, new_conversation_id="h"))
     for name in "fg":
-        desk.store.purge(session_id(name))
-    assert desk.texts("h") == ["u1"]
-    desk.store.purge(session_id("h"))
+        driver.store.purge(session_id(name))
+    assert driver.texts("h") == ["u1"]
+    driver.store.purge(session_id("h"))
     with pytest.raises(LookupError):
-        desk.run(desk.ai.read_entry(shared[0][0].id))
+        driver.run(driver.adapter.read_entry(shared[0][0].id))
 
 
-def test_purge_does_not_hurt_a_fork(desk):
-    desk.save("t", "u1", "a1")
+def test_purge_does_not_hurt_a_fork(driver):
+    driver.save("t", "u1", "a1")
     for name in "fe":
-        desk.run(desk.ai.fork("t", new_conversation_id=name))
-    desk.save("f", "u2")
-    revision = desk.run(desk.ai.read_record("f")).revision
-    desk.run(desk.ai.branch("f", at=2, expected_revision=revision))
-    desk.store.purge(session_id("t"))
-    assert desk.texts("f") == desk.texts("e") == ["u1", "a1"]
-    desk.save("e", "u3")
-    assert desk.texts("e") == ["u1", "a1", "u3"]
-    assert desk.chat("e").verify().ok
+        driver.run(driver.adapter.fork("t", new_conversation_id=name))
+    driver.save("f", "u2")
+    revision = driver.run(driver.adapter.read_record("f")).revision
+    driver.run(driver.adapter.branch("f", at=2, expected_revision=revision))
+    driver.store.purge(session_id("t"))
+    assert driver.texts("f") == driver.texts("e") == ["u1", "a1"]
+    driver.save("e", "u3")
+    assert driver.texts("e") == ["u1", "a1", "u3"]
+    assert driver.chat("e").verify().ok
 
 
 def test_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
@@ -177,105 +177,110 @@ def test_purged_conversation_is_no_conflict_that_loading_again_solves(quick):
         quick.save("t", "u1")
 
 
-def test_fork_without_messages_or_record_is_continued(desk):
-    desk.save("t", "u1", "a1", "u2")
-    desk.run(desk.ai.fork("t", at=0, new_conversation_id="f"))
-    assert desk.texts("f") == []
+def test_fork_without_messages_or_record_is_continued(driver):
+    driver.save("t", "u1", "a1", "u2")
+    driver.run(driver.adapter.fork("t", at=0, new_conversation_id="f"))
+    assert driver.texts("f") == []
     # A process that was killed in the middle of a fork has left this.
-    desk.chat("t").fork(session_id=session_id("g"))
-    assert desk.texts("g") is None
-    assert [one.conversation_id for one in desk.run(desk.ai.list_conversations())] == ["f", "t"]
-    desk.run(desk.ai.fork("t", at=2, new_conversation_id="g"))
-    assert desk.texts("g") == ["u1", "a1"]
-    assert len(desk.chat("g").view().messages) == 2
+    driver.chat("t").fork(session_id=session_id("g"))
+    assert driver.texts("g") is None
+    assert [one.conversation_id for one in driver.run(driver.adapter.list_conversations())] == [
+        "f",
+        "t",
+    ]
+    driver.run(driver.adapter.fork("t", at=2, new_conversation_id="g"))
+    assert driver.texts("g") == ["u1", "a1"]
+    assert len(driver.chat("g").view().messages) == 2
 
 
-def test_one_of_two_writers_wins(desk):
-    other = Desk(desk.url)
+def test_one_of_two_writers_wins(driver):
+    other = PydanticAIDriver(driver.url)
     try:
-        desk.save("t", "u1")
-        first, second = desk.run(desk.ai.load("t")), other.run(other.ai.load("t"))
+        driver.save("t", "u1")
+        first, second = driver.run(driver.adapter.load("t")), other.run(other.adapter.load("t"))
         first.messages.append(said("a1"))
         second.messages.append(said("a2"))
-        desk.run(desk.ai.save(first))
+        driver.run(driver.adapter.save(first))
         with pytest.raises(ConversationConflict):
-            other.run(other.ai.save(second))
+            other.run(other.adapter.save(second))
         with pytest.raises(ConversationConflict):
-            other.run(other.ai.save(Conversation(conversation_id="t", messages=[said("u")])))
-        assert desk.texts("t") == ["u1", "a1"]
+            other.run(other.adapter.save(Conversation(conversation_id="t", messages=[said("u")])))
+        assert driver.texts("t") == ["u1", "a1"]
 
         async def race() -> list[Any]:
-            talks = [await desk.ai.load("t") for _ in range(6)]
+            talks = [await driver.adapter.load("t") for _ in range(6)]
             for number, talk in enumerate(talks):
                 talk.messages.append(said(f"u{number}"))
-            return await asyncio.gather(*map(desk.ai.save, talks), return_exceptions=True)
+            return await asyncio.gather(*map(driver.adapter.save, talks), return_exceptions=True)
 
-        outcomes = desk.run(race())
+        outcomes = driver.run(race())
         lost = [one for one in outcomes if isinstance(one, ConversationConflict)]
-        assert (len(lost), len(desk.texts("t"))) == (5, 3)
-        assert desk.chat("t").verify().ok
+        assert (len(lost), len(driver.texts("t"))) == (5, 3)
+        assert driver.chat("t").verify().ok
     finally:
         other.close()
 
 
-def test_deleted_conversation_is_hidden_and_a_stale_copy_is_refused(desk):
-    talk = desk.save("t", "u1", "a1", scope="team")
-    desk.run(desk.ai.delete("t", scope="other"))
-    assert desk.texts("t") == ["u1", "a1"]
-    desk.run(desk.ai.delete("t"))
-    desk.run(desk.ai.delete("t"))
-    assert desk.texts("t") is None
-    assert desk.run(desk.ai.list_conversations()) == []
-    assert desk.chat("t").view().messages == ()
-    assert desk.chat("t").stats().messages == 2
+def test_deleted_conversation_is_hidden_and_a_stale_copy_is_refused(driver):
+    talk = driver.save("t", "u1", "a1", scope="team")
+    driver.run(driver.adapter.delete("t", scope="other"))
+    assert driver.texts("t") == ["u1", "a1"]
+    driver.run(driver.adapter.delete("t"))
+    driver.run(driver.adapter.delete("t"))
+    assert driver.texts("t") is None
+    assert driver.run(driver.adapter.list_conversations()) == []
+    assert driver.chat("t").view().messages == ()
+    assert driver.chat("t").stats().messages == 2
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.save(talk))
-    desk.save("t", "u2")
-    assert desk.texts("t") == ["u2"]
+        driver.run(driver.adapter.save(talk))
+    driver.save("t", "u2")
+    assert driver.texts("t") == ["u2"]
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.save(talk))
-    record = desk.run(desk.ai.read_record("t"))
+        driver.run(driver.adapter.save(talk))
+    record = driver.run(driver.adapter.read_record("t"))
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.delete_record("t", expected_revision=talk.revision))
-    desk.run(desk.ai.delete_record("t", expected_revision=record.revision))
-    assert desk.texts("t") is None
+        driver.run(driver.adapter.delete_record("t", expected_revision=talk.revision))
+    driver.run(driver.adapter.delete_record("t", expected_revision=record.revision))
+    assert driver.texts("t") is None
 
 
-def test_list_of_a_scope_is_newest_first(desk):
+def test_list_of_a_scope_is_newest_first(driver):
     for name, scope in (("a", "x"), ("b", None), ("c", "x"), ("d", "y")):
-        desk.save(name, "u1", scope=scope)
-    desk.save("a", "u2")
-    desk.store.create("own", metadata={"framework": "pydantic-ai"})
+        driver.save(name, "u1", scope=scope)
+    driver.save("a", "u2")
+    driver.store.create("own", metadata={"framework": "pydantic-ai"})
 
     def names(**options: Any) -> list[str]:
-        return [one.conversation_id for one in desk.run(desk.ai.list_conversations(**options))]
+        return [
+            one.conversation_id for one in driver.run(driver.adapter.list_conversations(**options))
+        ]
 
     assert names() == ["a", "d", "c", "b"]
     assert names(scope="x") == ["a", "c"]
     assert names(limit=2) == ["a", "d"]
     assert (names(limit=0), names(scope="nobody")) == ([], [])
-    assert desk.run(desk.ai.load("a", scope="y")) is None
+    assert driver.run(driver.adapter.load("a", scope="y")) is None
     with pytest.raises(UserError):
         names(limit=-1)
 
 
-def test_records_and_entries_of_another_store_can_be_copied(desk):
+def test_records_and_entries_of_another_store_can_be_copied(driver):
     one = ConversationEntry(id="first#entry", parent_id=None, message=said("u1"))
     two = ConversationEntry(id="second|é\0", parent_id="first#entry", message=said("a1"))
     record = ConversationRecord(
         conversation_id="other/é", head_id=two.id, scope="x", updated_at=WHEN
     )
-    desk.run(desk.ai.write_record(record, new_entries=[one, two], expected_revision=None))
-    assert desk.texts("other/é") == ["u1", "a1"]
-    copied = desk.run(desk.ai.read_record("other/é"))
+    driver.run(driver.adapter.write_record(record, new_entries=[one, two], expected_revision=None))
+    assert driver.texts("other/é") == ["u1", "a1"]
+    copied = driver.run(driver.adapter.read_record("other/é"))
     assert replace(copied, head_id=two.id) == record
     lost = ConversationRecord(conversation_id="lost", head_id="nowhere")
     with pytest.raises(ConversationConflict):
-        desk.run(desk.ai.write_record(lost, expected_revision=None))
+        driver.run(driver.adapter.write_record(lost, expected_revision=None))
     with pytest.raises(LookupError):
-        desk.run(desk.ai.read_entry("nowhere"))
+        driver.run(driver.adapter.read_entry("nowhere"))
     with pytest.raises(LookupError):
-        desk.run(desk.ai.read_entry(f"{session_id('other/é')}#nowhere"))
+        driver.run(driver.adapter.read_entry(f"{session_id('other/é')}#nowhere"))
 
 
 def test_random_operations_do_what_they_do_in_memory(quick):
@@ -290,7 +295,7 @@ def test_random_operations_do_what_they_do_in_memory(quick):
         memory = InMemoryConversationStore()
         for turn, (what, which, where) in enumerate(steps):
             results = []
-            for store in (memory, quick.ai):
+            for store in (memory, quick.adapter):
                 name = names[which]
                 try:
                     results.append(run(act(store, name, names, turn, what, where)))
@@ -298,7 +303,7 @@ def test_random_operations_do_what_they_do_in_memory(quick):
                     results.append(type(error).__name__)
             assert results[0] == results[1]
             for name in names:
-                both = [run(store.load(name)) for store in (memory, quick.ai)]
+                both = [run(store.load(name)) for store in (memory, quick.adapter)]
                 said = [None if one is None else texts_of(one.messages) for one in both]
                 assert said[0] == said[1]
 
@@ -332,18 +337,18 @@ def test_random_operations_do_what_they_do_in_memory(quick):
     check()
 
 
-def test_redacted_message_keeps_its_place(desk):
-    desk.save("t", "u1", "a secret", "u2")
-    entries = desk.run(desk.ai.load_entries("t"))
-    desk.chat("t").redact(desk.chat("t").find_message(entries[1].id))
-    assert desk.texts("t") == ["u1", "[redacted]", "u2"]
-    desk.save("t", "a3")
-    assert desk.texts("t") == ["u1", "[redacted]", "u2", "a3"]
+def test_redacted_message_keeps_its_place(driver):
+    driver.save("t", "u1", "a secret", "u2")
+    entries = driver.run(driver.adapter.load_entries("t"))
+    driver.chat("t").redact(driver.chat("t").find_message(entries[1].id))
+    assert driver.texts("t") == ["u1", "[redacted]", "u2"]
+    driver.save("t", "a3")
+    assert driver.texts("t") == ["u1", "[redacted]", "u2", "a3"]
 
 
 def test_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_load_it(quick):
     quick.save("t", "u1")
-    record = quick.run(quick.ai.read_record("t"))
+    record = quick.run(quick.adapter.read_record("t"))
     raw = {"kind": "response", "parts": [{"part_kind": "of-the-future", "content": {"x": [1.0]}}]}
     name = f"{session_id('t')}#new"
     quick.chat("t").append(
@@ -355,7 +360,7 @@ def test_part_of_an_unknown_newer_kind_is_kept_and_the_framework_refuses_to_load
     )
     assert quick.chat("t").view().messages[-1].content == raw
     with pytest.raises(ValidationError, match="of-the-future"):
-        quick.run(quick.ai.read_entry(name))
+        quick.run(quick.adapter.read_entry(name))
     assert quick.texts("t") == ["u1"]
 
 
@@ -363,8 +368,8 @@ def test_old_retry_part_comes_back_as_the_framework_reads_it(quick):
     with pytest.warns(PydanticAIDeprecationWarning, match="RetryPromptPart"):
         retry = RetryPromptPart("again", tool_name="look", tool_call_id="c-1", timestamp=WHEN)
     message = ModelRequest(parts=[retry], timestamp=WHEN)
-    quick.run(quick.ai.save(Conversation(conversation_id="t", messages=[message])))
-    (loaded,) = quick.run(quick.ai.load("t")).messages
+    quick.run(quick.adapter.save(Conversation(conversation_id="t", messages=[message])))
+    (loaded,) = quick.run(quick.adapter.load("t")).messages
     dumped = ModelMessagesTypeAdapter.dump_python([message], mode="json")
     assert [loaded] == ModelMessagesTypeAdapter.validate_python(dumped)
 
@@ -372,11 +377,11 @@ def test_old_retry_part_comes_back_as_the_framework_reads_it(quick):
 def test_unstorable_message_is_refused_and_writes_nothing(quick):
     quick.save("t", "u1")
     for bad in (float("nan"), float("inf")):
-        talk = quick.run(quick.ai.load("t"))
+        talk = quick.run(quick.adapter.load("t"))
         part = ToolReturnPart("look", {"secret": bad}, "c-1", timestamp=WHEN)
         talk.messages.append(ModelRequest(parts=[part], timestamp=WHEN))
         with pytest.raises(InvalidMessage) as refused:
-            quick.run(quick.ai.save(talk))
+            quick.run(quick.adapter.save(talk))
         assert "secret" not in str(refused.value)
     assert quick.texts("t") == ["u1"]
     quick.save("t", "a \0 b")
@@ -391,13 +396,13 @@ def test_pydantic_ai_without_the_protocol_is_one_clear_error(monkeypatch):
         import_module("roocontext.adapters.pydantic_ai")
 
 
-def test_paused_conversation_keeps_its_pending_calls(desk):
+def test_paused_conversation_keeps_its_pending_calls(driver):
     call = ToolCallPart("deploy", {"to": "production"}, "c-1")
     waiting = DeferredToolRequests(approvals=[call], metadata={"c-1": {"risk": [1, None]}})
     asked = ModelResponse(parts=[call], timestamp=WHEN)
     talk = Conversation(
         messages=[said("u1"), asked], conversation_id="t", deferred_tool_requests=waiting
     )
-    desk.run(desk.ai.save(talk))
-    assert desk.run(desk.ai.load("t")).deferred_tool_requests == waiting
-    assert [one.name for one in desk.chat("t").pending()] == ["deploy"]
+    driver.run(driver.adapter.save(talk))
+    assert driver.run(driver.adapter.load("t")).deferred_tool_requests == waiting
+    assert [one.name for one in driver.chat("t").pending()] == ["deploy"]

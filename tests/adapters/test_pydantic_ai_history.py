@@ -7,9 +7,9 @@ from pydantic_ai.messages import CompactionPart, ModelRequest, SystemPromptPart,
 
 from roocontext import NewMessage
 from roocontext.log.plan import Action, Plan
-from support.pydantic_ai_desk import WHEN, Desk, said, texts_of
+from support.pydantic_ai_driver import WHEN, PydanticAIDriver, said, texts_of
 
-DESK = Desk
+DRIVER = PydanticAIDriver
 
 
 def condense(chat: Any, first: int, last: int) -> None:
@@ -34,23 +34,23 @@ class Context:
         self.conversation_id = conversation_id
 
 
-def test_processor_gives_the_view_and_the_new_messages(desk):
-    desk.save("t", "u1", "a1", "u2", "a2", "u3", "a3")
-    messages = [*desk.run(desk.ai.load("t")).messages, said("u4")]
+def test_processor_gives_the_view_and_the_new_messages(driver):
+    driver.save("t", "u1", "a1", "u2", "a2", "u3", "a3")
+    messages = [*driver.run(driver.adapter.load("t")).messages, said("u4")]
 
     def effective(messages: Any, name: str | None = "t") -> Any:
-        return desk.run(desk.ai.effective_history(Context(name), list(messages)))
+        return driver.run(driver.adapter.effective_history(Context(name), list(messages)))
 
     assert effective(messages) == messages
-    condense(desk.chat("t"), 0, 3)
+    condense(driver.chat("t"), 0, 3)
     shown = effective(messages)
     assert texts_of(shown) == ["What was said before.", "u3", "a3", "u4"]
     assert isinstance(shown[0].parts[0], CompactionPart)
     # The next request of the same run begins with what the processor has returned.
     assert effective([*shown, said("a4"), said("u5")]) == [*shown, said("a4"), said("u5")]
-    assert desk.texts("t") == ["u1", "a1", "u2", "a2", "u3", "a3"]
-    assert texts_of(desk.run(desk.ai.load("t", limit=3)).messages) == ["a2", "u3", "a3"]
-    condense(desk.chat("t"), 1, 2)  # now the newest stored message is hidden
+    assert driver.texts("t") == ["u1", "a1", "u2", "a2", "u3", "a3"]
+    assert texts_of(driver.run(driver.adapter.load("t", limit=3)).messages) == ["a2", "u3", "a3"]
+    condense(driver.chat("t"), 1, 2)  # now the newest stored message is hidden
     again = effective(messages)
     assert texts_of(again) == ["What was said before."] * 2 + ["u4"]
     assert effective([*again, said("a4")]) == [*again, said("a4")]
@@ -65,12 +65,12 @@ def test_system_prompt_survives_a_summary(quick):
         timestamp=WHEN,
     )
     talk = Conversation(conversation_id="t", messages=[first, said("a1"), said("u2"), said("a2")])
-    quick.run(quick.ai.save(talk))
+    quick.run(quick.adapter.save(talk))
     condense(quick.chat("t"), 0, 1)
-    messages = [*quick.run(quick.ai.load("t")).messages, said("u3")]
-    shown = quick.run(quick.ai.effective_history(Context("t"), messages))
+    messages = [*quick.run(quick.adapter.load("t")).messages, said("u3")]
+    shown = quick.run(quick.adapter.effective_history(Context("t"), messages))
     assert texts_of(shown) == ["be kind", "What was said before.", "u2", "a2", "u3"]
-    assert quick.run(quick.ai.effective_history(Context("t"), [*shown, said("a3")])) == [
+    assert quick.run(quick.adapter.effective_history(Context("t"), [*shown, said("a3")])) == [
         *shown,
         said("a3"),
     ]
@@ -82,8 +82,8 @@ def test_rows_of_other_formats_are_shown_as_texts(quick):
     chat.append("user", "by hand")
     chat.append("assistant", [{"type": "text", "text": "an answer"}])
     chat.append("assistant", [{"type": "thinking", "thinking": "hm", "signature": "s"}])
-    messages = [*quick.run(quick.ai.load("t")).messages, said("u2")]
-    shown = quick.run(quick.ai.effective_history(Context("t"), messages))
+    messages = [*quick.run(quick.adapter.load("t")).messages, said("u2")]
+    shown = quick.run(quick.adapter.effective_history(Context("t"), messages))
     assert texts_of(shown) == ["u1", "a1", "by hand", "an answer", "u2"]
     quick.save("t", "u2")
     assert quick.texts("t") == ["u1", "a1", "u2"]

@@ -11,7 +11,7 @@ from pydantic_ai.messages import ModelRequest, UserPromptPart
 from roocontext import AsyncStore, SessionNotFound
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
-from support.claude_desk import KEY
+from support.claude_agent_driver import KEY
 
 
 @pytest.fixture(params=["file", "postgres"])

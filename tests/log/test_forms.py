@@ -8,21 +8,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-    wrong_contents,
-)
+from support import provider_rules, wrong_contents
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
 
 

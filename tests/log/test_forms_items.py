@@ -14,21 +14,10 @@ from roocontext.log.encoding import encode_plain
 from roocontext.log.entries import Compacted
 from roocontext.log.forms import Rule, forms
 from roocontext.log.readings import Holds, pieces, reader, walk
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, message
 from support.sdk_objects import fields_of, members
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 ASKED = {
     "anthropic": "go",
     "openai": {"role": "user", "content": "go"},

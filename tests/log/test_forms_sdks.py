@@ -15,19 +15,7 @@ from pydantic import TypeAdapter
 
 from roocontext import Store
 from roocontext.log.forms.parts import FIELDS
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
-
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
+from support.provider_checks import CHECKS
 
 
 def test_fields_that_are_sent_are_those_of_the_sdk():

@@ -2,7 +2,6 @@
 
 import pytest
 
-from roocontext import Store
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import BYTES, Budget, Size
 from roocontext.log.plan import Action
@@ -22,12 +21,6 @@ from support.situations import situated
 
 WINDOW = 10_000
 ROOM = 7_500
-
-
-@pytest.fixture
-def chat():
-    with Store.open(":memory:") as store:
-        yield store.create()
 
 
 def totals(tokens, **options):

@@ -1,18 +1,14 @@
 """Gemini CLI: when a history is compressed, what of it, and what becomes of the summary."""
 
 import json
-from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import Kind, Store
+from roocontext import Kind
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget
 from roocontext.log.plan import Action
 from roocontext.log.readings import text_of
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -35,23 +31,15 @@ from roocontext.programs.gemini_cli.compression import (
     weights,
 )
 from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
+from support.deciding import decided, seen, summary, texts
 from support.dialogue import WORDS, call, result, shown, text, work
-from support.examples import examples
-from support.plan_laws import commit_lawfully
-from support.situations import LETTERS, STEPS, play, situated
+from support.situations import LETTERS
 
 LARGE = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
+def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
+    return decided(chat, policy, **facts)
 
 
 def talk(chat, count, words=WORDS):
@@ -60,28 +48,10 @@ def talk(chat, count, words=WORDS):
     return [chat.append(roles[n % 2], f"message {n} {words}").seq for n in range(2 * count + 1)]
 
 
-def seen(chat, policy, **facts):
-    facts = {"window": LARGE, **facts}
-    return situated(chat, LETTERS, hidden=policy.compat, **facts)
-
-
-def decide(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
-    """Decide; what is not due comes to nothing."""
-    situation = seen(chat, policy, **facts)
-    decision = policy.decide(situation)
-    if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.totals) or isinstance(decision, Nothing)
-    return decision
-
-
 def forced(chat, policy=Gemini(), **facts):  # noqa: B008 - frozen
     decision = decide(chat, policy, aim=Aim.CONDENSE, trigger="manual", **facts)
     assert isinstance(decision, Ask), decision
     return decision
-
-
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
 
 
 def compress(chat, policy=Gemini(), said="in short", **facts):  # noqa: B008 - frozen
@@ -100,10 +70,6 @@ def said_now(chat):
 
 def content_blocks(message):
     return [{"type": "text", "text": part["text"]} for part in content_of(message)["parts"]]
-
-
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
 
 
 # When
@@ -537,48 +503,3 @@ def test_run_of_answers_with_a_blank_one_is_not_sent(parts):
     assert curated(contents) == [0, 3, 4]
     kept = {"role": "model", "parts": [{"text": "", "thought": True}]}
     assert curated([asked, said, kept]) == [0, 1, 2]
-
-
-# Always
-
-
-@settings(max_examples=examples(40))
-@given(
-    st.lists(
-        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
-    ),
-    st.integers(40, 250),
-    st.integers(0, 1),
-    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.RECOVER]),
-)
-def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
-    chat, policy = store.create(), Gemini()
-    for steps, said in rounds:
-        play(chat, steps)
-        before = seen(chat, policy)
-        window = max(1, before.size.tokens * percent // 100)
-        before = replace(before, window=window, aim=aim, failures=failures)
-        decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
-        if isinstance(decision, Ask):
-            composed = decision.compose(summary(said))
-            decision = composed if isinstance(composed, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            newest = before.visible[-1]
-            gone = commit_lawfully(chat, before, decision.plan)
-            question = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
-            assert not (question and newest.seq in gone)
-
-
-@settings(max_examples=40)
-@given(STEPS, st.sampled_from(["in short", WORDS * 3]))
-def test_every_plan_of_the_program_can_be_committed(store, steps, said):
-    chat, policy = store.create(), GeminiUpstream(count=lambda _: 0)
-    play(chat, steps)
-    decision = decide(chat, policy, aim=Aim.CONDENSE)
-    if isinstance(decision, Ask):
-        ready = decision.compose(summary(said))
-        pins = set(shown(chat)) & chat.pins()
-        chat.commit(ready.plan)
-        assert pins <= set(shown(chat))
-        assert chat.verify().ok

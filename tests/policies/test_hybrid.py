@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext import Kind, NewMessage, Plan, Store
+from roocontext import Kind, NewMessage, Plan
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import LEFT_OUT
-from roocontext.log.readings import reader, text_of
-from roocontext.log.summary import Summary
+from roocontext.log.readings import reader
 from roocontext.policies.hybrid import Hybrid
 from roocontext.policies.layout import Layout, groups, held, turns
 from roocontext.policies.make_plan import HEADING
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, TooLarge
+from support.deciding import cost, seen, summary, talk, texts
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
 from support.provider_rules import violations
@@ -23,37 +23,6 @@ from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
 SMALL = {"least": 20}
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
-
-
-def talk(chat, count, words=WORDS):
-    """Turns of a question and its answer; their seqs."""
-    return [
-        (chat.append("user", f"question {n} {words}").seq, chat.append("assistant", words).seq)
-        for n in range(count)
-    ]
-
-
-def seen(chat, **facts):
-    return situated(chat, LETTERS, **{"window": 100_000, **facts})
-
-
-def cost(chat, *seqs):
-    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
-
-
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
 
 
 def ask(chat, limit, policy=Hybrid(**SMALL), **facts):  # noqa: B008 - frozen
@@ -69,10 +38,6 @@ def condense(chat, limit, said="in short", **facts):
     assert isinstance(ready, Ready), ready
     chat.commit(ready.plan)
     return asked
-
-
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
 
 
 def test_messages_that_leave_the_window_are_summarised(chat):

@@ -1,21 +1,10 @@
 """Groups that leave together, turns, and rows that no plan may hide."""
 
-import pytest
-
-from roocontext import NewMessage, Plan, Store
+from roocontext import NewMessage, Plan
 from roocontext.policies.layout import Layout, groups, held, turns, waiting, whole_groups
+from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
-from support.situations import IMAGE, LETTERS, THOUGHT, situated
-
-
-@pytest.fixture
-def chat():
-    with Store.open(":memory:") as store:
-        yield store.create()
-
-
-def seen(chat):
-    return situated(chat, LETTERS, window=1000)
+from support.situations import IMAGE, THOUGHT
 
 
 def grouped(chat):

@@ -3,14 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import Kind, Plan, Store
+from roocontext import Kind, Plan
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import Action
-from roocontext.log.readings import text_of
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -30,10 +26,9 @@ from roocontext.programs.opencode.prune import (
     passes,
     reserve,
 )
+from support.deciding import decided, summary, texts
+from support.deciding import seen as situation_of
 from support.dialogue import WORDS, call, result, shown, text
-from support.examples import examples
-from support.plan_laws import commit_lawfully
-from support.situations import LETTERS, STEPS, play, situated
 from vectors.programs.opencode_messages import (
     INTERRUPTED,
     filter_compacted,
@@ -46,15 +41,12 @@ BOTH = pytest.mark.parametrize("kind", [OpenCode, OpenCodeUpstream])
 LARGE = 1 << 40
 
 
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
+def seen(chat, policy, **facts):
+    return situation_of(chat, policy, **{"output": 1000, **facts})
 
 
-@pytest.fixture
-def chat(store):
-    return store.create()
+def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
+    return decided(chat, policy, **{"output": 1000, **facts})
 
 
 def ask(chat, said="why?"):
@@ -82,20 +74,6 @@ def talk(chat, count):
     return [chat.append(roles[n % 2], f"message {n} {WORDS}").seq for n in range(2 * count)]
 
 
-def seen(chat, policy, **facts):
-    facts = {"window": LARGE, "output": 1000, **facts}
-    return situated(chat, LETTERS, hidden=policy.compat, **facts)
-
-
-def decide(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
-    """Decide; what is not due comes to nothing."""
-    situation = seen(chat, policy, **facts)
-    decision = policy.decide(situation)
-    if situation.aim is Aim.MANAGE:
-        assert policy.due(situation.totals) or isinstance(decision, Nothing)
-    return decision
-
-
 def cleared(chat, policy=OpenCode(), **facts):  # noqa: B008 - frozen
     """The outputs that it clears when it is told to; they are cleared then."""
     decision = decide(chat, policy, aim=Aim.CLEAR, trigger="manual", **facts)
@@ -120,10 +98,6 @@ def full(chat, policy=OpenCode()):  # noqa: B008 - frozen
     return asked
 
 
-def summary(said="in short"):
-    return Summary(text=said, summariser="test")
-
-
 def compact(chat, policy=OpenCode(), said="in short", **facts):  # noqa: B008 - frozen
     """Ask for it, be given this summary, and commit; what was asked."""
     asked = asked_for(chat, policy, **facts)
@@ -136,10 +110,6 @@ def compact(chat, policy=OpenCode(), said="in short", **facts):  # noqa: B008 - 
 
 def said_now(chat):
     return [message.content for message in chat.view().messages]
-
-
-def texts(request):
-    return [text_of(message["content"]) for message in request.messages]
 
 
 # Overflow
@@ -940,59 +910,3 @@ def test_tool_part_is_sent_as_the_program_does(given_part, older, newer):
 
     assert model_part(given_part) == told(older)
     assert model_part(given_part, newer=True) == told(newer)
-
-
-# Always
-
-FEW = {"protect": 20, "minimum": 10, "output_max": 50}
-
-
-@settings(max_examples=examples(40))
-@given(
-    st.lists(
-        st.tuples(STEPS, st.sampled_from(["", "in short", WORDS * 3])), min_size=1, max_size=3
-    ),
-    st.integers(40, 250),
-    st.integers(0, 1),
-    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
-)
-def test_every_plan_keeps_the_laws(store, rounds, percent, failures, aim):
-    chat, policy = store.create(), OpenCode(**FEW, spared=frozenset({"skill"}))
-    for steps, said in rounds:
-        play(chat, steps)
-        before = seen(chat, policy)
-        window = max(1, before.size.tokens * percent // 100)
-        before = replace(before, window=window, aim=aim, failures=failures)
-        decision = policy.decide(before)
-        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
-        if isinstance(decision, Ask):
-            composed = decision.compose(summary(said))
-            decision = composed if isinstance(composed, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            newest = before.visible[-1]
-            gone = commit_lawfully(chat, before, decision.plan)
-            asks = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
-            alone = not isinstance(newest.message.content, list) or any(
-                block["type"] != "tool_result" for block in newest.message.content
-            )
-            assert not (asks and alone and newest.seq in gone)
-
-
-@settings(max_examples=examples(30))
-@given(
-    st.lists(STEPS, min_size=1, max_size=3),
-    st.sampled_from(["in short", WORDS * 3]),
-    st.sampled_from([Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
-)
-def test_every_plan_of_the_program_can_be_committed(store, rounds, said, aim):
-    chat, policy = store.create(), OpenCodeUpstream(**FEW)
-    for steps in rounds:
-        play(chat, steps)
-        decision = decide(chat, policy, aim=aim, window=100)
-        if isinstance(decision, Ask):
-            decision = decision.compose(summary(said))
-        if isinstance(decision, Ready):
-            pins = set(shown(chat)) & chat.pins()
-            chat.commit(decision.plan)
-            assert pins <= set(shown(chat))
-            assert chat.verify().ok

@@ -6,14 +6,11 @@ What the program itself answered is replayed in tests/vectors.
 import logging
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from roocontext import ContextManager, Store
+from roocontext import ContextManager
 from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
-from roocontext.log.summary import Summary
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
 from roocontext.programs.roo.condensing_2025 import (
     GREW,
@@ -24,22 +21,12 @@ from roocontext.programs.roo.condensing_2025 import (
 )
 from roocontext.programs.roo.condensing_2026 import with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
+from support.deciding import summary
 from support.dialogue import call, fill, result, shown, text, work
-from support.situations import LETTERS, STEPS, play, situated
+from support.situations import LETTERS, situated
 
 BOTH = pytest.mark.parametrize("policy", [Roo(), Roo2026()], ids=lambda policy: policy.name)
 LARGE = 1_000_000
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
 
 
 def totals(tokens, window=1_000, output=100):
@@ -55,7 +42,7 @@ def condense(chat, policy, said="in short", **facts):
     """Condense; the plan that was committed."""
     decision = decide(chat, policy, **facts)
     assert isinstance(decision, Ask), decision
-    made = decision.compose(Summary(text=said, summariser="test"))
+    made = decision.compose(summary(said))
     assert isinstance(made, Ready), made
     hidden = set(shown(chat))
     chat.commit(made.plan)
@@ -168,7 +155,7 @@ def test_too_few_messages_are_not_condensed(chat, policy):
 
 def test_summary_that_is_larger_is_refused_in_2025_only(chat):
     fill(chat, 8)
-    long = Summary(text="long " * 4_000, summariser="test")
+    long = summary("long " * 4_000)
     refused = decide(chat, Roo()).compose(long)
     assert (type(refused), refused.reason, refused.latch) == (Refused, GREW, False)
     accepted = decide(chat, Roo2026()).compose(long)
@@ -310,22 +297,3 @@ def test_manager_condenses_and_falls_back(chat, policy):
     fill(chat, 30)
     broken = ContextManager(policy=policy.name, limit=2_000, output=200, summariser=lambda _: "")
     assert broken.manage(chat).status == "truncated"
-
-
-@BOTH
-@settings(max_examples=60)
-@given(steps=STEPS, aims=st.lists(st.sampled_from(list(Aim)), min_size=1, max_size=4))
-def test_store_accepts_every_decision(store, policy, steps, aims):
-    chat = store.create()
-    play(chat, steps)
-    eager = type(policy)(threshold=5, fraction=0.7)
-    for aim in aims:
-        pinned = chat.pins() & set(shown(chat))
-        decision = decide(chat, eager, aim, window=300, output=10)
-        if isinstance(decision, Ask):
-            made = decision.compose(Summary(text="in short", summariser="test"))
-            decision = made if isinstance(made, Ready) else decision.otherwise
-        if isinstance(decision, Ready):
-            chat.commit(decision.plan)
-        assert pinned <= set(shown(chat))
-        assert chat.verify().ok

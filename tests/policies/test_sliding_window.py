@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roocontext import Plan, Store
+from roocontext import Plan
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import LEFT_OUT
 from roocontext.log.readings import reader
@@ -12,6 +12,7 @@ from roocontext.policies.layout import Layout, held, turns
 from roocontext.policies.situation import Aim, Nothing, Ready, TooLarge
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
+from support.deciding import cost, seen, talk
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
 from support.provider_rules import violations
@@ -19,33 +20,6 @@ from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
-
-
-@pytest.fixture(scope="module")
-def store():
-    with Store.open(":memory:") as opened:
-        yield opened
-
-
-@pytest.fixture
-def chat(store):
-    return store.create()
-
-
-def talk(chat, turns_wanted, answer=WORDS):
-    """Turns of a question and its answer; their seqs."""
-    return [
-        (chat.append("user", f"question {n} {WORDS}").seq, chat.append("assistant", answer).seq)
-        for n in range(turns_wanted)
-    ]
-
-
-def seen(chat, **facts):
-    return situated(chat, LETTERS, **{"window": 100_000, **facts})
-
-
-def cost(chat, *seqs):
-    return sum(row.size.tokens for row in seen(chat).visible if row.seq in seqs)
 
 
 def slide(chat, limit, **facts):

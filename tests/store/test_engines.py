@@ -14,6 +14,7 @@ from sqlalchemy import make_url
 
 from roocontext import Store
 from roocontext.errors import (
+    DistributionRefused,
     ForeignDatabase,
     HistoryCorrupt,
     InvalidOption,
@@ -23,6 +24,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.store.engine import forks
+from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.database import ATTEMPTS, Database
 from roocontext.store.engine.driver_errors import UniqueViolation, raise_ours, translated
 from roocontext.store.engine.engines import engine_of
@@ -89,7 +91,7 @@ def test_other_errors_pass_unchanged() -> None:
         raise KeyError
 
 
-@pytest.mark.parametrize("url", ["mysql://localhost/x", "://", "no such scheme://x"])
+@pytest.mark.parametrize("url", ["", "a\0b", "mysql://localhost/x", "://", "no such scheme://x"])
 def test_url_of_no_database_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,3 +219,26 @@ def test_no_connection_is_left_open(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["store.db"]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_failure_within_a_cluster_leaves_the_outcome_unknown() -> None:
+    """A coordinator reports most failures of its nodes so, those during a COMMIT too."""
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET))
+    assert raised.value.outcome_unknown
+    assert raised.value.code == "XX000"
+    with pytest.raises(StoreUnavailable) as raised:
+        raise_ours(psycopg.errors.InternalError_(SECRET), sent=False)
+    assert not raised.value.outcome_unknown
+
+
+def test_store_that_is_on_no_cluster_is_not_distributed(tmp_path: Path, postgres_url: str) -> None:
+    file = tmp_path / "store.db"
+    Store.open(file).close()
+    with pytest.raises(DistributionRefused, match="SQLite"):
+        distribute(file)
+    for dry_run in (True, False):
+        with pytest.raises(DistributionRefused, match="no extension"):
+            distribute(postgres_url, dry_run=dry_run)
+    with pytest.raises(InvalidOption, match="shards"):
+        distribute(postgres_url, shards=0)

@@ -12,7 +12,7 @@ from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for, without_password
-from roocontext.cli.options import SessionName, SessionOrAll
+from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import one_line
 from roocontext.cli.terminal import read_input
@@ -20,7 +20,7 @@ from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
-    from roocontext.reports.results import Checked
+    from roocontext.reports.results import Checked, Distributed
     from roocontext.store.engine.migrate import SchemaVersion
 
 app = typer.Typer()
@@ -117,7 +117,16 @@ def current(context: CommandContext) -> None:
 
 
 @_db(document="Upgraded")
-def upgrade(context: CommandContext) -> None:
+def upgrade(
+    context: CommandContext,
+    *,
+    distribute: Annotated[
+        bool,
+        typer.Option(
+            "--distribute", help="Then distribute it over its Citus cluster, if it is not yet."
+        ),
+    ] = False,
+) -> None:
     """Create the database, or upgrade its schema to the version of this release."""
     try:
         before = _schema(context).current
@@ -125,8 +134,35 @@ def upgrade(context: CommandContext) -> None:
         before = None
     with context.store(write=True, create=True):
         after = _schema(context)
-    answer = reports.results.Upgraded(before=before, after=after.wanted)
+        if distribute:
+            _distributed(context)
+    answer = reports.results.Upgraded(
+        before=before, after=after.wanted, distributed=distribute or None
+    )
     context.show(answer, results.draw_upgraded)
+
+
+@_db(document="Distributed")
+def distribute(
+    context: CommandContext,
+    *,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="How many parts each table is split into; by default what the server is set to.",
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Distribute the sessions over the nodes of a Citus cluster.
+
+    Everything happens in one transaction, and no one can write meanwhile. With `--dry-run` the
+    steps are printed. They can also be run by hand, in this order and in one transaction.
+    """
+    with context.store(write=not dry_run):
+        answer = _distributed(context, shards=shards, dry_run=dry_run)
+    context.show(answer, results.draw_distributed)
 
 
 @_db(document="History")
@@ -134,6 +170,15 @@ def history(context: CommandContext) -> None:
     """Show the migrations of this release, and which of them the database has."""
     answer = reports.results.migration_history(_schema(context).current)
     context.show(answer, results.draw_history)
+
+
+def _distributed(
+    context: CommandContext, *, shards: int | None = None, dry_run: bool = False
+) -> "Distributed":
+    from roocontext.store.engine import citus  # noqa: PLC0415 - heavy
+
+    done = citus.distribute(context.url, shards=shards, dry_run=dry_run)
+    return reports.results.Distributed.of(done, dry_run=dry_run)
 
 
 def _schema(context: CommandContext) -> "SchemaVersion":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from roocontext.reports.results import (
         Backup,
         Checked,
+        Distributed,
         Forked,
         History,
         OutcomeReport,
@@ -160,6 +161,19 @@ def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
         screen.line(f"The schema is version {after}, which is what this release needs.")
     else:
         screen.line(f"Upgraded the schema from version {before} to {after}.")
+    if answer.distributed:
+        screen.line("The store is distributed over the nodes of its cluster.")
+
+
+def draw_distributed(screen: Screen, answer: "Distributed") -> None:
+    """The rows of each table, or the steps of a dry run."""
+    if not answer.steps:
+        screen.line("The store is distributed already. Nothing changed.")
+    elif answer.dry_run:
+        screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
+    else:
+        screen.line("Distributed the store. Its tables have as many rows as before:")
+        screen.facts([(table, f"{rows:,}") for table, rows in answer.rows.items()])
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:

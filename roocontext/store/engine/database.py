@@ -167,9 +167,9 @@ class Database:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
         return self._once((), self._over(self._engine.begin_read, operation), writes=False)
 
-    def migrate(self, operation: Callable[[Connection], None]) -> None:
+    def migrate(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
-        self._once((), self._over(self._engine.begin_write, operation))
+        return self._once((), self._over(self._engine.begin_write, operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.

@@ -78,6 +78,7 @@ _SAYS: Mapping[int | str, str] = {
     "57P01": "The server was shut down",
     "57P02": "The server crashed",
     "57P03": "The server takes no connections now",
+    "XX000": "A node of the server's cluster failed, or the server itself",
     "XX001": "The database is damaged",
     "XX002": "An index of the database is damaged",
 }
@@ -142,8 +143,10 @@ def raise_ours(
         raise HistoryCorrupt("A stored text is not UTF-8.") from None
     kinds: Mapping[Any, type[RooContextError]] = _SQLITE if isinstance(code, int) else _POSTGRES
     kind = kinds.get(code, StoreUnavailable)
-    # If the connection broke during a COMMIT, the server may have committed.
-    facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and _is_disconnect(error)}
+    # If the connection broke during a COMMIT, the server may have committed. A coordinator reports
+    # most failures of its nodes as XX000, also those during a COMMIT.
+    is_unknown = _is_disconnect(error) or code == "XX000"
+    facts: dict[str, Any] = {"code": code, "outcome_unknown": sent and is_unknown}
     broke = "The connection to the server broke"
     other = broke if _is_disconnect(error) else "The database refused the statement"
     says, advice = _SAYS.get(code or "", other), _ADVICE.get(code or "")

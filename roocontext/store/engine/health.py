@@ -16,6 +16,7 @@ from sqlalchemy import text as sql
 
 from roocontext.errors import RooContextError
 from roocontext.store.engine import migrate
+from roocontext.store.engine.cluster import ClusterFacts, cluster_facts, silent_nodes
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.engine.schema import VERSION_TABLE, metadata
@@ -39,12 +40,13 @@ class Hindrances:
     """The problems that prevent a database from being examined.
 
     `problems` are SQLite's own; `unreadable` are the tables that the role on the server may not
-    read.
+    read; `silent` are the nodes that the coordinator of a cluster cannot reach.
     """
 
     problems: tuple[str, ...] = ()
     role: str = ""
     unreadable: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Health:
 
     `unguarded` are the triggers of the log that are missing. `astray` is how many sessions have
     more or fewer entries than they say. `foreign` describes the other program's tables in a
-    database without our schema.
+    database without our schema. `cluster` is where a distributed store is.
     """
 
     dialect: str
@@ -68,6 +70,7 @@ class Health:
     foreign: str | None = None
     file: FileFacts | None = None
     rights: Mapping[str, bool] = field(default_factory=dict)
+    cluster: ClusterFacts | None = None
 
 
 def examine_database(url: str | Path | URL) -> Health:
@@ -165,6 +168,7 @@ def _postgres(connection: Connection) -> Health:
         rights={
             right: bool(connection.execute(asked, {"right": right}).scalar()) for right in rights
         },
+        cluster=cluster_facts(connection),
     )
 
 
@@ -176,7 +180,11 @@ def _role(connection: Connection) -> Hindrances:
     )
     tables = [*metadata.tables, VERSION_TABLE]
     rows = connection.execute(query, {"tables": tables}).scalars()
-    return Hindrances(role=_one(connection, "SELECT current_user"), unreadable=tuple(rows))
+    return Hindrances(
+        role=_one(connection, "SELECT current_user"),
+        unreadable=tuple(rows),
+        silent=silent_nodes(connection),
+    )
 
 
 def _one(connection: Connection, command: str) -> str:

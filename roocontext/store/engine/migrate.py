@@ -48,11 +48,16 @@ def _is_current(database: Database) -> bool:
 def _upgrade_once(connection: Connection) -> None:
     # Two processes may open a new database at once. SQLite's write lock is already held here.
     if connection.dialect.name == "postgresql":
-        for timeout in ("lock_timeout", "statement_timeout"):  # another's upgrade takes its time
-            connection.exec_driver_sql(f"SET LOCAL {timeout} = 0")
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+        wait_for_others(connection)
     if _outdated(connection, upgrade=True):  # unless another process upgraded it in the meantime
         _upgrade(connection)
+
+
+def wait_for_others(connection: Connection) -> None:
+    """Wait on a server until no one else changes the schema, which takes as long as it takes."""
+    for timeout in ("lock_timeout", "statement_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL {timeout} = 0")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
 
 
 class SchemaVersion(NamedTuple):

@@ -43,12 +43,14 @@ _SIZES = (256, 64, 16, 4, 1)
 # than one for these parameters, it would plan the statement anew each time. A statement that seems
 # dear to it, such as a view of hundreds of spans, it would compile each time, which takes 13 ms and
 # more. A server that is too old for a setting does not know it. Behind a pooler another process of
-# the server answers than the one that the connection was made to: nothing is set there.
+# the server answers than the one that the connection was made to: nothing is set there. Citus must
+# plan for the parameters.
 _FIRST = (
     "SELECT pg_backend_pid() = $1, (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
-    " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1)"
+    " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1"
+    " AND (name = 'jit' OR current_setting('citus.shard_count', true) IS NULL))"
 )
 
 

@@ -7,7 +7,6 @@ A request may be repeated: entries that were stored with the same client ids are
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from itertools import chain, repeat
 from operator import itemgetter
@@ -86,22 +85,28 @@ def _append_by_function(
         *(sealed.answers_block, sealed.size, draft.salt, draft.content_digest, draft.tools),
         *(draft.extra, draft.content),
     )
-    row = None
-    # A used client id aborts the statement, which is the whole transaction.
-    with suppress(UniqueViolation):
-        row = tx.call(_APPEND, values)
-    if row is not None and row[0] is not None:
-        return Receipt(session_id, row[0], row[1].hex(), row[0])
-    # Nothing was written: the request was repeated, there is no such session, another writer moved
-    # the head, or the message refers to an entry that does not exist.
-    _, (first,) = _first_receipts(tx, session_id, [draft])
-    if first is not None:
-        return first
-    # Read after the statement: the head reported may be newer than the one that it failed on.
-    head = read_head(tx, session_id)
-    check_version(expected_seq, head)
-    if draft.refers_to > head.last_seq:
-        raise _not_earlier(draft, head.last_seq + 1)
+    # While a cluster moves the rows of the session, a call may find nothing and there is no reason:
+    # it is sent once more.
+    for is_last in (False, True):
+        row, is_taken = None, False
+        try:
+            row = tx.call(_APPEND, values)
+        except UniqueViolation:  # a used client id aborts the statement, the whole transaction
+            is_taken = True
+        if row is not None and row[0] is not None:
+            return Receipt(session_id, row[0], row[1].hex(), row[0])
+        # Nothing was written: the request was repeated, there is no such session, another writer
+        # moved the head, or the message refers to an entry that does not exist.
+        _, (first,) = _first_receipts(tx, session_id, [draft])
+        if first is not None:
+            return first
+        # Read after the statement: the head reported may be newer than the one that it failed on.
+        head = read_head(tx, session_id)
+        check_version(expected_seq, head)
+        if draft.refers_to > head.last_seq:
+            raise _not_earlier(draft, head.last_seq + 1)
+        if is_last or is_taken:
+            break
     raise _beyond(session_id, head.last_seq)
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from roocontext import ContextManager, Hooks, Plan, Store
+from roocontext import ContextManager, Hooks, NewMessage, Plan, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -16,6 +16,8 @@ from roocontext.context import (
     Drifted,
 )
 from roocontext.errors import (
+    HistoryCorrupt,
+    InvalidIdentifier,
     InvalidOption,
     RecoveryExhausted,
     SummaryFailed,
@@ -24,6 +26,7 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.counting import Budget
+from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.summary import Summary
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.default import Default
@@ -31,6 +34,7 @@ from roocontext.programs.gemini_cli.policy import gemini_event
 from roocontext.programs.opencode.policy import opencode_event
 from roocontext.programs.roo.policy import roo_events
 from roocontext.tokens import counter_for, limit_for
+from roocontext.tokens.prices import prices
 from support.async_manager import WINDOW, Scripted, grow, manager, talk
 from support.dialogue import WORDS, fill, seqs, shown, state, work
 
@@ -723,3 +727,63 @@ def test_wrong_limit_warns_and_the_next_source_is_used(chat, caplog, limit):
     outcome = manager(chat, limit=limit, environ={"DEFAULT_MAX_TOKENS": "1234"}).manage(chat)
     assert (outcome.window, outcome.window_source) == (1_234, "DEFAULT_MAX_TOKENS")
     assert "positive" in caplog.text
+
+
+LONGEST = "-" * MAX_MODEL
+LONG = "-" * (MAX_MODEL + 1)
+
+
+def test_long_name_is_refused_by_every_call_of_a_session(chat):
+    fill(chat, 3)
+    chat.append("assistant", "x", model=LONGEST)
+    chat.append("user", "y")
+    view, before = chat.view(), state(chat)
+    for ask in (
+        lambda: chat.append("assistant", "x", model=LONG),
+        lambda: chat.append_many([NewMessage("assistant", "x", model=LONG)]),
+        lambda: chat.commit(Plan.condense(view, [1, 2], NewMessage("user", "S", model=LONG))),
+        lambda: chat.request(model=LONG),
+        lambda: chat.messages(model=LONG),
+        lambda: chat.repairs(model=LONG),
+    ):
+        with pytest.raises(InvalidIdentifier, match="201 characters: at most 200") as caught:
+            ask()
+        assert caught.value.size == MAX_MODEL + 1
+        assert "1,000" not in str(caught.value)  # the rule for ids
+    assert state(chat) == before
+    assert chat.messages(model=LONGEST)
+
+
+def test_stored_name_that_is_too_long_is_not_restored(store):
+    chat = store.create()
+    chat.append("assistant", "x", model="m")
+    (entry,) = chat.stored()
+    damaged = entry._replace(sealed=entry.sealed._replace(model=LONG))
+    with pytest.raises(HistoryCorrupt):
+        store.restore("elsewhere", [damaged])
+
+
+def test_reply_with_such_a_name_is_recorded_without_it(chat):
+    chat.append("user", "go")
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    said = [{"type": "text", "text": "x"}]
+    reply = {"type": "message", "role": "assistant", "content": said, "model": LONG, "id": "m1"}
+    reply |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
+    seq = chat.record(reply).seq
+    assert chat.message(seq).model is None
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("profile", ["default", "gemini", "multi_llm_chat"])
+def test_tables_of_models_refuse_it(profile):
+    for ask in (
+        lambda: limit_for(LONG, profile=profile),
+        lambda: counter_for(LONG),
+        lambda: prices().of(LONG),
+        lambda: ContextManager(model=LONG),
+    ):
+        with pytest.raises(InvalidIdentifier, match="at most 200"):
+            ask()
+    assert limit_for(LONGEST, profile=profile).context > 0
+    assert counter_for(LONGEST).name
+    assert prices().of(LONGEST) is None

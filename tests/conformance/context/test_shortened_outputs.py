@@ -1,5 +1,6 @@
 """A tool output that is cleared in part: its head and tail stay, and it says what is missing."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from roocontext import ContextManager, NewMessage, Plan
 from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kept
+from roocontext.log.forms import forms
 from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
@@ -287,3 +289,27 @@ def test_result_that_came_while_the_reply_was_made_is_fresh(chat: Any) -> None:
     chat.append("user", "next")
     managed(chat, "default", 20_000)
     assert output_of(chat, seq).startswith(LONG[:LEAST])
+
+
+OUTPUTS = (
+    [{"type": "file", "name": "parser.py"}, {"type": "dir", "name": "parser.py.d"}],
+    [{"type": "message", "name": "parser.py"}],
+    [{"type": "function_call", "name": "parser.py"}],
+    [{"type": "text", "line": "parser.py"}],
+    {"type": "tool_use", "name": "parser.py"},
+    [{"type": "text", "text": "parser.py"}],
+    [{"type": "text", "text": "ok"}, {"type": "file", "name": "parser.py"}],
+)
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("stored", ASKED)
+def test_output_that_is_a_list_of_typed_objects_reaches_the_model(chat, stored):
+    for output in OUTPUTS:
+        role, content = ASKED[stored]
+        chat.append(role, content, format=stored)
+        (call,) = chat.pending()
+        chat.answer(call, output)
+        for form in forms.known():
+            assert "parser.py" in json.dumps(chat.messages(form)[-1]), (form, output)
+            assert not [it for it in chat.repairs(form) if it.rule == "output"]

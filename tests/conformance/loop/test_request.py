@@ -12,23 +12,19 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.forms import OPENING, UNANSWERED
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support import provider_rules
 from support.dialogue import call, fill, result, text, work
+from support.provider_checks import CHECKS
 
 pytestmark = pytest.mark.every_leg
 
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
 USAGE = {"input_tokens": 3, "output_tokens": 4}
-CHECKS = {
-    "anthropic": ("messages", provider_rules.violations),
-    "openai": ("messages", provider_rules_chat.violations),
-    "openai-responses": ("input", provider_rules_responses.violations),
-    "gemini": ("contents", provider_rules_gemini.violations),
+ITEMS = {
+    "anthropic": "messages",
+    "openai": "messages",
+    "openai-responses": "input",
+    "gemini": "contents",
 }
 
 
@@ -50,14 +46,13 @@ def entry(chat, seq):
     return found
 
 
-@pytest.mark.parametrize("form", CHECKS)
+@pytest.mark.parametrize("form", ITEMS)
 def test_request_is_what_the_provider_accepts(chat, form):
     chat.append("user", "Look.")
     work(chat, ["t1", "t2"])
     made = chat.request(form, system="Be brief.", tools=TOOLS)
-    key, violations = CHECKS[form]
-    items = made[key][1:] if form == "openai" else made[key]
-    assert violations(items, complete=True) == []
+    items = made[ITEMS[form]][form == "openai" :]
+    assert CHECKS[form](items, complete=True) == []
     assert dict(**made) == dict(made)
     assert (made.form, made.model, made.repairs) == (form, None, chat.repairs(form))
     assert made.seq == chat.head().seq
@@ -411,3 +406,49 @@ def test_models_without_binding_keep_their_thinking(chat, model):
     _, second, _ = prepared(chat, model)
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
     assert thinking(chat, system="Be long.") == [True, True, True]
+
+
+LISTED = {"functionCall": {"name": "ls", "args": {}}}
+
+
+def gemini_reply(*parts):
+    content = {"role": "model", "parts": list(parts)}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}], "modelVersion": "g"}
+
+
+def test_reply_without_an_id_is_recorded_once(chat):
+    chat.append("user", "hi")
+    request = chat.request("gemini")
+    first = chat.record(gemini_reply(LISTED), request)
+    again = chat.record(gemini_reply(LISTED), request)
+    assert (again.seq, again.new) == (first.seq, False)
+    assert len(chat.pending()) == 1
+    chat.answer((first.seq, 0), "parser.py")
+    assert not chat.record(gemini_reply(LISTED), request).new
+    assert chat.record(gemini_reply(LISTED), chat.request("gemini")).new  # another request
+
+
+@pytest.mark.parametrize("other", ["content", "rewound", "request"])
+def test_another_reply_without_an_id_is_another(chat, other):
+    chat.append("user", "hi")
+    request = chat.request("gemini")
+    first = chat.record(gemini_reply(LISTED), request if other != "request" else None)
+    if other == "rewound":
+        chat.rewind(to=first.seq, keep_target=False)
+    parts = [{"text": "no"}] if other == "content" else [LISTED]
+    assert chat.record(gemini_reply(*parts), request).new
+
+
+@pytest.mark.parametrize("form", ["gemini", "anthropic", "openai", "openai-responses"])
+def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
+    chat.append("user", "hi")
+    chat.record(gemini_reply(LISTED, LISTED))
+    for said in ("one", "two"):
+        response = {"name": "ls", "response": {"output": said}}
+        part = {"functionResponse": response}
+        chat.append("user", {"role": "user", "parts": [part]}, format="gemini")
+    assert chat.waits_for() == "model"
+    rules = {repair.rule for repair in chat.repairs(form)}
+    assert not rules & {"duplicate", "orphan", "unanswered"}
+    sent = str(chat.messages(form))
+    assert 0 < sent.index("'one'") < sent.index("'two'")

@@ -8,12 +8,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from roocontext import Session, Store
-from roocontext.errors import RooContextError
+from roocontext import Plan, Session, Store
+from roocontext.errors import HistoryCorrupt, RooContextError
+from roocontext.log.counting import BYTES
 from roocontext.log.times import Times
 from roocontext.store.engine.schema import metadata
 from roocontext.store.internals import SessionInternals
 from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
+from support.dialogue import fill, work
 
 UNPROVED = {"created_at", "updated_at", "parent", "tokens", "exact", "counter"}
 """Numbers and names that nothing but the cell itself holds."""
@@ -211,3 +213,58 @@ def _cells(lab: Any, damage: Damage) -> list[Any]:
 
 def _empty(lab: Any) -> None:
     lab.sql(*(f"DELETE FROM {table}" for table in metadata.tables))
+
+
+@pytest.mark.parametrize("half", ["answers_seq = 0", "answers_seq = 3", "answers_block = 0"])
+def test_half_of_a_reference_to_a_call_is_none(lab, half):
+    chat = build(lab.store)
+    lab.drop_guards()
+    (seq,) = lab.sql("SELECT max(seq) FROM entries WHERE kind = 'message' AND role = 'user'")[0]
+    lab.sql(f"UPDATE entries SET {half} WHERE seq = {seq}")
+    assert chat.message(seq).answers is None
+    assert chat.messages()
+    assert seq in {entry.seq for entry in chat.audit() if entry.entry.answers is None}
+    assert chat.verify().seq == seq
+
+
+@pytest.mark.parametrize("end", [-1, -(1 << 62)])
+def test_span_that_ends_before_the_log_is_a_typed_error(lab, end):
+    chat = build(lab.store)
+    lab.drop_guards()
+    lab.sql(f"UPDATE spans SET hi = {end} WHERE lo = (SELECT max(lo) FROM spans)")
+    with pytest.raises(HistoryCorrupt):
+        chat.tokens(BYTES)
+    chat.rebuild()
+    assert chat.tokens(BYTES)
+
+
+CELLS = {
+    "sessions": ("last_seq", "head_seq"),
+    "spans": ("hi", "position"),
+    "entries": ("kind", "recorded_at"),
+    "clearings": ("placeholder",),
+}
+
+
+@pytest.fixture
+def room(opened: Any) -> Any:
+    """A store on PostgreSQL."""
+    with opened("postgres", "sync") as lab:
+        yield lab
+
+
+def test_null_in_a_required_column_is_an_error(room: Any) -> None:
+    room.drop_guards()
+    for table, columns in CELLS.items():
+        for column in columns:
+            chat = room.store.create()
+            fill(chat, 3)
+            _, answer = work(chat)
+            chat.commit(Plan.clear(chat.view(), [(answer, 0)], "gone"))
+            room.sql(
+                f"ALTER TABLE {table} ALTER {column} DROP NOT NULL",
+                f"UPDATE {table} SET {column} = NULL WHERE session_id = '{chat.id}'",
+            )
+            for read in (chat.view, chat.messages, chat.repairs):
+                with pytest.raises(HistoryCorrupt, match=rf"^{table}\.{column} holds NULL"):
+                    read()

@@ -1,11 +1,19 @@
 """The view: its order, its past, its pages, and cleared outputs."""
 
+import json
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
 
+import psycopg
 import pytest
+from psycopg.types.json import set_json_loads
 
-from roocontext import NewMessage, Plan
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
+from roocontext.log.counting import is_bound_to_prefix
+from roocontext.store.loop import request
 from support.dialogue import fill, seqs, shown, work
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -243,3 +251,68 @@ def test_wrong_pages_from_the_newest_end_are_refused(chat):
             chat.view(**wrong)
     with pytest.raises(InvalidPlan):
         Plan.condense(chat.view(last=6), [1], "S")
+
+
+LOADERS: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda text: text,
+    "decimals": lambda text: json.loads(text, parse_int=Decimal),
+}
+
+
+@pytest.fixture(params=LOADERS)
+def loads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Another loader, until the end of the test."""
+    before = {
+        name: psycopg.adapters.get_loader(psycopg.adapters.types[name].oid, psycopg.pq.Format.TEXT)
+        for name in ("json", "jsonb")
+    }
+    set_json_loads(LOADERS[request.param])
+    yield
+    for name, loader in before.items():
+        psycopg.adapters.register_loader(name, loader)
+
+
+def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
+    with Store.open(postgres_url) as store:
+        chat = store.create()
+        fill(chat, 2)
+        _, answer = work(chat)
+        chat.commit(Plan.clear(chat.view(), [(answer, 0)], 'a "placeholder" \\ \u2028 \x01'))
+        assert chat.view().messages == chat.view(limit=100).messages
+
+
+BINDING = "claude-fable-5-1"
+
+WRITES: dict[str, Callable[[Any], Any]] = {
+    "nothing": lambda _: None,
+    "a message": lambda chat: chat.append("user", "meanwhile"),
+    "a redaction": lambda chat: chat.redact(2),
+    "a rewind": lambda chat: chat.rewind(3),
+    "a summary": lambda chat: chat.commit(Plan.condense(chat.view(), [1, 2], "in short")),
+}
+
+
+@pytest.fixture
+def room(engine: str, opened: Callable[..., Any]) -> Iterator[Any]:
+    """A store that may be used during one of its own calls."""
+    with opened(engine, "sync") as lab:
+        yield lab
+
+
+def test_messages_read_during_a_write_are_of_one_moment(
+    room: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, write in WRITES.items():
+        chat = room.store.create()
+        fill(chat, 6)
+        writes = iter([write])
+
+        def meanwhile(model: str | None, chat: Any = chat, writes: Any = writes) -> bool:
+            for write in writes:  # once, after the view that was read first
+                write(chat)
+            return is_bound_to_prefix(model)
+
+        monkeypatch.setattr(request, "is_bound_to_prefix", meanwhile)
+        sent = chat.messages(model=BINDING)
+        assert sent == chat.messages(model=BINDING), name
+        monkeypatch.undo()

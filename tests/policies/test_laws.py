@@ -1,0 +1,93 @@
+"""Laws of every policy on random sessions: those of plans, and for programs that they commit."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roocontext import Kind
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready
+from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
+from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
+from roocontext.programs.roo.policy import Roo, Roo2026
+from support.deciding import decided, seen, summary
+from support.dialogue import WORDS, shown
+from support.examples import examples
+from support.plan_laws import commit_lawfully
+from support.situations import STEPS, play
+
+FEW = {"protect": 20, "minimum": 10, "output_max": 50}
+SAID = st.sampled_from(["", "in short", WORDS * 3])
+
+
+def is_question(message):
+    """True if the user said something; results alone are no question."""
+    blocks = message.content if isinstance(message.content, list) else [{"type": "text"}]
+    return any(block["type"] != "tool_result" for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("policy", "keeps"),
+    [
+        (Gemini(), lambda _: True),
+        (OpenCode(**FEW, spared=frozenset({"skill"})), is_question),
+    ],
+    ids=["gemini", "opencode"],
+)
+@settings(max_examples=examples(40))
+@given(
+    st.lists(st.tuples(STEPS, SAID), min_size=1, max_size=3),
+    st.integers(40, 250),
+    st.integers(0, 1),
+    st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
+)
+def test_plan_of_a_lawful_policy_keeps_the_laws(
+    store, policy, keeps, rounds, percent, failures, aim
+):
+    chat = store.create()
+    for steps, said in rounds:
+        play(chat, steps)
+        before = seen(chat, policy, output=1000)
+        window = max(1, before.size.tokens * percent // 100)
+        before = replace(before, window=window, aim=aim, failures=failures)
+        decision = policy.decide(before)
+        assert aim is not Aim.MANAGE or policy.due(before.totals) or isinstance(decision, Nothing)
+        if isinstance(decision, Ask):
+            composed = decision.compose(summary(said))
+            decision = composed if isinstance(composed, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            newest = before.visible[-1]
+            gone = commit_lawfully(chat, before, decision.plan)
+            waits = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
+            assert not (waits and keeps(newest.message) and newest.seq in gone)
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts"),
+    [
+        (GeminiUpstream(count=lambda _: 0), {}),
+        (OpenCodeUpstream(**FEW), {"window": 100, "output": 1000}),
+        (Roo(threshold=5, fraction=0.7), {"window": 300, "output": 10}),
+        (Roo2026(threshold=5, fraction=0.7), {"window": 300, "output": 10}),
+    ],
+    ids=["gemini-upstream", "opencode-upstream", "roo", "roo-2026"],
+)
+@settings(max_examples=examples(40))
+@given(
+    st.lists(st.tuples(STEPS, st.sampled_from(list(Aim))), min_size=1, max_size=3),
+    st.sampled_from(["in short", WORDS * 3]),
+)
+def test_plan_of_a_program_is_committed_and_hides_no_pin(store, policy, facts, rounds, said):
+    chat = store.create()
+    for steps, aim in rounds:
+        play(chat, steps)
+        pins = set(shown(chat)) & chat.pins()
+        decision = decided(chat, policy, aim=aim, **facts)
+        if isinstance(decision, Ask):
+            composed = decision.compose(summary(said))
+            decision = composed if isinstance(composed, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            chat.commit(decision.plan)
+        assert pins <= set(shown(chat))
+        assert chat.verify().ok

@@ -1,0 +1,199 @@
+"""The Citus cluster that `make test-distributed` runs on, with the interface of `Postgres`.
+
+Each store is distributed. A fresh database takes a copy on every node, which is slow: so one that a
+test has left as it was made is emptied and used again.
+"""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+from sqlalchemy import make_url
+
+from roocontext import Store
+from roocontext.store.engine.citus import distribute
+from roocontext.store.engine.schema import metadata
+
+GIVEN = "ROOCONTEXT_TEST_CITUS_URL"
+KIT = "ROOCONTEXT_CITUS_KIT"
+SHARDS = 4
+_HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+
+# The whole schema, so that a test that changed it leaves no trace in the next one.
+_SCHEMA = """
+SELECT (SELECT string_agg(concat(relname, relacl, relrowsecurity), ',' ORDER BY relname)
+        FROM pg_class WHERE relnamespace = 'public'::regnamespace),
+    (SELECT string_agg(concat(attrelid::regclass, attname, atttypid, attnotnull, attacl), ','
+            ORDER BY attrelid::regclass::text, attnum) FROM pg_attribute JOIN pg_class
+        ON pg_class.oid = attrelid WHERE relnamespace = 'public'::regnamespace AND attnum > 0),
+    (SELECT string_agg(concat(tgname, tgenabled), ',' ORDER BY tgname) FROM pg_trigger
+        WHERE NOT tgisinternal),
+    (SELECT string_agg(conname, ',' ORDER BY conname) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace),
+    (SELECT string_agg(concat(proname, proacl), ',' ORDER BY proname) FROM pg_proc
+        WHERE pronamespace = 'public'::regnamespace),
+    (SELECT count(*) FROM pg_db_role_setting WHERE setdatabase =
+        (SELECT oid FROM pg_database WHERE datname = current_database()))
+"""
+
+
+class Citus:
+    """A cluster to make databases in."""
+
+    def __init__(self, url: str) -> None:
+        self._url = make_url(url).set(drivername="postgresql")
+        self._prefix = f"roocontext_{uuid4().hex[:8]}"
+        self._numbers = count(1)
+        self._made: list[str] = []
+        self._emptied: list[str] = []
+        with psycopg.connect(url) as coordinator:
+            self.nodes = coordinator.execute(
+                "SELECT nodename, nodeport FROM pg_dist_node WHERE noderole = 'primary'"
+                " ORDER BY groupid"
+            ).fetchall()
+        self._admins = [
+            psycopg.connect(self.on_node(node, self._url.database), autocommit=True)
+            for node in range(len(self.nodes))
+        ]
+        self._one_server = self._cluster()
+        self._close(self._one_server)
+        self._distributed = self._copy(self._one_server)
+        distribute(self._named(self._distributed), shards=SHARDS)
+        with psycopg.connect(self._named(self._distributed)) as connection:
+            self._schema = connection.execute(_SCHEMA).fetchone()
+        self._close(self._distributed)
+
+    def on_node(self, node: int, database: str | None) -> str:
+        """The URL of a database on one node; the first is the coordinator."""
+        host, port = self.nodes[node]
+        named = self._url.set(host=host, port=port, database=database)
+        return named.render_as_string(hide_password=False)
+
+    def empty(self, options: str = "") -> str:
+        """The URL of a new database without any table, on the coordinator alone."""
+        name = self._name()
+        self._admins[0].execute(f"CREATE DATABASE {name} {options}")
+        return self._named(name)
+
+    def undistributed(self) -> str:
+        """The URL of a new database with a store that is on the coordinator alone."""
+        return self._named(self._copy(self._one_server))
+
+    def fresh(self) -> str:
+        """The URL of a database that holds an empty distributed store."""
+        if self._emptied:
+            return self._named(self._emptied.pop())
+        return self._named(self._copy(self._distributed))
+
+    def drop(self, url: str, *, again: bool = True) -> None:
+        """Take back a database that was made here, whoever is still connected.
+
+        It is used `again` if its schema on the coordinator is what it was.
+        """
+        name = make_url(url).database
+        assert name is not None
+        assert name.startswith(self._prefix)
+        with suppress(psycopg.Error):
+            if again and self._empty_again(url):
+                self._emptied.append(name)
+                return
+        self._drop(name)
+
+    def close(self) -> None:
+        """Drop what is left and disconnect."""
+        for name in reversed(self._made):
+            with suppress(psycopg.Error):
+                self._drop(name)
+        for admin in self._admins:
+            admin.close()
+
+    def _empty_again(self, url: str) -> bool:
+        """Delete every row, if the schema is what it was."""
+        with psycopg.connect(url) as connection:
+            if connection.execute(_SCHEMA).fetchone() != self._schema:
+                return False
+            # Past the guards, on the nodes too.
+            connection.execute("SET LOCAL citus.propagate_set_commands = 'local'")
+            connection.execute("SET LOCAL session_replication_role = 'replica'")
+            for table in metadata.tables:
+                connection.execute(f"DELETE FROM {table}")
+        return True
+
+    def _cluster(self) -> str:
+        """A new database with a store on the coordinator of its cluster."""
+        name = self._name()
+        self._everywhere(f"CREATE DATABASE {name}")
+        for node in range(len(self.nodes)):
+            with psycopg.connect(self.on_node(node, name), autocommit=True) as connection:
+                connection.execute("CREATE EXTENSION citus")
+        with psycopg.connect(self._named(name), autocommit=True) as connection:
+            coordinator, *workers = self.nodes
+            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", coordinator)
+            for worker in workers:
+                connection.execute("SELECT citus_add_node(%s, %s)", worker)
+        Store.open(self._named(name)).close()
+        return name
+
+    def _close(self, name: str) -> None:
+        """Let a database be copied, which takes that nobody is connected."""
+        self._everywhere(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        self._hang_up(name)
+
+    def _copy(self, template: str) -> str:
+        name = self._name()
+        self._everywhere(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def _drop(self, name: str) -> None:
+        self._hang_up(name)
+        self._everywhere(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self._made.remove(name)
+
+    def _hang_up(self, name: str) -> None:
+        """End all connections, those of Citus's own daemon too."""
+        for admin in self._admins:
+            while admin.execute(_HANG_UP, [name]).fetchall():
+                time.sleep(0.001)
+
+    def _everywhere(self, command: str) -> None:
+        for admin in self._admins:
+            admin.execute(command)
+
+    def _name(self) -> str:
+        name = f"{self._prefix}_{next(self._numbers)}"
+        self._made.append(name)
+        return name
+
+    def _named(self, database: str) -> str:
+        return self._url.set(database=database).render_as_string(hide_password=False)
+
+
+@contextmanager
+def running() -> Iterator[Citus]:
+    """The cluster that is given by URL."""
+    cluster = Citus(os.environ[GIVEN])
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+@contextmanager
+def started(folder: str) -> Iterator[str]:
+    """The URL of the coordinator of a cluster of our own, whose files are in this folder."""
+    kit = Path(os.environ[KIT])
+    place = Path(folder)
+    place.chmod(0o755)  # root's servers run as another user
+    made = str(place / "kit")
+    start = [str(kit / "start"), "--dir", made, "--workers", "2"]
+    done = subprocess.run(start, check=True, capture_output=True, text=True)
+    try:
+        yield done.stdout.splitlines()[-1]
+    finally:
+        subprocess.run([str(kit / "stop"), "--dir", made, "--remove"], check=True)
