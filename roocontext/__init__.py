@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from roocontext.store.aio import (
         AsyncChanges as AsyncChanges,
         AsyncSession as AsyncSession,
-        AsyncTurn as AsyncTurn,
+        AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
     from roocontext.store.proof.verify import (
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from roocontext.store.sessions.overview import SessionOverview as SessionOverview
     from roocontext.store.sessions.sessions import SessionInfo as SessionInfo
     from roocontext.store.store import Store as Store
-    from roocontext.store.turn import Turn as Turn
+    from roocontext.store.turn import SessionTurn as SessionTurn
     from roocontext.store.writing.append import Receipt as Receipt
     from roocontext.store.writing.erase import (
         Purged as Purged,
@@ -121,7 +121,7 @@ _LAZY = {
     "roocontext.log.plan": "Plan Action Counts Committed",
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
-    "roocontext.store.aio": "AsyncStore AsyncSession AsyncTurn AsyncChanges",
+    "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
@@ -133,7 +133,7 @@ _LAZY = {
     "roocontext.store.sessions.overview": "SessionOverview",
     "roocontext.store.sessions.sessions": "SessionInfo",
     "roocontext.store.store": "Store",
-    "roocontext.store.turn": "Turn",
+    "roocontext.store.turn": "SessionTurn",
     "roocontext.store.writing.append": "Receipt",
     "roocontext.store.writing.erase": "Redacted Purged",
     "roocontext.store.writing.items": "NewNote Pin Unpin SetTitle SetMetadata Rewind",

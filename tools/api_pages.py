@@ -26,7 +26,7 @@ FOLDER = "reference/api"
 SIBLINGS = {
     roocontext.AsyncStore: roocontext.Store,
     roocontext.AsyncSession: roocontext.Session,
-    roocontext.AsyncTurn: roocontext.Turn,
+    roocontext.AsyncSessionTurn: roocontext.SessionTurn,
     roocontext.AsyncChanges: roocontext.Changes,
     roocontext.AsyncContextManager: roocontext.ContextManager,
     AsyncRecall: Recall,
@@ -34,7 +34,7 @@ SIBLINGS = {
 """The classes for asyncio, and those whose methods they have."""
 
 OBJECTS = [
-    *(roocontext.Store, roocontext.Session, roocontext.Turn, roocontext.Changes),
+    *(roocontext.Store, roocontext.Session, roocontext.SessionTurn, roocontext.Changes),
     roocontext.ContextManager,
     *(roocontext.Hooks, Recall, *SIBLINGS),
 ]

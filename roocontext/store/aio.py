@@ -17,7 +17,7 @@ from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
 from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
 from roocontext.store.store import Store
-from roocontext.store.turn import Turn
+from roocontext.store.turn import SessionTurn
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -233,9 +233,11 @@ class AsyncSession(_Threaded[Session]):
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
 
-    def turn(self, lease: float = 60, wait: float = 0, *, holder: str | None = None) -> "AsyncTurn":
+    def turn(
+        self, lease: float = 60, wait: float = 0, *, holder: str | None = None
+    ) -> "AsyncSessionTurn":
         """See Session.turn: `async with chat.turn() as turn`."""
-        return AsyncTurn(self._plain.turn(lease, wait, holder=holder), self._threads)
+        return AsyncSessionTurn(self._plain.turn(lease, wait, holder=holder), self._threads)
 
     @property
     def internals(self) -> AsyncSessionInternals:
@@ -287,10 +289,10 @@ class AsyncSession(_Threaded[Session]):
     rebuild = _threaded(Session.rebuild)
 
 
-class AsyncTurn(AsyncSession):
-    """A Turn for asyncio: `async with chat.turn() as turn`."""
+class AsyncSessionTurn(AsyncSession):
+    """A SessionTurn for asyncio: `async with chat.turn() as turn`."""
 
-    def __init__(self, turn: Turn, threads: Threads) -> None:
+    def __init__(self, turn: SessionTurn, threads: Threads) -> None:
         super().__init__(turn, threads)
         self._turn = turn
 
@@ -314,5 +316,5 @@ class AsyncTurn(AsyncSession):
 
     @property
     def is_held(self) -> bool:
-        """See Turn.is_held."""
+        """See SessionTurn.is_held."""
         return self._turn.is_held

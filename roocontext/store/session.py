@@ -65,7 +65,7 @@ from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
 if TYPE_CHECKING:
-    from roocontext.store.turn import Turn
+    from roocontext.store.turn import SessionTurn
 
 Result = TypeVar("Result")
 
@@ -119,7 +119,9 @@ class Session:
         """
         return self._database.snapshot(turns.pending, self.id)
 
-    def turn(self, lease: float = 60, wait: float = 0, *, holder: str | None = None) -> "Turn":
+    def turn(
+        self, lease: float = 60, wait: float = 0, *, holder: str | None = None
+    ) -> "SessionTurn":
         """Take the session's turn: `with chat.turn() as turn`, so that one runner works on it.
 
         `turn` is this session, and what is written through it is refused with TurnLost once another
@@ -127,9 +129,11 @@ class Session:
         lives. If another runner has the turn for more than `wait` seconds, TurnTaken names it by
         its `holder`, which is by default the host and the process.
         """
-        from roocontext.store.turn import Turn  # noqa: PLC0415 - it is a session itself
+        from roocontext.store.turn import SessionTurn  # noqa: PLC0415 - it is a session itself
 
-        return Turn(self._opened, self.id, self.parent, lease=lease, wait=wait, holder=holder)
+        return SessionTurn(
+            self._opened, self.id, self.parent, lease=lease, wait=wait, holder=holder
+        )
 
     def append(
         self,

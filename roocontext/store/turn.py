@@ -1,4 +1,4 @@
-"""Turn: a session that one runner works on. What it writes carries the token of its turn."""
+"""SessionTurn: a session that one runner works on. What it writes carries the token of its turn."""
 
 import os
 import socket
@@ -27,7 +27,7 @@ _LOOK_S: Final = 0.5
 """How long a runner that waits for a turn lets pass before it looks again."""
 
 
-class Turn(Session):
+class SessionTurn(Session):
     """The session, for the runner that has its turn. Use it in a `with`.
 
     Reading is free. Every write is refused with TurnLost once another runner has taken over.
@@ -56,7 +56,7 @@ class Turn(Session):
         self._database = opened.database.checked(self._check)
 
     def __repr__(self) -> str:
-        return f"Turn({self.id!r}, holder={self.holder!r})"
+        return f"SessionTurn({self.id!r}, holder={self.holder!r})"
 
     def __enter__(self) -> Self:
         try:
@@ -90,7 +90,7 @@ class Turn(Session):
         token, asked = self._opened.ids.new_id(), monotonic()
         self._token = token  # first: whatever happens then, it is given back
         other = self._free.write(
-            runner.take,
+            runner.take_turn,
             self.id,
             token=token,
             holder=self.holder,
@@ -118,7 +118,7 @@ class Turn(Session):
         token, self._token = self._token, None
         if token is not None:
             try:
-                self._free.write(runner.end, self.id, token)
+                self._free.write(runner.end_turn, self.id, token)
             except StoreReadOnly:
                 raise
             except (StoreClosed, StoreUnavailable):  # then it ends with its lease
@@ -131,7 +131,9 @@ class Turn(Session):
             return None
         lease = round(self._lease_s * 1_000)
         try:
-            is_held = self._free.write(runner.renew, self.id, token, lease=lease, now=self._clock())
+            is_held = self._free.write(
+                runner.renew_turn, self.id, token, lease=lease, now=self._clock()
+            )
         except RooContextError:  # the next attempt may be in time
             return min(third, 1)
         if not is_held:
@@ -145,4 +147,4 @@ class Turn(Session):
             raise TurnLost(
                 f"The turn of session {self.id!r} has not begun, or has ended.", session_id=self.id
             )
-        runner.check(tx, self.id, self._token)
+        runner.check_turn(tx, self.id, self._token)

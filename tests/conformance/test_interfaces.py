@@ -49,7 +49,7 @@ def renamed(annotation):
         ("AsyncSession", "Session"),
         ("AsyncStore", "Store"),
         ("AsyncChanges", "Changes"),
-        ("AsyncTurn", "Turn"),
+        ("AsyncSessionTurn", "SessionTurn"),
     ):
         text = text.replace(old, new)
     return text.replace("AsyncIterator", "Iterator")

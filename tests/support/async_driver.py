@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
-from roocontext import AsyncChanges, AsyncSession, AsyncStore, AsyncTurn
+from roocontext import AsyncChanges, AsyncSession, AsyncSessionTurn, AsyncStore
 
 
 class Driven:
@@ -38,7 +38,7 @@ class Driven:
             result = method(*args, **options)
             if inspect.isasyncgen(result):
                 return self._pulled(result)
-            if isinstance(result, AsyncChanges | AsyncTurn):
+            if isinstance(result, AsyncChanges | AsyncSessionTurn):
                 return Driven(result, self._runner)
             result = self._runner.run(result)
             if isinstance(result, (AsyncSession, AsyncStore)):

@@ -42,7 +42,7 @@ _RENEW = update(turns).where(*_own).values(expires_at=EngineTime() + bindparam("
 _END = delete(turns).where(*_own)
 
 
-def take(
+def take_turn(
     tx: Transaction, session_id: str, *, token: str, holder: str, lease: int, now: int
 ) -> Held | None:
     """Take the turn; if another runner has it, return that one's."""
@@ -77,17 +77,17 @@ def _replaced(tx: Transaction, session_id: str, old: Held, new: Held) -> bool:
     return bool(tx.run(_NEXT, **place, **values))
 
 
-def renew(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> bool:
+def renew_turn(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> bool:
     """Let the lease begin anew; False if another runner has taken over, or the turn was ended."""
     return bool(tx.run(_RENEW, session_id=session_id, held=token, lease=lease, now=now))
 
 
-def end(tx: Transaction, session_id: str, token: str) -> None:
+def end_turn(tx: Transaction, session_id: str, token: str) -> None:
     """Give the turn back, unless another runner has it."""
     tx.run(_END, session_id=session_id, held=token)
 
 
-def check(tx: Transaction, session_id: str, token: str) -> None:
+def check_turn(tx: Transaction, session_id: str, token: str) -> None:
     """Lock the session for a write of a runner; TurnLost if it has the turn no longer."""
     heads, rows = tx.all([lock_query(session_id), (_TURN, {"session_id": session_id})])
     to_head(session_id, heads)
