@@ -334,7 +334,8 @@ class Session:
     ) -> list[dict[str, Any]]:
         """Return the view as a provider accepts it; `repairs` lists what had to be repaired.
 
-        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses`, `gemini` and
+        `bedrock-converse`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
         by default that of the newest reply. `dialect` is that of `request`.
         """

@@ -10,6 +10,7 @@ from typing import Final
 from roocontext.errors import InvalidOption
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
 from roocontext.log.forms.chat import CHAT
+from roocontext.log.forms.converse import CONVERSE_FORM
 from roocontext.log.forms.gemini import GEMINI_FORM
 from roocontext.log.forms.parts import OPENING, UNANSWERED
 from roocontext.log.forms.repairs import Form, Outgoing, Repair, Rule, newest_reply
@@ -34,6 +35,7 @@ forms.register("anthropic", ANTHROPIC_FORM)
 forms.register("openai", CHAT)
 forms.register("openai-responses", RESPONSES_FORM)
 forms.register("gemini", GEMINI_FORM)
+forms.register("bedrock-converse", CONVERSE_FORM)
 
 
 def form_named(name: str, dialect: str | None = None) -> Form:

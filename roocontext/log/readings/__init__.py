@@ -17,6 +17,7 @@ from roocontext.log.readings.blocks import (
     calls,
     results,
 )
+from roocontext.log.readings.converse import CONVERSE
 from roocontext.log.readings.gemini import GEMINI
 from roocontext.log.readings.langchain import LANGCHAIN
 from roocontext.log.readings.openai import OPENAI
@@ -80,5 +81,6 @@ readers.register("anthropic", ANTHROPIC)
 readers.register("openai", OPENAI)
 readers.register("openai-responses", RESPONSES)
 readers.register("gemini", GEMINI)
+readers.register("bedrock-converse", CONVERSE)
 readers.register("langchain", LANGCHAIN)
 readers.register("pydantic-ai", PYDANTIC_AI)
