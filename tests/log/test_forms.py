@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
-from roocontext.log.readings.converse import packed
+from roocontext.log.readings.converse import in_base64
 from support import provider_rules, wrong_contents
 from support.provider_checks import CHECKS
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
@@ -119,7 +119,7 @@ def test_rows_without_repairs_go_out_as_the_stored_objects(history, form):
     assert all(
         sent is row.content or sent.get("content") is row.content
         for sent, row in zip(again, own, strict=True)
-        if packed(sent) == sent  # bytes are stored in base64
+        if in_base64(sent) == sent  # bytes are stored in base64
     )
 
 
@@ -128,7 +128,7 @@ def own_rows(form, sent):
     made = []
     for seq, item in enumerate(sent, 1):
         role = item.get("role") or ("user" if item["type"].endswith("_output") else "assistant")
-        content = item["content"] if form == "anthropic" else packed(item)
+        content = item["content"] if form == "anthropic" else in_base64(item)
         made.append(message(seq, role, content, form, MODELS[form]))
     return made
 

@@ -9,10 +9,19 @@ from typing import Final
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.chat import CHAT
 from roocontext.log.forms.converse import CONVERSE_FORM
 from roocontext.log.forms.gemini import GEMINI_FORM
-from roocontext.log.forms.parts import OPENING, UNANSWERED
+from roocontext.log.forms.parts import (
+    OPENING,
+    UNANSWERED,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    RequestState,
+)
 from roocontext.log.forms.repairs import Form, Outgoing, Repair, Rule, newest_reply
 from roocontext.log.forms.responses import RESPONSES_FORM
 from roocontext.registry import Registry
@@ -22,7 +31,14 @@ __all__ = [
     "UNANSWERED",
     "Form",
     "Outgoing",
+    "OutgoingPart",
+    "OutgoingTurn",
+    "OwnPiece",
+    "OwnRow",
+    "PartKind",
+    "ProviderForm",
     "Repair",
+    "RequestState",
     "Rule",
     "form_named",
     "forms",
@@ -38,9 +54,9 @@ forms.register("gemini", GEMINI_FORM)
 forms.register("bedrock-converse", CONVERSE_FORM)
 
 
-def form_named(name: str, dialect: str | None = None) -> Form:
+def form_named(given: str | Form, dialect: str | None = None) -> Form:
     """Find a form; `dialect` names the server that it is for, if it is not the provider's own."""
-    form = forms[name]
+    form = forms[given] if isinstance(given, str) else given
     if dialect is None:
         return form
     if form is not CHAT:

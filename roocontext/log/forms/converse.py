@@ -31,7 +31,7 @@ from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, converse_tools, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.converse import converse_block, is_call, unpacked, with_bytes
+from roocontext.log.readings.converse import converse_block, from_base64, is_call, with_bytes
 
 NO_OUTPUT: Final = "[The tool returned nothing.]"
 """The text of an empty result, whose content may not be blank."""
@@ -124,7 +124,7 @@ class _Converse(ProviderForm):
             if media["type"] == "document"
             else (source.get("media_type") in _FORMATS and isinstance(source.get("data"), str))
         )
-        return known and unpacked(source["data"]) is not None
+        return known and from_base64(source["data"]) is not None
 
 
 _ANY: Final = {"type": "object", "properties": {}}
@@ -252,13 +252,13 @@ def _block(part: OutgoingPart, number: int, block: Block) -> Block:
     match block["type"]:
         case "image":
             source = block["source"]
-            data = {"bytes": unpacked(source["data"])}
+            data = {"bytes": from_base64(source["data"])}
             return {"image": {"format": _FORMATS[source["media_type"]], "source": data}}
         case "document":
             place = f"{part.row.message.seq}-{part.index}-{number}"
             document = {"format": "pdf", "name": _document_name(string(block, "title"), place)}
             about = {"context": block["context"]} if string(block, "context") else {}
-            data = {"bytes": unpacked(block["source"]["data"])}
+            data = {"bytes": from_base64(block["source"]["data"])}
             return {"document": {**document, "source": data, **about}}
     return {"text": block["text"]}
 

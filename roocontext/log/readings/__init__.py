@@ -12,6 +12,7 @@ from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
     RoleAndBlocks,
     calls,
@@ -30,6 +31,7 @@ __all__ = [
     "REDACTED",
     "Block",
     "Holds",
+    "ItemReader",
     "Piece",
     "Reader",
     "RoleAndBlocks",

@@ -164,14 +164,14 @@ def _document(document: Block) -> Block:
         string(it, "text") for it in dicts(source.get("content"))
     )
     if data and kind in _TEXTUAL:
-        said = (unpacked(data) or b"").decode(errors="replace")
+        said = (from_base64(data) or b"").decode(errors="replace")
     if not said:
         return attached(name or kind or "document")
     inner = {"type": "text", "media_type": "text/plain", "data": said}
     return {"type": "document", "source": inner, **about}
 
 
-def unpacked(data: str) -> bytes | None:
+def from_base64(data: str) -> bytes | None:
     """The bytes of standard base64; None if it is none."""
     try:
         return base64.b64decode(data, validate=True)
@@ -179,13 +179,13 @@ def unpacked(data: str) -> bytes | None:
         return None
 
 
-def packed(value: Any) -> Any:
+def in_base64(value: Any) -> Any:
     """Copy a value with base64 in place of bytes, as the log stores it."""
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
-        return {key: packed(it) for key, it in value.items()}
-    return [packed(it) for it in value] if isinstance(value, list) else value
+        return {key: in_base64(it) for key, it in value.items()}
+    return [in_base64(it) for it in value] if isinstance(value, list) else value
 
 
 def with_bytes(block: Block) -> Block | None:
@@ -198,7 +198,7 @@ def with_bytes(block: Block) -> Block | None:
     for key, value in block.items():
         new = value
         if key in _BLOBS and isinstance(value, str):
-            new = unpacked(value)
+            new = from_base64(value)
         elif key in ("input", "json"):
             pass  # the agent's own
         elif isinstance(value, dict):

@@ -11,7 +11,7 @@ from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.log.encoding import check_id, check_model, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-from roocontext.log.readings.converse import packed
+from roocontext.log.readings.converse import in_base64
 from roocontext.log.replies.chunks import join_chunks
 from roocontext.log.replies.reply import RESPONSES, Reply
 
@@ -127,7 +127,7 @@ def _gemini(reply: Block, request_id: str | None) -> Reply:
 
 
 def _converse(reply: Block, _: str | None) -> Reply:
-    message = packed(reply["output"]["message"])
+    message = in_base64(reply["output"]["message"])
     return Reply(
         "bedrock-converse",
         "assistant",
