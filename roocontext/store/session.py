@@ -11,7 +11,7 @@ from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
-from roocontext.log.forms import Outgoing, Repair, form_named
+from roocontext.log.forms import Form, Outgoing, Repair, form_named
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
@@ -185,7 +185,7 @@ class Session:
 
     def request(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -349,7 +349,7 @@ class Session:
 
     def messages(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -358,7 +358,8 @@ class Session:
     ) -> list[dict[str, Any]]:
         """Return the view as a provider accepts it; `repairs` lists what had to be repaired.
 
-        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses`, `gemini` and
+        `bedrock-converse`, or any object with the methods of `roocontext.log.forms.Form`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
         by default that of the newest reply. `dialect` is that of `request`.
         """
@@ -367,7 +368,7 @@ class Session:
 
     def repairs(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -742,7 +743,7 @@ class Session:
         return self._database.write(rebuild.rebuild, self.id)
 
     def _composed(
-        self, form: str, model: str | None, dialect: str | None, as_of: Point
+        self, form: str | Form, model: str | None, dialect: str | None, as_of: Point
     ) -> Outgoing:
         if model is not None:
             check_model(model)

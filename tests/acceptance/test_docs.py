@@ -29,7 +29,9 @@ from sqlalchemy import make_url
 
 import roocontext
 from roocontext import AsyncSession, AsyncStore, Session, Store, errors
-from roocontext.log.forms import Rule
+from roocontext.log.forms import Rule, forms
+from roocontext.log.readings import readers
+from roocontext.log.replies import reply_readers
 from roocontext.policies.builtin import policies
 from roocontext.store.engine.schema import ALIKE, metadata, with_indexes
 from roocontext.summarisers import summarisers
@@ -106,7 +108,8 @@ def run(page: Path) -> None:
 @pytest.fixture
 def registries() -> Iterator[None]:
     """Undo the registrations of a page: other tests list the built-in names."""
-    kept = [(registry, dict(registry)) for registry in (counters, policies, summarisers)]
+    of_forms = (forms, readers, reply_readers)
+    kept = [(it, dict(it)) for it in (counters, policies, summarisers, *of_forms)]
     yield
     for registry, before in kept:
         registry.clear()
