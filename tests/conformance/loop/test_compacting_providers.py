@@ -125,10 +125,13 @@ class TestEachForm:
     def test_a_message_that_arrives_meanwhile(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         request = chat.request(wire.form, model=wire.model, compact=wire.on_demand)
+        late: list[int] = []
+        server.while_answering = lambda: late.append(chat.append("user", f"Wait: {WORDS}").seq)
         reply = wire.call(server, request, **wire.asking())
-        late = chat.append("user", f"Wait: {WORDS}").seq
+        server.while_answering = lambda: None
         done = chat.record(reply, request)
-        assert done.unread == (late,)
+        assert done.unread == tuple(late)
+        assert len(late) == 1
         assert chat.waits_for() == "model"
         counted = gauge(chat)
         wire.speaks(server, chat)
@@ -147,7 +150,6 @@ class TestEachForm:
             manager = ContextManager(other.model, limit=10**6, counter=Quarters())
             assert manager.manage(chat).uncovered == (done.covering,)
         check_gauge(server, chat, other)
-        other.speaks(server, chat) if chat.waits_for() == "model" else None
         assert chat.verify().ok
 
     def test_rewind_undo_and_fork_across_it(self, chat: Any, server: Any, wire: Wire) -> None:
@@ -165,7 +167,7 @@ class TestEachForm:
         check_gauge(server, cut, wire)
         chat.rewind(done.seq)
         check_gauge(server, chat, wire)
-        chat.undo()
+        chat.rewind(done.covering)
         check_gauge(server, chat, wire)
         chat.uncover(done.covering)
         check_gauge(server, chat, wire)

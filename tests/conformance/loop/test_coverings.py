@@ -338,6 +338,18 @@ def test_redaction_lists_the_covering(long: Any) -> None:
     assert long.redact(1).summaries == ((long.id, done.covering),)
 
 
+@pytest.mark.parametrize("model", [CLAUDE, GPT])
+def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
+    long: Any, model: str
+) -> None:
+    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    long.append("user", "more")
+    long.redact(done.seq)
+    form = "anthropic" if model == CLAUDE else "openai"
+    assert "compaction" not in str(long.messages(form, model=model))
+    assert seqs(long) == [done.seq, done.covering + 1]
+
+
 def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
     long.pin(2)
     done = long.record(claude(compaction("All so far."), text("Going on.")))
