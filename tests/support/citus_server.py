@@ -22,7 +22,8 @@ from roocontext.store.engine.schema import metadata
 
 GIVEN = "ROOCONTEXT_TEST_CITUS_URL"
 KIT = "ROOCONTEXT_CITUS_KIT"
-SHARDS = 4
+SHARDS = 2
+"""One on each worker: for a second one, a connection to the coordinator opens another."""
 _HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 
 # The whole schema, so that a test that changed it leaves no trace in the next one.

@@ -46,7 +46,8 @@ _SIZES = (256, 64, 16, 4, 1)
 # the server answers than the one that the connection was made to: nothing is set there. Citus must
 # plan for the parameters.
 _FIRST = (
-    "SELECT pg_backend_pid() = $1, (SELECT count(set_config(name, value, false)) FROM (VALUES"
+    "SELECT pg_backend_pid() = $1, current_setting('citus.shard_count', true) IS NOT NULL,"
+    " (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
     " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1"
@@ -137,17 +138,23 @@ def _milliseconds(seconds: float) -> str:
     return f"{max(1, round(seconds * 1_000))}ms"  # 0 would be for ever
 
 
-def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> "psycopg.Connection[Any]":  # noqa: FBT001
+class ServerConnection(psycopg.Connection[Any]):
+    """A connection to a server, which may be the coordinator of a cluster."""
+
+    is_distributed = False
+
+
+def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnection:  # noqa: FBT001
     with translated(sent=False):
         try:
-            connection = psycopg.connect(**arguments, autocommit=True)
+            connection = ServerConnection.connect(**arguments, autocommit=True)
         except psycopg.Error as refused:
             raise unconnected(refused) from None
         try:
             _check_encoding(connection.info.parameter_status("server_encoding"))
             own = connection.info.backend_pid
             row = psycopg.RawCursor(connection).execute(_FIRST, (own,)).fetchone()
-            is_direct = row is not None and row[0]
+            is_direct, connection.is_distributed, _ = row or (False, False, 0)
             if not (is_direct if prepare is None else prepare):
                 connection.prepare_threshold = None
         except BaseException:
@@ -191,11 +198,12 @@ class ServerTransaction(Transaction):
 
     def __init__(
         self,
-        connection: "psycopg.Connection[Any]",
+        connection: "ServerConnection",
         compiled: Callable[[ClauseElement], Compiled],
         own: Sequence[Command],
     ) -> None:
         super().__init__(connection, compiled)
+        self.is_distributed = connection.is_distributed
         self._run = psycopg.RawCursor(connection).execute
         self._own = own
         # Kept until the first statement, and dropped if none comes: an empty transaction costs
@@ -266,6 +274,10 @@ class ServerTransaction(Transaction):
     def command(self, text: str) -> SqlRow | None:
         """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""
         return first_row(self._ask(text) if self._is_open else super()._ask(text))
+
+    def many_values(self, values: Sequence[str]) -> Any:
+        """See Transaction."""
+        return list(values)
 
     def disown(self) -> None:
         """See Transaction."""

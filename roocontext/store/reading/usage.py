@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
 
-from roocontext.errors import HistoryCorrupt
 from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, decode
 from roocontext.log.entries import Kind
@@ -21,18 +20,13 @@ from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
 _AT_ONCE: Final = 100
 """How many sessions are read at once: a page may end in the first of a thousand."""
 
-# Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
-_CHILDREN: Final = crossing(
-    select(sessions.c.session_id)
-    .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
-    .order_by(sessions.c.session_id)
-)
 _ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
@@ -102,7 +96,7 @@ def reported(
 ) -> Page[ReportedUsage]:
     """Read a page of the usage of a session or its family: of replies, summaries, failed calls."""
     read_head(tx, session_id)
-    members = _descended(tx, session_id) if family else [session_id]
+    members = descended(tx, session_id) if family else [session_id]
     name, place = f"usage of {session_id}", _START
     if after is not None:
         place = _Place(*read_cursor(name, after, str, int, int))
@@ -152,18 +146,6 @@ def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> P
         lambda last: write_cursor(name, last[0].session_id, last[0].seq, last[1]),
     )
     return Page((row for row, _ in page), page.next)
-
-
-def _descended(tx: Transaction, session_id: str) -> list[str]:
-    """Find a session and its descendants, those of purged sessions too."""
-    members, level = [session_id], [session_id]
-    while level:
-        children = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
-        level = [row[0] for row in children]
-        if session_id in level:  # each has one parent, so no other session can come again
-            raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
-        members += level
-    return members
 
 
 # Notes and the records of plans are written by callers, and may hold anything.
