@@ -44,9 +44,6 @@ settings.register_profile(
 )
 settings.load_profile("repeatable")
 
-UNSAFE = "SET citus.enable_unsafe_triggers = on"
-"""A cluster changes no trigger without it. A plain server takes any setting of this form."""
-
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
 EACH_ONCE = [*((engine, "sync") for engine in ENGINES), ("file", "async")]
 """The legs of a test that is marked `every_leg`: each engine, and each interface."""
@@ -155,7 +152,7 @@ class Lab:
         self.guarded = False
         if self.engine == "postgres":
             for table in ("entries", "sessions"):
-                self.sql(UNSAFE, f"ALTER TABLE {table} DISABLE TRIGGER USER")
+                self.sql(citus_server.UNSAFE, f"ALTER TABLE {table} DISABLE TRIGGER USER")
             for table, name in self.sql(
                 "SELECT conrelid::regclass, conname FROM pg_constraint WHERE contype = 'c'"
                 " AND connamespace = 'public'::regnamespace"

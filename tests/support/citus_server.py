@@ -24,6 +24,8 @@ GIVEN = "ROOCONTEXT_TEST_CITUS_URL"
 KIT = "ROOCONTEXT_CITUS_KIT"
 SHARDS = 2
 """One on each worker: for a second one, a connection to the coordinator opens another."""
+UNSAFE = "SET citus.enable_unsafe_triggers = on"
+"""A cluster changes no trigger without it. A plain server takes any setting of this form."""
 _HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 
 # The whole schema, so that a test that changed it leaves no trace in the next one.
