@@ -88,7 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_on_postgres(item: Any) -> bool:
     _, _, parameters = item.name.partition("[")
-    return "postgres" in parameters or "postgres" in item.fixturenames
+    is_own = item.path.parent.name == "distributed"
+    return is_own or "postgres" in parameters or "postgres" in item.fixturenames
 
 
 @pytest.hookimpl(wrapper=True)

@@ -94,7 +94,7 @@ class LiveSession:
             calls=LOOK_BACK,
             # A dry run keeps nothing, and so would make the same estimates each time.
             estimates=None if self.is_dry_run else self._has_no_estimate,
-            notes=[COMPACTION],
+            note=COMPACTION,
             frame=None if self.is_dry_run else self.frame,
             # Without a model of its own, the manager follows the one that replied.
             sealed=bool(self.settings.model),
@@ -106,7 +106,7 @@ class LiveSession:
             for seq, view in snapshot.estimated.items()
         }
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
-        state = yield from self.state(snapshot.notes[COMPACTION])
+        state = yield from self.state(snapshot.note)
         totals = replace(self._totals(snapshot), failures=state.failures)
         options = self._options
         unreadable = [one.seq for one in snapshot.sealed if not self._reads(one.model)]
