@@ -142,7 +142,10 @@ def test_added_and_emptied_nodes_lose_nothing(cluster: OwnCluster) -> None:
             drained = examine_database(cluster.url).cluster
     assert grown is not None
     assert drained is not None
-    counts = [[node.shards for node in each.nodes if node.shards] for each in (grown, drained)]
-    assert [sorted(each) for each in counts] == [[1, 1, 2], [2, 2]]
+    held = [{node.name: node.shards for node in each.nodes} for each in (grown, drained)]
+    workers = [f"127.0.0.1:{cluster.port(f'worker{number}')}" for number in (1, 2, 3)]
+    assert all(held[0][worker] for worker in workers)
+    assert held[1][workers[0]] == 0
+    assert [sum(each.values()) for each in held] == [4, 4]
     for each in (grown, drained):
         assert each.unguarded == each.unchecked == ()
