@@ -20,6 +20,7 @@ from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
 from roocontext.store.loop import frame
+from roocontext.store.proof import restore
 from roocontext.store.reading import audit, live, notes
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
@@ -110,6 +111,13 @@ class SessionInternals:
         return self._database.snapshot(
             read_originals, self.id, first=first, last=last, limit=limit, rewound=rewound
         )
+
+    def stored_content(self, seq: int) -> str | None:
+        """Read the content of an entry as it is stored, without decoding it."""
+        check_whole("seq", seq, least=1)
+        with self._database.read() as tx:
+            rows = restore.read_stored(tx, self.id, seq - 1, seq)
+        return rows[0].content if rows else None
 
     def visible_bytes(self) -> int:
         """Return how many bytes the view's contents take as stored, cleared blocks included."""
