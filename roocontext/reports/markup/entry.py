@@ -16,9 +16,9 @@ from roocontext.log.spans import Span
 from roocontext.reports.history import TOOL, Speakers
 from roocontext.reports.markup.body import (
     EVERYTHING_SHOWN,
-    Body,
     Level,
     Links,
+    MessageBody,
     MessageSource,
     Room,
     Style,
@@ -198,7 +198,7 @@ class EntryRows:
             what = f"The stored content has {size(item.size)}: show all"
             return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
         try:
-            return Body(_source(entry), level, self.style, self.links, self.calls).markup()
+            return MessageBody(_source(entry), level, self.style, self.links, self.calls).markup()
         except InvalidMessage:  # a format whose plugin is not installed
             text = str(entry.content)[: min(level.characters, 16_000)]
             return Html(preformatted(text, "text"))

@@ -60,12 +60,11 @@ def session_page(request: Request) -> Response:
         session_title(excerpt.overview.info),
         session_body(view, excerpt),
         session=chat.id,
-        events=session_path(chat.id),
-        seq=str(excerpt.seq),
+        **_followed(view, excerpt),
     )
 
 
-def entry_page(request: Request) -> Response:
+def entry_address(request: Request) -> Response:
     """The page of one entry, whatever has become of it: everything, from this entry on."""
     chat = request.app.state.store.session(request.path_params["session"])
     as_of = number_asked(request.query_params, "as_of")
@@ -132,6 +131,14 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
         _moment(view, excerpt),
         tag("div", column, contents(excerpt.entries, rows.spoken), class_="columns"),
     )
+
+
+def _followed(view: PageView, excerpt: LogExcerpt) -> dict[str, str]:
+    """What the script needs to show new entries: only on a page that ends with the newest."""
+    if excerpt.is_past or any(view.place):
+        return {}
+    tab = view.extent.value
+    return {"events": address(f"{session_path(view.session_id)}/rows", tab=tab, after=excerpt.seq)}
 
 
 def gauge_of(excerpt: LogExcerpt) -> Gauge:
@@ -258,7 +265,11 @@ def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
         form,
         steps,
         choices,
-        tag("a", "Follow", href=address(f"{session_path(view.session_id)}", follow=1))
+        tag(
+            "a",
+            "Follow",
+            href=address(f"{session_path(view.session_id)}/follow", **view.kept("as_of")),
+        )
         if not excerpt.is_past
         else None,
         class_="tools",
@@ -297,5 +308,5 @@ def session_routes() -> list[Route]:
     """The routes of this module."""
     return [
         Route("/s/{session:id}", session_page),
-        Route("/s/{session:id}/e/{seq:int}", entry_page),
+        Route("/s/{session:id}/e/{seq:int}", entry_address),
     ]
