@@ -178,6 +178,8 @@ class Session:
         unanswered: bool = False,
         prefill: bool = False,
         compact: bool = False,
+        context_management: Any = None,
+        betas: Sequence[str] | None = None,
     ) -> Request:
         """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
@@ -192,7 +194,8 @@ class Session:
 
         `compact` asks the provider to compact the history, on anybody's turn unless calls wait. The
         arguments are then those of Anthropic's `beta.messages.create` or OpenAI's
-        `responses.compact`.
+        `responses.compact`. `context_management` and Anthropic's `betas` are passed on to the
+        provider as they are; the `options` of an outcome of the policy `server` hold them.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
@@ -203,6 +206,7 @@ class Session:
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
         made: dict[str, Any] = {"dialect": dialect, "cache": cache, "compact": compact}
+        made["management"] = {"context_management": context_management, "betas": betas}
         composed = compose_request(read, form, **made)
         if not (read.is_new and self._opened.record_frames):
             return composed
@@ -222,8 +226,8 @@ class Session:
 
         Content, model, usage and message id are taken from it. Its id, its stop reason and the id
         of the HTTP request are stored in the message's `extra`; the `request` that it answers says
-        which entries the model had read. For a stream, pass the final object, or the list of
-        Gemini's chunks.
+        which entries the model had read, and which tools had other names in it. For a stream, pass
+        the final object, or the list of its chunks.
 
         A reply that was recorded before returns the first receipt. The same id with other content,
         for the same request, raises DuplicateMessage.
@@ -235,6 +239,10 @@ class Session:
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
+        if request is not None:
+            read = read.with_names(request.names)
+        elif read.has_made_names:
+            read = read.with_names(self._database.snapshot(frame.sent_names, self.id, read.format))
         message = NewMessage(
             read.role,
             read.content,

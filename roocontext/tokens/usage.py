@@ -109,20 +109,26 @@ def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:
         cached = _tokens(fields, "cache_read_input_tokens")
         written = _tokens(fields, "cache_creation_input_tokens")
         hourly = _inner(fields, "cache_creation", "ephemeral_1h_input_tokens") or 0
+        thinking = _inner(fields, "output_tokens_details", "thinking_tokens")
         total = Usage(
             total.input + _tokens(fields, "input_tokens") + written + cached,
             total.output + _tokens(fields, "output_tokens"),
             total.cached + cached,
             total.written + written,
             total.written_1h + min(hourly, written),
+            total.thinking if thinking is None else (total.thinking or 0) + thinking,
         )
     return total
 
 
 def _openai(fields: Mapping[str, Any], sent: str, received: str) -> Usage:
-    cached = _inner(fields, f"{sent}_details", "cached_tokens") or 0
+    cached = _inner(fields, f"{sent}_details", "cached_tokens")
+    if cached is None:  # DeepSeek and Moonshot report it elsewhere
+        cached = _tokens(fields, "prompt_cache_hit_tokens") or _tokens(fields, "cached_tokens")
+    written = _inner(fields, f"{sent}_details", "cache_write_tokens") or 0
     thinking = _inner(fields, f"{received}_details", "reasoning_tokens")
-    return Usage(_tokens(fields, sent), _tokens(fields, received), cached, thinking=thinking)
+    sums = _tokens(fields, sent), _tokens(fields, received)
+    return Usage(*sums, cached, written, thinking=thinking)
 
 
 def _gemini(fields: Mapping[str, Any]) -> Usage:
@@ -167,12 +173,26 @@ def _texts(message: Iterable[Piece]) -> Iterator[str]:
     for kind, block, text, _ in walk(message):
         if kind is Holds.OUTPUT or (kind is Holds.MEDIA and block["type"] == "image"):
             continue
-        if text is not None:
+        if kind is Holds.MEDIA and (data := _inline_document(block)):
+            # A page of a PDF has about 50 KB and 2,000 tokens.
+            yield data[: len(data) // _OF_A_DOCUMENT]
+        elif text is not None:
             yield text
             if kind is Holds.CALL:
                 yield stringify(block.get("input"))
         elif isinstance(block, dict):  # a bare value inside an output is never sent
             yield stringify(block)
+
+
+_OF_A_DOCUMENT = 16
+"""The part of a document's base64 that has about as many tokens as its pages."""
+
+
+def _inline_document(block: Block) -> str:
+    source = block.get("source") if block["type"] == "document" else None
+    data = source.get("data") if isinstance(source, dict) else None
+    is_base64 = isinstance(source, dict) and source.get("type") == "base64"
+    return data if is_base64 and isinstance(data, str) else ""
 
 
 def _images(message: Iterable[Piece]) -> Iterator[Block]:
@@ -199,6 +219,7 @@ class Images:
 
     name = "images"
     exact = True
+    counts_tokens = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """The number of images in the message, including those in tool outputs."""

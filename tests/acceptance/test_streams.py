@@ -36,6 +36,11 @@ def claude_streamed(request: Any) -> Any:
         return stream.get_final_message()
 
 
+def claude_events(request: Any) -> Any:
+    with anthropic.Anthropic() as client:
+        return list(client.messages.create(**SONNET, stream=True, **request))
+
+
 async def claude_async(request: Any) -> Any:
     async with anthropic.AsyncAnthropic() as client:
         return await client.messages.create(**SONNET, **request)
@@ -57,6 +62,15 @@ def chat(request: Any) -> Any:
 def chat_streamed(request: Any) -> Any:
     with openai.OpenAI() as client, client.chat.completions.stream(model="m", **request) as stream:
         return stream.get_final_completion()
+
+
+def chat_chunks(request: Any) -> Any:
+    usage: Any = {"include_usage": True}
+    with openai.OpenAI() as client:
+        chunks = client.chat.completions.create(
+            model="m", stream=True, stream_options=usage, **request
+        )
+        return list(chunks)
 
 
 async def chat_async(request: Any) -> Any:
@@ -86,6 +100,11 @@ def responses_last_event(request: Any) -> Any:
     with openai.OpenAI() as client:
         *_, last = client.responses.create(model="m", stream=True, **request)
         return last.response
+
+
+def responses_events(request: Any) -> Any:
+    with openai.OpenAI() as client:
+        return list(client.responses.create(model="m", stream=True, **request))
 
 
 async def responses_async(request: Any) -> Any:
@@ -131,6 +150,7 @@ ASKED = {
     "anthropic": [
         claude,
         claude_streamed,
+        claude_events,
         claude_async,
         claude_async_streamed,
         dumped(claude, exclude_unset=True),
@@ -138,6 +158,7 @@ ASKED = {
     "openai": [
         chat,
         chat_streamed,
+        chat_chunks,
         chat_async,
         chat_async_streamed,
         dumped(chat, exclude_unset=True),
@@ -146,6 +167,7 @@ ASKED = {
         responses,
         responses_streamed,
         responses_last_event,
+        responses_events,
         responses_async,
         responses_async_streamed,
         dumped(responses, exclude_unset=True),

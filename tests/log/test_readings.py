@@ -447,7 +447,7 @@ def test_gemini_media_and_code_are_read():
     source = {"type": "base64", "media_type": "image/png", "data": "AAAA"}
     assert blocks == [
         {"type": "image", "source": source},
-        attached("application/pdf"),
+        {"type": "document", "source": {**source, "media_type": "application/pdf"}},
         attached("video/mp4"),
         attached("file"),
         text('{"code":"1+1"}'),

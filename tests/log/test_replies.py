@@ -153,6 +153,24 @@ def test_chunks_of_a_streamed_reply_of_gemini_are_joined():
     assert (read.id, read.model, read.stop_reason) == ("r1", "gemini-x", "STOP")
 
 
+def test_what_a_provider_adds_to_the_message_is_kept():
+    added = {"container": {"id": "c"}, "stop_details": {"type": "refusal"}}
+    assert read_reply({**ANTHROPIC, **added}).kept() == {
+        "id": "msg_1",
+        "stop_reason": "tool_use",
+        **added,
+    }
+    metadata = {"groundingMetadata": {"webSearchQueries": ["x"]}, "citationMetadata": {}}
+    candidate = {**GEMINI["candidates"][0], **metadata}
+    for reply in (
+        {**GEMINI, "candidates": [candidate]},
+        genai.GenerateContentResponse.model_validate({**GEMINI, "candidates": [candidate]}),
+    ):
+        kept = read_reply(reply).kept()
+        assert kept["groundingMetadata"] == metadata["groundingMetadata"]
+        assert "citationMetadata" not in kept
+
+
 def test_additions_of_the_sdks_helpers_are_left_out():
     block = {"type": "text", "text": "{}", "parsed_output": {}}
     assert read_reply({**ANTHROPIC, "content": [block]}).content == [{"type": "text", "text": "{}"}]

@@ -26,7 +26,8 @@ mistral   (T docs.mistral.ai/capabilities/reasoning: a part `thinking`, a list o
     `assistant` or `tool` (pipecat-ai/pipecat-flows#178, datapizza-labs/datapizza-ai#98), and
     `system` only after `system` or `user` (mistral-common). M-LAST: the last is of the user or a
     tool (0xPlaygrounds/rig#1130). M-EMPTY: a reply has words, thinking or calls (mistral-common).
-    M-FIELD: other fields are refused (microsoft/autogen#2892). D-ROLE.
+    M-FIELD: other fields are refused (microsoft/autogen#2892). D-ROLE. A document is a part
+    `document_url` of the user (T docs.mistral.ai/capabilities/document_qna).
 xai       (T docs.x.ai/developers/model-capabilities/text/best-practices) no field for reasoning.
 litellm   (T docs.litellm.ai/docs/reasoning_content) `reasoning_content`, `thinking_blocks` and
     `provider_specific_fields`.
@@ -91,6 +92,11 @@ def _without_fields(message: dict[str, Any], dialect: str) -> dict[str, Any]:
     if message["role"] == "assistant" and isinstance(bare.get("content"), list):
         parts = [it for it in bare["content"] if dialect != "mistral" or it["type"] != "thinking"]
         bare["content"] = parts or "thinking only"
+    if message["role"] == "user" and isinstance(bare.get("content"), list):
+        kept = [
+            it for it in bare["content"] if dialect != "mistral" or it["type"] != "document_url"
+        ]
+        bare["content"] = kept or "document only"
     if "tool_calls" in bare:
         drop = CALL_FIELDS.get(dialect, set())
         bare["tool_calls"] = [
@@ -150,6 +156,8 @@ def _mistral(message: dict[str, Any], before: str | None) -> list[str]:
     for part in content:
         if part["type"] == "thinking" and not all(it["type"] == "text" for it in part["thinking"]):
             found.append("M-FIELD thinking")
-        if part["type"] not in ("text", "thinking", "image_url"):
+        if part["type"] not in ("text", "thinking", "image_url", "document_url"):
             found.append("M-FIELD part")
+        if part["type"] == "document_url" and not isinstance(part["document_url"], str):
+            found.append("M-FIELD document")
     return found

@@ -57,6 +57,19 @@ def test_cache_writes_and_thinking_are_read_where_they_are_reported():
     assert usage_tokens({"prompt_tokens": 1}).thinking is None
 
 
+def test_details_that_only_some_servers_report_are_read():
+    anthropic = {"input_tokens": 5, "output_tokens": 9}
+    thinking = {"output_tokens_details": {"thinking_tokens": 4}}
+    assert usage_tokens({**anthropic, **thinking}).thinking == 4
+    requests = [{"type": "message", **anthropic, **thinking}] * 2
+    assert usage_tokens({**anthropic, "iterations": requests}).thinking == 8
+    sent = {"prompt_tokens": 5, "completion_tokens": 9}
+    details = {"prompt_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 2}}
+    assert usage_tokens({**sent, **details})[:4] == (5, 9, 1, 2)
+    for name in ("prompt_cache_hit_tokens", "cached_tokens"):
+        assert usage_tokens({**sent, name: 3}).cached == 3
+
+
 def test_call_costs_all_of_its_requests_and_its_context_is_that_of_the_last_answered_one():
     compacting = {"type": "compaction", "input_tokens": 200, "output_tokens": 20}
     answering = {"type": "message", **ANTHROPIC}

@@ -30,6 +30,7 @@ from roocontext.log.forms.parts import (
     attached_to_error,
     fix_own,
     is_anthropic_image,
+    is_pdf,
     kind_of,
     stored,
 )
@@ -52,6 +53,7 @@ class _Anthropic(ProviderForm):
     # Roles alternate, thinking never ends a message (tailcallhq/forgecode#2107), and nothing that a
     # repair adds may come before it (anthropics/claude-code#63284).
     alternates = holds = apart = True
+    about_documents = ("title", "context")
 
     def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
         repairs = state.repairs
@@ -92,8 +94,8 @@ class _Anthropic(ProviderForm):
             whole = whole and fixed is block
         return OwnRow(pieces, whole)
 
-    def shows(self, image: Block) -> bool:
-        return is_anthropic_image(image)
+    def shows(self, media: Block) -> bool:
+        return is_pdf(media) if media["type"] == "document" else is_anthropic_image(media)
 
 
 def _fit_marks(parts: Sequence[OutgoingPart], repairs: Repairs) -> None:

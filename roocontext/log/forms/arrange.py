@@ -34,7 +34,13 @@ from roocontext.log.forms.parts import (
     orphan,
 )
 from roocontext.log.forms.repairs import Outgoing, Rule, model_of
-from roocontext.log.forms.tools import CallIds, Function, convert, name_for
+from roocontext.log.forms.tools import (
+    CallIds,
+    Function,
+    convert,
+    name_for,
+    replaced_names,
+)
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block
 
@@ -112,6 +118,10 @@ class ProviderForm(PartReader, Protocol):
             arranged.add(row)
         made = form.messages(arranged.finish(rows, complete=complete), state)
         return Outgoing(made, repairs.listed())
+
+    def replaced_names(self, tools: Sequence[Any]) -> list[tuple[int, str, str]]:
+        """The names of tools that are replaced: their index, the name and the new one."""
+        return list(replaced_names(tools, self.tool_name))
 
     def body(
         self,
@@ -227,7 +237,7 @@ def _rename(form: ProviderForm, rows: Sequence[OutgoingRow], repairs: Repairs) -
     for call in (part for row in rows for part in row.parts if part.kind is PartKind.CALL):
         name = name_for(call.block["name"], form.tool_name)
         if name != call.block["name"]:
-            call.compose(name=name)
+            call.rename(name)
             repairs.add(call.row, Rule.NAME, call.index)
         if ids is None:
             continue

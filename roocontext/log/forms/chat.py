@@ -37,6 +37,8 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     RequestState,
+    is_inline,
+    is_pdf,
     outputs_of,
     stored,
     texts_in,
@@ -61,7 +63,10 @@ _PARTS: Final = {
     "user": {"text", "image_url", "input_audio", "file"},
     "assistant": {"text", "refusal"},
 }
-_STRICT_PARTS: Final = {"user": {"text", "image_url"}, "assistant": {"text"}}
+_STRICT_PARTS: Final = {"user": {"text", "image_url", "document_url"}, "assistant": {"text"}}
+
+_TEXTS: Final = ("text", "refusal", "document_url")
+"""The parts whose value is a string."""
 
 _INSTRUCTIONS: Final = ("system", "developer")
 
@@ -72,6 +77,11 @@ def image_url(image: Block) -> str:
     if source.get("type") == "base64":
         return f"data:{source['media_type']};base64,{source['data']}"
     return string(source, "url")
+
+
+def file_name(document: Block) -> str:
+    """The name of a document, which the API requires with its data."""
+    return string(document, "title") or "document.pdf"
 
 
 def is_openai_image(image: Block) -> bool:
@@ -164,8 +174,11 @@ class _Chat(ProviderForm):
             pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
         return OwnRow(pieces, whole)
 
-    def shows(self, image: Block) -> bool:
-        return is_openai_image(image)
+    def shows(self, media: Block) -> bool:
+        if media["type"] != "document":
+            return is_openai_image(media)
+        # Mistral takes documents by their URL only, which may hold the data.
+        return is_pdf(media) and (self._dialect.is_strict or is_inline(media))
 
     def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
         calls = all(part.kind is PartKind.CALL for part in row)
@@ -242,7 +255,7 @@ class _Chat(ProviderForm):
     ) -> Iterator[tuple[OutgoingRow | None, dict[str, Any]]]:
         if turn.role == "assistant":
             row = turn.parts[0].row
-            yield row, self._completed(row, _assistant(turn.parts), state)
+            yield row, self._completed(row, self._assistant(turn.parts), state)
             return
         if not turn.parts:
             yield None, {"role": "user", "content": OPENING}
@@ -253,12 +266,13 @@ class _Chat(ProviderForm):
             for part in results
             if part.native is None
             for it in outputs_of(part.block)
-            if it["type"] == "image"
+            if it["type"] != "text"
         ]
         # Only the user may send images (openai/openai-node#1030), so those of a result follow all
         # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
         if images:
-            yield images[0][0], {"role": "user", "content": [_image(it) for _, it in images]}
+            shown = [self._part(it) for _, it in images]
+            yield images[0][0], {"role": "user", "content": shown}
         rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
         for row, group in groupby(rest, key=lambda part: part.row):
             parts = list(group)
@@ -267,7 +281,39 @@ class _Chat(ProviderForm):
             role = row.message.role if speaks else "user"
             if role == "developer" and not self._dialect.has_developer:
                 role = "system"
-            yield row, stored(parts) or {"role": role, "content": _content(parts)}
+            yield row, stored(parts) or {"role": role, "content": self._content(parts)}
+
+    def _assistant(self, parts: Sequence[OutgoingPart]) -> dict[str, Any]:
+        if content := stored(parts):
+            return as_dict(content)
+        calls = [part for part in parts if part.kind is PartKind.CALL]
+        fields = [
+            it.native for it in parts if it not in calls and it.native and "type" not in it.native
+        ]
+        shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in fields]
+        beside = {name: value for held in fields for name, value in held.items()}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            # null only together with calls (docker/docker-agent#63, vercel/ai#13744).
+            "content": self._content(shown) if shown or not (calls or "audio" in beside) else None,
+            **beside,
+        }
+        if calls:
+            message["tool_calls"] = [it.native or _function_call(it.block) for it in calls]
+        return message
+
+    def _content(self, parts: Sequence[OutgoingPart]) -> Any:
+        return _joined([part.native or self._part(part.block) for part in parts])
+
+    def _part(self, block: Block) -> dict[str, Any]:
+        if block["type"] == "document" and self._dialect.is_strict:
+            return {"type": "document_url", "document_url": image_url(block)}
+        if block["type"] == "document":
+            file = {"filename": file_name(block), "file_data": image_url(block)}
+            return {"type": "file", "file": file}
+        if block["type"] == "image":
+            return {"type": "image_url", "image_url": {"url": image_url(block)}}
+        return {"type": "text", "text": block["text"]}
 
     def _completed(
         self, row: OutgoingRow, message: dict[str, Any], state: RequestState
@@ -324,26 +370,6 @@ def _result(message: Message) -> OwnPiece:
     return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
 
 
-def _assistant(parts: Sequence[OutgoingPart]) -> dict[str, Any]:
-    if content := stored(parts):
-        return as_dict(content)
-    calls = [part for part in parts if part.kind is PartKind.CALL]
-    fields = [
-        it.native for it in parts if it not in calls and it.native and "type" not in it.native
-    ]
-    shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in fields]
-    beside = {name: value for held in fields for name, value in held.items()}
-    message: dict[str, Any] = {
-        "role": "assistant",
-        # null only together with calls (docker/docker-agent#63, vercel/ai#13744).
-        "content": _content(shown) if shown or not (calls or "audio" in beside) else None,
-        **beside,
-    }
-    if calls:
-        message["tool_calls"] = [it.native or _function_call(it.block) for it in calls]
-    return message
-
-
 def _function_call(call: Block) -> dict[str, Any]:
     function = {"name": call["name"], "arguments": compact_json(call["input"])}
     return {"id": call["id"], "type": "function", "function": function}
@@ -360,22 +386,10 @@ def _tool(part: OutgoingPart) -> dict[str, Any]:
     }
 
 
-def _content(parts: Sequence[OutgoingPart]) -> Any:
-    return _joined([part.native or _part(part.block) for part in parts])
-
-
 def _joined(parts: list[dict[str, Any]]) -> Any:
     if len(parts) == 1 and parts[0].keys() == {"type", "text"}:
         return parts[0]["text"]
     return parts or ""
-
-
-def _part(block: Block) -> dict[str, Any]:
-    return _image(block) if block["type"] == "image" else {"type": "text", "text": block["text"]}
-
-
-def _image(block: Block) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": image_url(block)}}
 
 
 def _is_part(types: Collection[str], part: Block) -> bool:
@@ -385,7 +399,7 @@ def _is_part(types: Collection[str], part: Block) -> bool:
     held = part.get(kind)
     if kind == "image_url":
         return isinstance(held, dict) and bool(string(held, "url"))
-    return isinstance(held, str) if kind in ("text", "refusal") else isinstance(held, dict)
+    return isinstance(held, str) if kind in _TEXTS else isinstance(held, dict)
 
 
 CHAT: Final = _Chat()

@@ -19,6 +19,7 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     RequestState,
+    is_inline,
     kind_of,
     outputs_of,
     stored,
@@ -57,6 +58,7 @@ class _Gemini(ProviderForm):
     # Calls are matched by order, or by ids that both sides have: router-for-me/CLIProxyAPI#5199.
     tool_name = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}")
     alternates = True
+    about_documents = ()
 
     def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
         model = state.model
@@ -91,8 +93,10 @@ class _Gemini(ProviderForm):
         untouched = all(it.native is part for it, part in zip(pieces, parts, strict=True))
         return OwnRow(pieces, whole and untouched)
 
-    def shows(self, image: Block) -> bool:
-        source = as_dict(image.get("source"))
+    def shows(self, media: Block) -> bool:
+        if media["type"] == "document":
+            return is_inline(media)
+        source = as_dict(media.get("source"))
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
 
 
@@ -190,7 +194,7 @@ def _responses(parts: Sequence[OutgoingPart]) -> Iterator[dict[str, Any]]:
         yield _response(part)
     for part in results:
         if part.native is None:
-            yield from (_part_of(it) for it in outputs_of(part.block) if it["type"] == "image")
+            yield from (_part_of(it) for it in outputs_of(part.block) if it["type"] != "text")
 
 
 def _id(result: OutgoingPart) -> str:
@@ -221,7 +225,7 @@ def _part(part: OutgoingPart) -> dict[str, Any]:
 
 def _part_of(block: Block) -> dict[str, Any]:
     match block["type"]:
-        case "image":
+        case "image" | "document":
             source = block["source"]
             return {"inlineData": {"mimeType": source["media_type"], "data": source["data"]}}
         case "tool_use":

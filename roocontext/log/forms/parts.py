@@ -10,11 +10,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
+from roocontext.log.forms.tools import with_name
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
 
@@ -38,15 +39,32 @@ def orphan(result: Block) -> Iterator[Block]:
     parts = outputs_of(result)
     quoted = {"id": result["tool_use_id"], "content": texts_in(parts)}
     yield text(_ORPHAN + json.dumps(quoted, ensure_ascii=False))
-    yield from (part for part in parts if part["type"] == "image")
+    yield from (part for part in parts if part["type"] != "text")
 
 
 def outputs_of(result: Block) -> list[Block]:
-    """List the texts and images of a result; any other part becomes a text."""
+    """List the texts, images and PDFs of a result; any other part becomes a text."""
     content = result.get("content")
     if isinstance(content, str):
         return texts(content)
-    return [part if part["type"] == "image" else shown_as_text(part) for part in dicts(content)]
+    return [
+        part if part["type"] == "image" or is_pdf(part) else shown_as_text(part)
+        for part in dicts(content)
+    ]
+
+
+def is_pdf(block: Block) -> bool:
+    """Return True for a PDF, which is in the block or at a URL."""
+    source = as_dict(block.get("source"))
+    is_at_url = source.get("type") == "url" and isinstance(source.get("url"), str)
+    return block.get("type") == "document" and (is_at_url or is_inline(block))
+
+
+def is_inline(block: Block) -> bool:
+    """Return True if the data of a PDF is in its block."""
+    source = as_dict(block.get("source"))
+    is_pdf = source.get("type") == "base64" and source.get("media_type") == "application/pdf"
+    return is_pdf and isinstance(source.get("data"), str)
 
 
 def texts_in(blocks: Sequence[Block]) -> list[str]:
@@ -58,6 +76,8 @@ def shown_as_text(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
     shown = _document_text(block)
     if not shown.strip():
+        if tool := string(block, "tool_name"):
+            return text(f"[the tool {tool}]")
         return attachment(string(block, "title") or block.get("type"))
     heads = (string(block, key) for key in ("title", "source", "context"))
     return text("\n".join([*filter(None, heads), shown]))
@@ -112,12 +132,14 @@ class PartReader(Protocol):
     """The rules of a form by which its rows are read."""
 
     format: str
+    about_documents: ClassVar[Collection[str]] = ("title",)
+    """The fields with words about a document that the form has a place for."""
 
     def own(self, message: Message, state: "RequestState") -> OwnRow:
         """Split a row of the form's own format."""
 
-    def shows(self, image: Block) -> bool:
-        """Return True if the provider accepts this image."""
+    def shows(self, media: Block) -> bool:
+        """Return True if the provider accepts this image, or this document."""
 
 
 @dataclass(slots=True, eq=False)
@@ -146,6 +168,13 @@ class OutgoingPart:
     native: Any = None
     answer: "OutgoingPart | None" = None
     call: "OutgoingPart | None" = None
+
+    def rename(self, name: str) -> None:
+        """Send the call with another name, and everything else as it is stored."""
+        self.block = {**self.block, "name": name}
+        self.row.is_whole = False
+        if isinstance(self.native, dict):
+            self.native = with_name(self.native, lambda _: name)
 
     def compose(self, **changed: Any) -> None:
         """Send the block with other fields instead of the stored piece."""
@@ -195,7 +224,10 @@ class Repairs:
         return tuple(sorted(self._repairs, key=key))
 
 
-_CONVERTED: Final = ("text", "image", "tool_use", "tool_result")
+_ABOUT: Final = ("title", "context")
+"""The fields of a document that hold words about it."""
+
+_CONVERTED: Final = ("text", "image", "document", "tool_use", "tool_result")
 """The blocks that every form can make in its own shape."""
 
 
@@ -258,13 +290,35 @@ class OutgoingRows:
 
     def _add(self, row: OutgoingRow, index: int, block: Block) -> bool:
         """Add a block to be composed anew in the form's shape; return True if it was repaired."""
+        repaired = [self._add_one(row, index, it) for it in self._with_words(block)]
+        return any(repaired)
+
+    def _with_words(self, block: Block) -> list[Block]:
+        """A document after the words about it that it cannot hold in this form; any other block."""
+        content = block.get("content")
+        if block.get("type") == "tool_result" and isinstance(content, list):
+            inner = [
+                one
+                for part in content
+                for one in (self._with_words(part) if isinstance(part, dict) else [part])
+            ]
+            return [{**block, "content": inner} if len(inner) > len(content) else block]
+        if block.get("type") != "document" or not self._form.shows(block):
+            return [block]
+        heads = [string(block, it) for it in _ABOUT if it not in self._form.about_documents]
+        said = "\n".join(filter(str.strip, heads))
+        return [*([text(said)] if said else []), block]
+
+    def _add_one(self, row: OutgoingRow, index: int, block: Block) -> bool:
         if block.get("type") in THINKING:
             self._repairs.add(row, Rule.THINKING, index)
             return True
         named: list[object] = []
+        cited = block.get("type") == "text" and block.get("citations")
+        if cited:
+            block = {key: it for key, it in block.items() if key != "citations"}
         fixed, rules = fix(row.role, changed(block, lambda it: self._shown(row.role, it, named)))
-        if named:
-            rules = [Rule.MEDIA, *rules]
+        rules = [*[Rule.CITATIONS] * bool(cited), *[Rule.MEDIA] * bool(named), *rules]
         if fixed is not None and fixed["type"] in _CONVERTED:
             row.parts.append(OutgoingPart(row, index, kind_of(fixed), fixed))
         elif fixed is not None:
@@ -281,9 +335,9 @@ class OutgoingRows:
         # Without another field, a redaction left it; the assistant's are refused.
         if kind != "file" and (role == "assistant" or len(block) == 1):
             return block
+        if kind in ("image", "document") and self._form.shows(block):
+            return block
         if kind == "image":
-            if self._form.shows(block):
-                return block
             shown = attachment(as_dict(block.get("source")).get("media_type") or kind)
         else:
             shown = shown_as_text(block)

@@ -33,7 +33,8 @@ class Rule(StrEnum):
     INPUT = "input"  # a call's input was not an object and was sent as an empty one
     OUTPUT = "output"  # blank or invalid parts of a result's content were left out
     MEDIA = "media"  # an image or file that this provider refuses became a line that names it
-    MOVED = "moved"  # an image in a result was moved after the results
+    CITATIONS = "citations"  # the sources of a text, which only their provider knows, were left out
+    MOVED = "moved"  # an image or file in a result was moved after the results
     REDACTED = "redacted"  # the rest of a redacted block was replaced by a line that says so
     RENAMED = "renamed"  # a call's id was already used, or is not valid, and was replaced
     NAME = "name"  # a tool's name is not valid for this provider and was replaced
@@ -53,7 +54,8 @@ CONVERSIONS = frozenset({Rule.MERGED, Rule.RENAMED, Rule.THINKING, Rule.FIELD, R
 class Repair(Value):
     """One repair: the row, the rule and, if there is one, the block of the row's reading.
 
-    If the row is stored in the form's own format, the block is the index of the stored part.
+    If the row is stored in the form's own format, the block is the index of the stored part. A seq
+    of 0 stands for the tools of the request, and the block for one of them.
     """
 
     seq: int

@@ -13,7 +13,7 @@ from typing import Any, Final
 from roocontext.log.entries import Message
 from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
-from roocontext.log.forms.chat import image_url, is_openai_image
+from roocontext.log.forms.chat import file_name, image_url, is_openai_image
 from roocontext.log.forms.parts import (
     OPENING,
     OutgoingPart,
@@ -22,6 +22,7 @@ from roocontext.log.forms.parts import (
     PartKind,
     Repairs,
     RequestState,
+    is_pdf,
     outputs_of,
     texts_in,
 )
@@ -132,8 +133,8 @@ class _Responses(ProviderForm):
             state.has_lost_reasoning = False
         return OwnRow(pieces)
 
-    def shows(self, image: Block) -> bool:
-        return is_openai_image(image)
+    def shows(self, media: Block) -> bool:
+        return is_pdf(media) if media["type"] == "document" else is_openai_image(media)
 
 
 def _pieces(
@@ -201,7 +202,8 @@ def _is_sound(role: str, item: Block) -> bool:
         return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
     if kind in ("function_call_output", "custom_tool_call_output"):
         return _holds(item.get("output"), _PARTS["user"])
-    if kind in CALLS and not string(item, "call_id"):
+    # The provider's own tool search has none.
+    if kind in CALLS and not string(item, "call_id") and item.get("execution") != "server":
         return False
     return not item.keys() <= _BARE
 
@@ -226,8 +228,21 @@ def _items(turn: OutgoingTurn, repairs: Repairs) -> Iterator[dict[str, Any]]:
             yield from map(_item, parts)
         else:
             role = parts[0].row.message.role if parts[0].row.is_own else turn.role
-            shown = [_content_part(turn.role, part.block) for part in parts]
-            yield {"type": "message", "role": role, "content": shown}
+            yield from _composed(role, turn.role, [part.block for part in parts])
+
+
+def _composed(role: str, side: str, blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """Make messages of texts and media.
+
+    The SDK's types want the id and the status of an assistant's message with parts, which only the
+    provider can give. With a text as its content it needs neither (BerriAI/litellm#35213).
+    """
+    if side == "assistant":
+        texts = (block["text"] for block in blocks)
+        yield from ({"type": "message", "role": role, "content": it} for it in texts)
+    else:
+        shown = [_content_part(block) for block in blocks]
+        yield {"type": "message", "role": role, "content": shown}
 
 
 def _gathered(part: OutgoingPart) -> object:
@@ -268,11 +283,17 @@ def _item(part: OutgoingPart) -> dict[str, Any]:
     return {**asked, "arguments": compact_json(call["input"])}
 
 
-def _content_part(role: str, block: Block) -> dict[str, Any]:
+def _content_part(block: Block) -> dict[str, Any]:
     if block["type"] == "image":
-        return {"type": "input_image", "image_url": image_url(block)}
-    kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": kind, "text": block["text"]}
+        return {"type": "input_image", "image_url": image_url(block), "detail": "auto"}
+    if block["type"] == "document":
+        file = "file_data" if as_dict(block["source"]).get("type") == "base64" else "file_url"
+        return {"type": "input_file", file: image_url(block), **_named_file(file, block)}
+    return {"type": "input_text", "text": block["text"]}
+
+
+def _named_file(field: str, block: Block) -> dict[str, Any]:
+    return {"filename": file_name(block)} if field == "file_data" else {}
 
 
 def _output(part: OutgoingPart) -> dict[str, Any]:
@@ -285,7 +306,7 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
     if call_type in _SYNTHETIC:
         fields = _SYNTHETIC[call_type](part, "\n".join(texts))
         return {"type": f"{call_type}_output", **named, **fields}
-    shown: Any = [_content_part("user", it) for it in outputs]
+    shown: Any = [_content_part(it) for it in outputs]
     if len(outputs) == len(texts) <= 1:
         shown = "".join(texts)
     return {"type": "function_call_output", **named, "output": shown}

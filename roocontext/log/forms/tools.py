@@ -3,13 +3,17 @@
 A definition in the form's own shape is sent unchanged. Of a function, the name, description and
 schema are converted. A tool that another provider runs itself is refused by name.
 
+A name that the provider refuses is replaced, in the definitions and in the history alike. A
+recorded reply gets the name of the tool back, so the log and the agent know only that one.
+
 The first use of a valid id is kept. Any other id becomes a hash of the id and its place, so two ids
 never collide and later rows never change what was sent before.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from operator import is_
 from string import ascii_letters, digits
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -107,6 +111,64 @@ def name_for(wanted: str, accepted: re.Pattern[str]) -> str:
     return f"t_{kept}_{_hash(wanted)[:8]}"
 
 
+MADE_NAME: Final = re.compile(r"t_\w{0,40}_[0-9a-f]{8}")
+"""The names that `name_for` makes."""
+
+_HOLDERS: Final = ("function", "custom", "functionCall", "function_call", "toolUse", "toolSpec")
+_CALLS: Final = ("tool_use", "function_call", "custom_tool_call")
+_LISTS: Final = ("tool_calls", "parts", "content")
+
+
+def with_name(call: Block, names: Callable[[str], str]) -> Block:
+    """Copy a call or the definition of a function, in any format, with another name.
+
+    The same object is returned if the name stays.
+    """
+    holder = next((it for it in _HOLDERS if isinstance(call.get(it), dict)), None)
+    held = call if holder is None else call[holder]
+    name = string(held, "name")
+    if not name or (new := names(name)) == name:
+        return call
+    return {**held, "name": new} if holder is None else {**call, holder: {**held, "name": new}}
+
+
+def with_names(content: Any, names: Mapping[str, str]) -> Any:
+    """Copy the content of a reply with other names of the tools that it calls."""
+    if isinstance(content, list):
+        return [_called(item, names) for item in content]
+    if not isinstance(content, dict):
+        return content
+    lists = {key: it for key in _LISTS if isinstance(it := content.get(key), list)}
+    return {**content, **{key: [_called(one, names) for one in it] for key, it in lists.items()}}
+
+
+def _called(item: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(item, dict):
+        return item
+    is_call = item.get("type") in _CALLS or any(isinstance(item.get(it), dict) for it in _HOLDERS)
+    return with_name(item, lambda name: names.get(name, name)) if is_call else item
+
+
+def replaced_names(
+    definitions: Sequence[Any], accepted: re.Pattern[str]
+) -> Iterator[tuple[int, str, str]]:
+    """List the names that are replaced: the index of the definition, the name and the new one."""
+    for index, given in enumerate(definitions):
+        for name in _names_in(as_dict(plain(given))):
+            if (new := name_for(name, accepted)) != name:
+                yield index, name, new
+
+
+def _names_in(definition: Block) -> Iterator[str]:
+    if _shape_of(definition) == "gemini":
+        declared = dicts(as_sent(definition).get("functionDeclarations"))
+        yield from filter(None, (string(it, "name") for it in declared))
+        return
+    holder = next((it for it in _HOLDERS if isinstance(definition.get(it), dict)), None)
+    if name := string(definition if holder is None else definition[holder], "name"):
+        yield name
+
+
 def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX]
 
@@ -151,12 +213,24 @@ def convert(
     for given in definitions:
         definition = as_dict(plain(given))
         if _shape_of(definition) == shape:
-            made += [*make(functions), given if isinstance(given, dict) else definition]
+            own = _renamed(given if isinstance(given, dict) else definition, accepted)
+            made += [*make(functions), own]
             functions = []
         else:
             found = _functions(definition)
             functions += [it._replace(name=name_for(it.name, accepted)) for it in found]
     return [*made, *make(functions)]
+
+
+def _renamed(definition: Block, accepted: re.Pattern[str]) -> Block:
+    """Copy a definition with names that the provider accepts."""
+    new = lambda name: name_for(name, accepted)  # noqa: E731
+    for key in ("functionDeclarations", "function_declarations"):
+        if isinstance(declared := definition.get(key), list):
+            made = [with_name(it, new) if isinstance(it, dict) else it for it in declared]
+            is_same = all(map(is_, made, declared))
+            return definition if is_same else {**definition, key: made}
+    return with_name(definition, new)
 
 
 def system_text(system: Any) -> str:

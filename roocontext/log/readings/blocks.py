@@ -164,6 +164,24 @@ def image_at(url: str) -> Block:
     return {"type": "image", "source": {"type": "url", "url": url}}
 
 
+PDF: Final = "application/pdf"
+
+
+def pdf(data: str, title: str = "") -> Block:
+    """Make a document from the bytes of a PDF in base64."""
+    source = {"type": "base64", "media_type": PDF, "data": data}
+    return {"type": "document", "source": source, **({"title": title} if title else {})}
+
+
+def file_at(url: str, title: str = "") -> Block:
+    """Make a document from a data URL or another URL; None is known of other data than a PDF."""
+    if inline := _DATA_URL.fullmatch(url):
+        return pdf(inline[2], title) if inline[1] == PDF else attached(title or inline[1])
+    if not url.startswith(("http://", "https://")):
+        return attached(title or "file")
+    return {"type": "document", "source": {"type": "url", "url": url}}
+
+
 def standard_base64(data: str) -> str:
     """Convert base64 from the URL alphabet of SDK dumps, which other providers refuse."""
     return data.replace("-", "+").replace("_", "/") + "=" * (-len(data) % 4)

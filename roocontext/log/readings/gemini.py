@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, Final
 
 from roocontext.log.readings.blocks import (
+    PDF,
     REDACTED,
     Block,
     ItemReader,
@@ -20,6 +21,7 @@ from roocontext.log.readings.blocks import (
     dicts,
     expect_role,
     image,
+    pdf,
     side_of,
     standard_base64,
     string,
@@ -170,14 +172,19 @@ def _output_of(response: object) -> tuple[str, bool]:
     return "" if response is None else compact_json(response), False
 
 
+def _is_shown(mime: str) -> bool:
+    return mime == PDF or mime.startswith("image/")
+
+
 def _value_block(part: Block) -> Block | None:
     match part:
         case {"text": str(value)}:
             return text(value) if value else None
         case {"audioTranscription": {"text": str(value)}} if value:
             return text(value)
-        case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if mime[:6] == "image/":
-            return image(mime, standard_base64(data))
+        case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if _is_shown(mime):
+            value = standard_base64(data)
+            return pdf(value) if mime == PDF else image(mime, value)
         case {"inlineData": media} | {"fileData": media}:
             return attached(as_dict(media).get("mimeType"))
         case {"executableCode": code} | {"codeExecutionResult": code}:

@@ -14,6 +14,7 @@ from roocontext.log.readings.blocks import (
     dicts,
     expect,
     expect_role,
+    file_at,
     image_at,
     in_parts,
     parse_arguments,
@@ -48,8 +49,10 @@ class _OpenAI(ItemReader):
             output = value if isinstance(value, str) else _parts(value)
             return "user", [tool_result(string(message, _RESULTS[role]), output)]
         if role == "assistant":
-            parts = [*_thoughts(message), *_parts(value)]
-            parts += map(chat_block, outside_content(message))
+            parts = [*_parts(value), *map(chat_block, outside_content(message))]
+            if sources := dicts(message.get("annotations")):
+                parts[:1] = [{**part, "citations": sources} for part in parts[:1]]
+            parts = [*_thoughts(message), *parts]
             return role, [*parts, *map(call_block, calls_of(message))]
         return "user", _parts(value)
 
@@ -102,6 +105,10 @@ def chat_block(part: Block) -> Block:
             return text(value)
         case {"image_url": {"url": str(url)}} | {"image_url": str(url)}:
             return image_at(url)
+        case {"file": {"file_data": str(data)} as file}:
+            return file_at(data, string(as_dict(file), "filename"))
+        case {"document_url": {"url": str(url)}} | {"document_url": str(url)}:
+            return file_at(url)
         case {"type": "thinking", "thinking": list(inner)}:
             return _thought("".join(string(it, "text") for it in dicts(inner)))
     return attached(part.get("type"))

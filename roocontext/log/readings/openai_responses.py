@@ -18,6 +18,7 @@ from roocontext.log.readings.blocks import (
     dicts,
     expect,
     expect_role,
+    file_at,
     image,
     image_at,
     in_parts,
@@ -207,10 +208,16 @@ def part_blocks(value: object) -> list[Block]:
 
 def _part(part: Block) -> Block:
     match part:
+        case {"text": str(value), "annotations": [_, *_] as sources}:
+            return {**text(value), "citations": sources}
         case {"text": str(value)} | {"refusal": str(value)}:
             return text(value)
         case {"image_url": str(url)}:
             return image_at(url)
+        case {"file_data": str(data)}:
+            return file_at(data, string(part, "filename"))
+        case {"file_url": str(url)}:
+            return file_at(url)
     return attached(part.get("filename") or part.get("type"))
 
 

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from roocontext.log.chain import content_digest
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.encoding import encode
+from roocontext.log.forms import forms
 from roocontext.log.moments import Point
-from roocontext.log.request import Frame, GivenFrame
+from roocontext.log.request import Frame, GivenFrame, replaced_tools
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock, read_head
@@ -44,6 +45,14 @@ def read_frame(tx: Transaction, session_id: str, as_of: Point = None) -> Frame |
     """Read the frame that is current at a point in time, by default now; None if there is none."""
     note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
     return None if note is None else Frame.of(note.content)
+
+
+def sent_names(tx: Transaction, session_id: str, form: str) -> dict[str, str]:
+    """The names of the recorded tools by those that a form sends instead."""
+    known = read_frame(tx, session_id)
+    if known is None or forms.first([form]) is None:
+        return {}
+    return {new: name for _, name, new in replaced_tools(forms[form], known.tools)}
 
 
 def frame_sent(tx: Transaction, session_id: str, seq: int) -> Frame | None:

@@ -1,74 +1,30 @@
-"""Reads a model's reply, as its SDK gives it or as a dict of the same shape, into one message.
+"""The replies of the SDKs of Anthropic, OpenAI, Gemini and Bedrock, each recognised by its shape.
 
-Each provider's reply is recognised by its own shape; an object of any other shape is refused.
 Nothing is guessed: a field that the reply lacks is None.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
-from roocontext.log.compactions import Compaction, newest_compaction
 from roocontext.log.encoding import check_id, check_model, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
-
-RESPONSES: Final = "openai-responses"
-
-
-class Compacting(NamedTuple):
-    """A compaction by the provider, and the messages of the history that it kept."""
-
-    newest: Compaction
-    kept: tuple[Any, ...]
+from roocontext.log.replies.chunks import join_chunks
+from roocontext.log.replies.reply import RESPONSES, Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply of any provider, as one message of a log.
-
-    `id` is the provider's id of the reply, if it has one. `stop_reason` is in the provider's words.
-    `messages` are those that a compaction on demand returned before its own item.
-    """
-
-    format: str
-    role: str
-    content: Any
-    model: str | None = None
-    usage: Any = None
-    id: str | None = None
-    stop_reason: str | None = None
-    request_id: str | None = None
-    messages: tuple[Any, ...] = ()
-
-    @property
-    def compacting(self) -> "Compacting | None":
-        """The compaction of the history in it, if it has one that did not fail."""
-        newest = newest_compaction(self.format, self.content)
-        return None if newest is None else Compacting(newest, self.messages)
-
-    def kept(self) -> dict[str, Any]:
-        """The fields that the log keeps in addition to the message."""
-        fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
-        return {name: value for name, value in fields.items() if value is not None}
-
-
-def read_reply(reply: Any) -> Reply:
-    """Read a reply; a list holds the chunks of a streamed reply of Gemini's SDK."""
+def read_shape(reply: Any) -> Reply | None:
+    """Read a reply by its shape; a list holds the chunks or events of a stream."""
     if isinstance(reply, list | tuple):
-        fields = _joined([as_dict(plain(chunk)) for chunk in reply])
+        fields = join_chunks([as_dict(plain(chunk)) for chunk in reply])
     else:
         fields = as_dict(plain(reply))
     for recognises, read in _SHAPES:
         if recognises(fields):
             return read(fields, _id(getattr(reply, "_request_id", None)))
-    raise InvalidMessage(
-        "This is not the reply of a model. Pass the object that the SDK of Anthropic, OpenAI or"
-        " Gemini returned, or a dict of the same shape; of a stream, its final object.",
-        path="reply",
-    )
+    return None
 
 
 _Read: TypeAlias = Callable[[Block, str | None], Reply]
@@ -81,6 +37,7 @@ def _anthropic(reply: Block, request_id: str | None) -> Reply:
         [_without(block, _OF_THE_SDK) for block in dicts(reply.get("content"))],
         *_reported(reply, "model", "usage", "id", "stop_reason"),
         request_id,
+        beside=_beside(reply, "container", "stop_details", "stop_sequence", "context_management"),
     )
 
 
@@ -88,7 +45,8 @@ def _chat(reply: Block, request_id: str | None) -> Reply:
     choice = _only(dicts(reply["choices"]), "choices")
     if not isinstance(choice.get("message"), dict):
         raise InvalidMessage(
-            "This is a chunk of a streamed reply: record the stream's final object.",
+            "This is one chunk of a streamed reply: record the list of all its chunks, or the"
+            " stream's final object.",
             path="reply.choices[0].message",
         )
     # The object of a stream has every field that a message may have, most of them null.
@@ -101,7 +59,11 @@ def _chat(reply: Block, request_id: str | None) -> Reply:
         message["tool_calls"] = [_unparsed(call) for call in dicts(message["tool_calls"])]
     model, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
     stopped = _word(choice.get("finish_reason"))
-    return Reply("openai", "assistant", message, model, usage, own_id, stopped, request_id)
+    beside = _beside(reply, "citations", "search_results")
+    return Reply(
+        *("openai", "assistant", message, model, usage, own_id, stopped, request_id),
+        beside=beside,
+    )
 
 
 def _responses(reply: Block, request_id: str | None) -> Reply:
@@ -159,6 +121,7 @@ def _gemini(reply: Block, request_id: str | None) -> Reply:
         _id(_either(reply, "responseId")),
         _word(_either(candidate, "finishReason")),
         request_id,
+        beside=_beside(candidate, *_OF_A_CANDIDATE),
     )
 
 
@@ -173,6 +136,12 @@ _SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
 
 _OF_THE_SDK: Final = ("parsed_output",)
 """Fields of a block that an SDK's helpers add and that no provider sends."""
+
+_OF_A_CANDIDATE: Final = (
+    *("groundingMetadata", "citationMetadata", "urlContextMetadata", "safetyRatings"),
+    "finishMessage",
+)
+"""What Gemini adds to the content of a reply."""
 
 _UNFINISHED: Final = ("queued", "in_progress")
 """The states of a response that is not complete yet."""
@@ -229,40 +198,12 @@ def _unparsed(call: Block) -> Block:
     return {**_without(call, ("index",)), **({"function": function} if function else {})}
 
 
+def _beside(reply: Block, *names: str) -> Block:
+    """The fields of these names that are not empty."""
+    return {name: it for name in names if (it := _either(reply, name)) not in (None, "", [], {})}
+
+
 def _either(reply: Block, name: str) -> Any:
     """The value under REST's name, or under the one that Gemini's SDK has for it in Python."""
     snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
     return reply.get(name, reply.get(snake))
-
-
-def _joined(chunks: Sequence[Block]) -> Block:
-    """Join the chunks of a streamed reply of Gemini; of each field the last one counts."""
-    whole: Block = {}
-    candidate: Block = {}
-    parts: list[Block] = []
-    for chunk in chunks:
-        whole |= {name: value for name, value in chunk.items() if value is not None}
-        for piece in dicts(chunk.get("candidates"))[:1]:
-            candidate |= {name: value for name, value in piece.items() if value is not None}
-            parts += dicts(as_dict(piece.get("content")).get("parts"))
-    if candidate:
-        content = {"role": "model", "parts": _run_together(parts)}
-        whole["candidates"] = [{**candidate, "content": content}]
-    return whole
-
-
-def _run_together(parts: Sequence[Block]) -> list[Block]:
-    """Join texts of one kind that follow each other; a part with a signature stays as it is."""
-    joined: list[Block] = []
-    for part in parts:
-        before = joined[-1] if joined else {}
-        alike = before.get("thought") == part.get("thought")
-        if alike and _is_words(before) and _is_words(part):
-            joined[-1] = {**before, "text": before["text"] + part["text"]}
-        else:
-            joined.append(part)
-    return joined
-
-
-def _is_words(part: Block) -> bool:
-    return isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}

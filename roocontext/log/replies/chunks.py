@@ -1,0 +1,326 @@
+"""The chunks of a streamed reply, joined to the object that the provider returns without a stream.
+
+A stream that ended before its last chunk is refused: what is missing cannot be known.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.gemini import as_sent
+from roocontext.log.turns import TOO_LONG
+
+
+def join_chunks(chunks: Sequence[Block]) -> Block:
+    """Join the chunks of a streamed reply of any provider."""
+    for recognises, join in _STREAMS:
+        if any(map(recognises, chunks)):
+            return join(chunks)
+    return _gemini(chunks)
+
+
+def _anthropic(events: Sequence[Block]) -> Block:
+    """Join the events of Anthropic's Messages API; the SDK's helpers add others, without effect."""
+    message: Block = {}
+    blocks: dict[int, Block] = {}
+    inputs: dict[int, str] = {}
+    for event in events:
+        index = event.get("index")
+        match event.get("type"), index:
+            case "message_start", _:
+                message |= as_dict(event.get("message"))
+            case "content_block_start", int():
+                blocks[index] = dict(as_dict(event.get("content_block")))
+            case "content_block_delta", int() if index in blocks:
+                delta = as_dict(event.get("delta"))
+                if delta.get("type") == "input_json_delta":
+                    inputs[index] = inputs.get(index, "") + string(delta, "partial_json")
+                else:
+                    _extend(blocks[index], delta)
+            case "message_delta", _:
+                message |= _said(as_dict(event.get("delta")))
+                message["usage"] = {**as_dict(message.get("usage")), **_said(event.get("usage"))}
+                message |= _said({"context_management": event.get("context_management")})
+    if message.get("stop_reason") is None:
+        raise _cut_off("a message_delta with its stop_reason")
+    for index, text in inputs.items():
+        # A limit may have cut the input off: the call then has what can be read of it.
+        blocks[index]["input"] = _parsed(text, blocks[index].get("input"))
+    return {**message, "content": [blocks[index] for index in sorted(blocks)]}
+
+
+def _extend(block: Block, delta: Block) -> None:
+    """Add a delta to a block of Anthropic's."""
+    for name, value in delta.items():
+        if name == "citation":
+            block["citations"] = [*(block.get("citations") or ()), value]
+        elif name != "type" and value is not None:
+            is_more = isinstance(value, str) and isinstance(block.get(name), str)
+            block[name] = block[name] + value if is_more and name != "signature" else value
+
+
+def _parsed(text: str, begun: Any) -> Any:
+    try:
+        return json.loads(text) if text.strip() else begun
+    except ValueError:
+        return {"arguments": text}
+
+
+def _responses(events: Sequence[Block]) -> Block:
+    """Take the response of the last event; some servers send its items in earlier ones only."""
+    last = next((it for it in reversed(events) if it.get("type") in _LAST), None)
+    if last is None:
+        raise _cut_off("the event response.completed")
+    response = as_dict(last.get("response"))
+    done = [it for it in events if it.get("type") == "response.output_item.done"]
+    items = {it.get("output_index"): as_dict(it.get("item")) for it in done}
+    if response.get("output") or not items:
+        return response
+    return {**response, "output": [items[index] for index in sorted(items, key=str)]}
+
+
+_LAST: Final = ("response.completed", "response.incomplete", "response.failed")
+
+
+def _chat(chunks: Sequence[Block]) -> Block:
+    """Join the chunks of Chat Completions, with the fields of compatible servers."""
+    whole: Block = {}
+    choices: dict[Any, Block] = {}
+    for chunk in chunks:
+        whole |= _said(chunk)
+        for piece in dicts(chunk.get("choices")):
+            choice = choices.setdefault(piece.get("index", 0), {"message": {"content": None}})
+            choice |= {key: it for key, it in _said(piece).items() if key != "delta"}
+            _grow(choice["message"], as_dict(piece.get("delta")))
+    if not all(choice.get("finish_reason") for choice in choices.values()):
+        raise _cut_off("a finish_reason")
+    for choice in choices.values():
+        choice["message"].setdefault("role", "assistant")
+    return {**whole, "choices": list(choices.values())}
+
+
+def _grow(message: Block, delta: Block) -> None:
+    """Add a delta to a message of Chat Completions."""
+    for name, value in _said(delta).items():
+        before = message.get(name)
+        if name == "tool_calls":
+            calls = message.setdefault(name, [])
+            for call in dicts(value):
+                _grow_calls(calls, call)
+        elif name == "role":
+            message[name] = value
+        elif name == "function_call" or (name == "audio" and isinstance(before, dict)):
+            message[name] = _grown(as_dict(before), as_dict(value))
+        elif isinstance(value, list):
+            message[name] = _listed(before, value)
+        elif isinstance(value, str) and isinstance(before, str | list):
+            more = [{"type": "text", "text": value}] if value else []
+            message[name] = before + value if isinstance(before, str) else _listed(before, more)
+        elif isinstance(value, dict):
+            message[name] = {**as_dict(before), **value}
+        else:
+            message[name] = value
+
+
+def _grow_calls(calls: list[Block], piece: Block) -> None:
+    """Add a part of a call. Without an index, or with the index of another id, it is a new call."""
+    index, tool_id = piece.get("index"), string(piece, "id")
+    same = (it for it in reversed(calls) if index is None or it.get("index") == index)
+    call = next(same, None)
+    if call is None or (tool_id and tool_id != string(call, "id")):
+        calls.append(dict(piece))
+        return
+    for holder in ("function", "custom"):
+        if isinstance(piece.get(holder), dict):
+            call[holder] = _grown(as_dict(call.get(holder)), piece[holder])
+    call |= {key: it for key, it in _said(piece).items() if key not in ("function", "custom")}
+
+
+def _grown(before: Block, piece: Block) -> Block:
+    """Join the texts of two objects; a name or an id is sent once, or the same again."""
+    joined = dict(before)
+    for name, value in _said(piece).items():
+        is_more = isinstance(value, str) and isinstance(joined.get(name), str)
+        if is_more and name not in ("name", "id"):
+            joined[name] += value
+        elif value or name not in joined:
+            joined[name] = value
+    return joined
+
+
+_WORDS: Final = ("text", "summary")
+"""The fields of a part whose texts are sent piece by piece."""
+
+
+def _listed(before: Any, more: Sequence[Any]) -> list[Any]:
+    """Join lists of parts: of two texts of one kind that follow each other, one is made."""
+    listed = [{"type": "text", "text": before}] if isinstance(before, str) and before else []
+    listed = list(before) if isinstance(before, list) else listed
+    for part in more:
+        last = as_dict(listed[-1]) if listed else {}
+        is_part = isinstance(part, dict) and isinstance(part.get("type"), str)
+        if not is_part or (last.get("type"), last.get("index")) != (
+            part["type"],
+            part.get("index"),
+        ):
+            listed.append(part)
+        elif any(isinstance(part.get(name), str) for name in _WORDS):
+            listed[-1] = _grown_part(last, part)
+        elif part["type"] == "thinking":
+            listed[-1] = _grown_thinking(last, part)
+        else:
+            listed.append(part)
+    return listed
+
+
+def _grown_part(before: Block, part: Block) -> Block:
+    texts: Block = {
+        name: string(before, name) + string(part, name) for name in _WORDS if name in part
+    }
+    return {**before, **_said(part), **texts}
+
+
+def _grown_thinking(before: Block, part: Block) -> Block:
+    """Mistral's thinking holds a list of texts; LiteLLM's is one text."""
+    if isinstance(part.get("thinking"), list):
+        thinking: Any = _listed(before.get("thinking"), part["thinking"])
+    else:
+        thinking = string(before, "thinking") + string(part, "thinking")
+    return {**before, **_said(part), "thinking": thinking}
+
+
+def _gemini(chunks: Sequence[Block]) -> Block:
+    """Join the chunks of Gemini; of each field the last one counts."""
+    whole: Block = {}
+    candidate: Block = {}
+    parts: list[Block] = []
+    for chunk in chunks:
+        whole |= _said(chunk)
+        for piece in dicts(chunk.get("candidates"))[:1]:
+            candidate |= _said(piece)
+            parts += dicts(as_dict(piece.get("content")).get("parts"))
+    if candidate:
+        reason = candidate.get("finishReason", candidate.get("finish_reason"))
+        made = list(_run_together(parts, may_end=reason in TOO_LONG))
+        content = {"role": "model", "parts": made}
+        whole["candidates"] = [{**candidate, "content": content}]
+    return whole
+
+
+def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
+    """Join texts of one kind that follow each other, and the arguments of a call.
+
+    A part with a signature stays as it is. The last part of a stream is often an empty text.
+    """
+    text: Block | None = None
+    growing: Block | None = None
+    for part in parts:
+        is_words = _is_words(part)
+        if text is not None and not (is_words and text.get("thought") == part.get("thought")):
+            yield text
+            text = None
+        if is_words:
+            before = text["text"] if text else ""
+            text = {**part, "text": before + part["text"]} if before or part["text"] else None
+            continue
+        call = as_dict(as_sent(part).get("functionCall"))
+        if growing is None and not (call.get("willContinue") or call.get("partialArgs")):
+            yield part
+            continue
+        if growing is not None and string(call, "name"):
+            raise _cut_off("the rest of the arguments of a call")
+        growing = _with_arguments(growing or {}, as_sent(part), call)
+        if not call.get("willContinue"):
+            yield growing
+            growing = None
+    if text is not None:
+        yield text
+    if growing is not None:
+        if not may_end:
+            raise _cut_off("the rest of the arguments of a call")
+        yield growing
+
+
+def _is_words(part: Block) -> bool:
+    return isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
+
+
+def _with_arguments(growing: Block, part: Block, call: Block) -> Block:
+    """Add the arguments of a chunk to a call."""
+    so_far = as_dict(growing.get("functionCall"))
+    args = {**as_dict(so_far.get("args")), **as_dict(call.get("args"))}
+    for piece in dicts(call.get("partialArgs")):
+        _set(args, _steps(string(piece, "jsonPath")), _value(piece))
+    fields = {key: it for key, it in call.items() if key not in ("partialArgs", "willContinue")}
+    beside = {key: it for key, it in part.items() if key != "functionCall"}
+    return {**growing, **beside, "functionCall": {**so_far, **fields, "args": args}}
+
+
+def _value(piece: Block) -> Any:
+    for name in ("stringValue", "numberValue", "boolValue"):
+        if name in piece:
+            value = piece[name]
+            is_whole = isinstance(value, float) and value.is_integer()
+            return int(value) if is_whole else value
+    return None
+
+
+_STEP: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
+
+
+def _steps(path: str) -> list[str | int]:
+    """The names and indices of a JSON path such as `$.files[0].name`."""
+    steps = list(_STEP.finditer(path))
+    if not steps or "$" + "".join(step[0] for step in steps) != path:
+        raise InvalidMessage(
+            "The arguments of a streamed call have a path that cannot be read.",
+            path="reply.functionCall.partialArgs",
+        )
+    return [int(step[2]) if step[2] else step[1] or step[3] or step[4] or "" for step in steps]
+
+
+def _set(holder: Any, steps: Sequence[str | int], value: Any) -> None:
+    """Set the value at a path; a text is added to the one that is there."""
+    place: Any
+    for number, place in enumerate(steps):
+        if isinstance(holder, list) and place == len(holder):
+            holder.append(None)
+        is_index = isinstance(place, int)
+        fits = isinstance(holder, list) if is_index else isinstance(holder, dict)
+        if not fits or (is_index and place >= len(holder)):
+            raise InvalidMessage(
+                "The arguments of a streamed call do not fit together.",
+                path="reply.functionCall.partialArgs",
+            )
+        before = holder[place] if is_index else holder.get(place)
+        if number == len(steps) - 1:
+            is_more = isinstance(before, str) and isinstance(value, str)
+            holder[place] = before + value if is_more else value
+            return
+        if before is None:
+            holder[place] = [] if isinstance(steps[number + 1], int) else {}
+        holder = holder[place]
+
+
+def _said(fields: Any) -> Block:
+    """The fields that are not null."""
+    return {name: value for name, value in as_dict(fields).items() if value is not None}
+
+
+def _cut_off(missing: str) -> InvalidMessage:
+    return InvalidMessage(
+        f"The stream ended before its end: it lacks {missing}. Only a whole reply can be recorded.",
+        path="reply",
+    )
+
+
+_STREAMS: Final[Sequence[tuple[Callable[[Block], bool], Callable[[Sequence[Block]], Block]]]] = (
+    (lambda it: it.get("type") == "message_start", _anthropic),
+    (lambda it: string(it, "type").startswith("response."), _responses),
+    (lambda it: isinstance(it.get("choices"), list), _chat),
+)
+"""Recognises a chunk of each provider but Gemini, and joins them."""

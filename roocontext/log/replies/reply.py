@@ -1,0 +1,72 @@
+"""A reply of any provider, as one message of a log, and the protocol of what reads one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Protocol
+
+from roocontext.log.compactions import Compaction, newest_compaction
+from roocontext.log.forms.tools import MADE_NAME, with_names
+from roocontext.log.readings import reader
+
+RESPONSES: Final = "openai-responses"
+
+
+class Compacting(NamedTuple):
+    """A compaction by the provider, and the messages of the history that it kept."""
+
+    newest: Compaction
+    kept: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply of any provider, as one message of a log.
+
+    `id` is the provider's id of the reply, if it has one. `stop_reason` is in the provider's words.
+    `messages` are those that a compaction on demand returned before its own item.
+    """
+
+    format: str
+    role: str
+    content: Any
+    model: str | None = None
+    usage: Any = None
+    id: str | None = None
+    stop_reason: str | None = None
+    request_id: str | None = None
+    messages: tuple[Any, ...] = ()
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """What the reply has beside the message, under the provider's names."""
+
+    @property
+    def compacting(self) -> "Compacting | None":
+        """The compaction of the history in it, if it has one that did not fail."""
+        newest = newest_compaction(self.format, self.content)
+        return None if newest is None else Compacting(newest, self.messages)
+
+    def with_names(self, names: Mapping[str, str]) -> "Reply":
+        """The reply with the agent's names of tools, where the request had to send others."""
+        return replace(self, content=with_names(self.content, names)) if names else self
+
+    @property
+    def has_made_names(self) -> bool:
+        """True if it calls a tool by a name that a form may have made."""
+        blocks = reader(self.format).blocks(self.role, self.content)[1]
+        names = (it.get("name") for it in blocks if it.get("type") == "tool_use")
+        return any(isinstance(name, str) and MADE_NAME.fullmatch(name) for name in names)
+
+    def kept(self) -> dict[str, Any]:
+        """The fields that the log keeps in addition to the message."""
+        fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
+        kept = {name: value for name, value in fields.items() if value is not None}
+        return {**kept, **self.beside}
+
+
+class ReplyReader(Protocol):
+    """Reads the replies of one kind. It is pure, and never changes what it is given."""
+
+    def recognises(self, reply: Any) -> bool:
+        """Return True for a reply of this kind: the object that was given to `record`."""
+
+    def read(self, reply: Any) -> Reply:
+        """Read it; InvalidMessage says why it cannot be recorded."""

@@ -1,0 +1,91 @@
+"""A tool whose name a provider refuses has its own name in the log, and another in requests."""
+
+import pytest
+
+from roocontext.log.forms import Rule
+from support.four_formats import FORMATS
+
+LONG = "mcp__" + "internal_documentation_server__" * 3
+"""A name as MCP clients make it: 98 characters, of which OpenAI and Gemini accept 64."""
+
+DEFINITIONS = {
+    "anthropic": {"name": LONG, "input_schema": {"type": "object"}},
+    "openai": {"type": "function", "function": {"name": LONG, "parameters": {"type": "object"}}},
+    "openai-responses": {"type": "function", "name": LONG, "parameters": {"type": "object"}},
+    "gemini": {"functionDeclarations": [{"name": LONG}]},
+}
+
+
+def reply(form, name):
+    call = {"name": name, "arguments": "{}"}
+    match form:
+        case "openai":
+            calls = [{"id": "c1", "type": "function", "function": call}]
+            message = {"role": "assistant", "content": None, "tool_calls": calls}
+            return {"id": "r1", "model": "m", "choices": [{"message": message}]}
+        case "openai-responses":
+            item = {"type": "function_call", "call_id": "c1", **call}
+            return {"id": "r1", "model": "m", "status": "completed", "output": [item]}
+        case "gemini":
+            part = {"functionCall": {"name": name, "args": {}}, "thoughtSignature": "c2ln"}
+            content = {"role": "model", "parts": [part]}
+            return {"responseId": "r1", "modelVersion": "m", "candidates": [{"content": content}]}
+    block = {"type": "tool_use", "id": "c1", "name": name, "input": {}}
+    return {"type": "message", "id": "r1", "model": "m", "content": [block], "stop_reason": "x"}
+
+
+def name_in(form, request):
+    """The name of the only tool."""
+    (tool,) = request.get("tools") or request["config"]["tools"]
+    tool = tool.get("functionDeclarations", [tool])[0]
+    return tool.get("function", tool)["name"]
+
+
+def names_sent(form, messages):
+    """The names in the calls of the history."""
+    text = str(messages)
+    return {name for name in (LONG, name_of(form)) if f"'name': '{name}'" in text}
+
+
+def name_of(form):
+    """The name that is sent: the tool's own where it is accepted."""
+    limit = 128 if form == "anthropic" else 64
+    return LONG if len(LONG) <= limit else SENT
+
+
+SENT = "t_mcp__internal_documentation_server__inte_b53f8733"
+
+
+@pytest.mark.parametrize("given", FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_long_name_goes_out_short_and_comes_back_long(chat, form, given):
+    chat.append("user", "Look it up.")
+    request = chat.request(form, tools=[DEFINITIONS[given]], model="m")
+    assert name_in(form, request) == name_of(form)
+    reported = [(it.seq, it.rule, it.block) for it in request.repairs]
+    assert reported == ([(0, Rule.NAME, 0)] if name_of(form) != LONG else [])
+    chat.record(reply(form, name_of(form)), request)
+    (call,) = chat.pending()
+    assert call.name == LONG
+    chat.answer(call, "found")
+    for other in FORMATS:
+        following = chat.request(other, model="m")
+        sent = following.get("messages") or following.get("input") or following["contents"]
+        assert name_in(other, following) == name_of(other)
+        assert names_sent(other, sent) == {name_of(other)}
+        # Another name changes nothing else of what the model wrote.
+        assert form != "gemini" or other != "gemini" or "c2ln" in str(sent)
+
+
+def test_without_the_request_the_recorded_tools_tell_the_name(chat):
+    chat.append("user", "Look it up.")
+    chat.request("openai", tools=[DEFINITIONS["anthropic"]])
+    chat.record(reply("openai", SENT))
+    assert chat.pending()[0].name == LONG
+
+
+def test_a_name_that_no_tool_has_stays(chat):
+    chat.append("user", "Look it up.")
+    chat.request("openai", tools=[DEFINITIONS["anthropic"]])
+    chat.record(reply("openai", "t_other_12345678"))
+    assert chat.pending()[0].name == "t_other_12345678"

@@ -1,0 +1,245 @@
+"""Lists of the chunks of a stream, as every SDK and server sends them, become the whole reply."""
+
+import json
+
+import pytest
+from anthropic.types import RawMessageStreamEvent
+from google.genai import types as genai
+from openai.types.chat import ChatCompletionChunk
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.replies import read_reply
+from support import fake_streams
+
+ANTHROPIC = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude-x",
+    "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "text", "text": "so"},
+        {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}},
+    ],
+    "stop_reason": "tool_use",
+    "stop_sequence": None,
+    "usage": {"input_tokens": 3, "output_tokens": 8},
+}
+FUNCTION = {"name": "run", "arguments": '{"command": "ls"}'}
+CHAT = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-x",
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "tool_calls",
+            "message": {
+                "role": "assistant",
+                "content": "so",
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": FUNCTION},
+                    {"id": "c2", "type": "function", "function": FUNCTION},
+                ],
+            },
+        }
+    ],
+    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+}
+ITEMS = [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+    {"type": "function_call", "id": "fc_1", "call_id": "c1", **FUNCTION},
+]
+RESPONSE = {
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1.0,
+    "model": "gpt-y",
+    "status": "completed",
+    "output": ITEMS,
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
+STREAMS = {
+    "anthropic": (fake_streams.anthropic_events, ANTHROPIC, RawMessageStreamEvent),
+    "chat": (fake_streams.chat_events, CHAT, ChatCompletionChunk),
+    "responses": (fake_streams.response_events, RESPONSE, ResponseStreamEvent),
+}
+
+
+def events_of(name):
+    made, reply, _ = STREAMS[name]
+    lines = [it for it in made(reply).splitlines() if it.startswith("data: {")]
+    return [json.loads(it.removeprefix("data: ")) for it in lines]
+
+
+@pytest.mark.parametrize("as_object", [True, False])
+@pytest.mark.parametrize("name", STREAMS)
+def test_chunks_are_read_as_the_reply_without_a_stream(name, as_object):
+    _, reply, kind = STREAMS[name]
+    chunks = events_of(name)
+    if as_object:
+        chunks = [TypeAdapter(kind).validate_python(it) for it in chunks]
+    assert read_reply(chunks) == read_reply(reply)
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_stream_that_ended_early_is_refused(name):
+    chunks = events_of(name)
+    keep = {"anthropic": -2, "chat": -2, "responses": -1}[name]
+    with pytest.raises(InvalidMessage, match="ended before its end"):
+        read_reply(chunks[:keep])
+
+
+def test_citations_and_a_container_of_a_stream_are_kept():
+    cited = {"type": "char_location", "cited_text": "x"}
+    block = {"type": "text", "text": ""}
+    container = {"id": "container_1", "expires_at": "2026-11-27T00:00:00Z"}
+    read = read_reply(
+        [
+            {"type": "message_start", "message": {**ANTHROPIC, "content": []}},
+            {"type": "content_block_start", "index": 0, "content_block": block},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "citations_delta", "citation": cited},
+            },
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": "so"},
+            },
+            {"type": "message_delta", "delta": {"stop_reason": "end_turn", "container": container}},
+        ]
+    )
+    assert read.content == [{"type": "text", "text": "so", "citations": [cited]}]
+    assert read.kept()["container"] == container
+
+
+def deltas(*pieces, reason="stop"):
+    """The chunks of a reply in Chat Completions."""
+    chunk = {"id": "r1", "model": "m", "object": "chat.completion.chunk"}
+    chunks = [{**chunk, "choices": [{"index": 0, "delta": it}]} for it in pieces]
+    return [*chunks, {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}]
+
+
+def test_reasoning_of_a_server_is_joined():
+    read = read_reply(
+        deltas(
+            {"role": "assistant", "content": "", "reasoning_content": ""},
+            {"reasoning_content": "h"},
+            {"reasoning_content": "m"},
+            {"content": "so"},
+        )
+    )
+    assert read.content == {"content": "so", "role": "assistant", "reasoning_content": "hm"}
+
+
+def test_reasoning_details_of_one_kind_and_index_are_joined():
+    kind = {"type": "reasoning.text", "format": "anthropic-claude-v1", "index": 0}
+    sealed = {"type": "reasoning.encrypted", "data": "xx", "index": 1}
+    read = read_reply(
+        deltas(
+            {"role": "assistant", "reasoning_details": [{**kind, "text": "h"}]},
+            {"reasoning_details": [{**kind, "text": "m"}]},
+            {"reasoning_details": [{**kind, "text": "", "signature": "c2ln"}]},
+            {"reasoning_details": [sealed]},
+            {"content": "so"},
+        )
+    )
+    assert read.content["reasoning_details"] == [
+        {**kind, "text": "hm", "signature": "c2ln"},
+        sealed,
+    ]
+
+
+def test_thinking_in_the_content_of_mistral_is_joined():
+    def thought(said):
+        return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": said}]}]}
+
+    read = read_reply(
+        deltas({"role": "assistant", "content": ""}, thought("h"), thought("m"), {"content": "so"})
+    )
+    assert read.content["content"] == [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "so"},
+    ]
+
+
+@pytest.mark.parametrize("places", [[{}, {}], [{"index": 0}, {"index": 0}]])
+def test_calls_of_servers_that_number_them_wrongly_stay_apart(places):
+    def call(tool_id, place):
+        return {"id": tool_id, "type": "function", "function": FUNCTION, **place}
+
+    signed = {"extra_content": {"google": {"thought_signature": "s"}}}
+    calls = [call("a", places[0]) | signed, call("b", places[1])]
+    read = read_reply(deltas(*({"tool_calls": [it]} for it in calls), reason="tool_calls"))
+    assert [it["id"] for it in read.content["tool_calls"]] == ["a", "b"]
+    assert read.content["tool_calls"][0]["extra_content"] == signed["extra_content"]
+    assert all(it["function"] == FUNCTION for it in read.content["tool_calls"])
+
+
+def gemini_chunks(*parts, reason="STOP"):
+    candidates = [{"content": {"role": "model", "parts": [it]}} for it in parts]
+    candidates.append({"finishReason": reason})
+    return [{"candidates": [it], "modelVersion": "gemini-x"} for it in candidates]
+
+
+def arguments(*pieces, more=True, **fields):
+    """A chunk of a call whose arguments are streamed."""
+    held = {"partialArgs": list(pieces), "willContinue": more} if pieces else {}
+    return {"functionCall": {**fields, **held}}
+
+
+STREAMED_CALL = [
+    {**arguments(name="run", id="c1"), "thoughtSignature": "c2ln"},
+    arguments({"jsonPath": "$.command", "stringValue": "l", "willContinue": True}),
+    arguments({"jsonPath": "$.command", "stringValue": "s"}),
+    arguments(
+        {"jsonPath": "$.limits[0].lines", "numberValue": 3.0},
+        {"jsonPath": "$.limits[1]", "nullValue": "NULL_VALUE"},
+        {"jsonPath": "$['a b']", "boolValue": True},
+    ),
+    arguments(),
+]
+STREAMED_CALL[0]["functionCall"]["willContinue"] = True
+JOINED = {"command": "ls", "limits": [{"lines": 3}, None], "a b": True}
+
+
+@pytest.mark.parametrize("as_object", [True, False])
+def test_streamed_arguments_of_gemini_are_one_call(as_object):
+    chunks = gemini_chunks({"text": "so"}, *STREAMED_CALL, {"functionCall": {"name": "g"}})
+    if as_object:
+        chunks = [genai.GenerateContentResponse.model_validate(it) for it in chunks]
+    parts = read_reply(chunks).content["parts"]
+    assert parts == [
+        {"text": "so"},
+        {
+            "functionCall": {"name": "run", "id": "c1", "args": JOINED},
+            "thoughtSignature": "c2ln",
+        },
+        {"functionCall": {"name": "g"}},
+    ]
+
+
+def test_call_of_gemini_whose_arguments_do_not_end_is_refused():
+    with pytest.raises(InvalidMessage, match="rest of the arguments"):
+        read_reply(gemini_chunks(*STREAMED_CALL[:3]))
+    cut_off = read_reply(gemini_chunks(*STREAMED_CALL[:3], reason="MAX_TOKENS"))
+    assert cut_off.content["parts"][0]["functionCall"]["args"] == {"command": "ls"}
+
+
+@pytest.mark.parametrize("path", ["", "command", "$", "$..x", "$.list[5]", "$.a[0].b"])
+def test_path_that_cannot_be_followed_is_refused(path):
+    begun = arguments({"jsonPath": "$.a", "stringValue": "x"}, name="run")
+    with pytest.raises(InvalidMessage):
+        read_reply(gemini_chunks(begun, arguments({"jsonPath": path, "stringValue": "x"})))
+
+
+def test_empty_last_part_of_gemini_is_left_out():
+    read = read_reply(gemini_chunks({"text": "so"}, {"text": ""}))
+    assert read.content["parts"] == [{"text": "so"}]
