@@ -97,14 +97,13 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
     )
     is_end = view.place.at is None and view.place.after is None
     entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
-    pager = _pager(view, excerpt)
     column = tag(
         "div",
-        pager,
+        _pager(view, excerpt, "Pages"),
         tag("ol", entries, class_="entries", id="entries")
         if entries
         else tag("p", _nothing(excerpt), class_="note"),
-        pager if excerpt.entries else None,
+        _pager(view, excerpt, "Pages, again"),
     )
     timeline = Timeline(
         excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq,
@@ -288,7 +287,7 @@ def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
     return together(past, tools)
 
 
-def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
+def _pager(view: PageView, excerpt: LogExcerpt, name: str) -> Html | None:
     if not excerpt.entries:
         return None
     first, last = excerpt.entries[0].audited.seq, excerpt.entries[-1].audited.seq
@@ -301,7 +300,7 @@ def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
     if excerpt.later:
         items.append(tag("a", "Later →", href=view.address(**{**none, "after": last})))
         items.append(tag("a", "Newest", href=view.elsewhere()))
-    return tag("nav", items, class_="pager", aria_label="Pages")
+    return tag("nav", items, class_="pager", aria_label=name)
 
 
 def session_routes() -> list[Route]:
