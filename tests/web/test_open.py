@@ -6,8 +6,9 @@ import stat
 import subprocess
 import sys
 import time
+from http.cookiejar import CookieJar
 from pathlib import Path
-from urllib.request import build_opener
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -44,9 +45,6 @@ def link_of(folder: Path) -> str:
 
 
 def page_at(link: str) -> str:
-    from http.cookiejar import CookieJar
-    from urllib.request import HTTPCookieProcessor
-
     with build_opener(HTTPCookieProcessor(CookieJar())).open(link, timeout=30) as answer:
         return answer.read().decode()
 

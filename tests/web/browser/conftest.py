@@ -1,4 +1,4 @@
-"""A headless Chromium, and a site that it visits: a server over sessions with everything in them."""
+"""A headless Chromium, and the site that it visits: a server over sessions of every kind."""
 
 import json
 import os
