@@ -26,6 +26,7 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.sessions import sessions
+from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
 from roocontext.store.writing import kept_counts, uncover
 from roocontext.store.writing.kept_counts import Counted
@@ -125,6 +126,17 @@ class SessionInternals:
     def outline(self) -> Outline:
         """Read the control rows, and the parts of the log between them. No content is read."""
         return self._database.snapshot(sessions.outline, self.id)
+
+    def excerpt(
+        self,
+        extent: Extent,
+        place: Anchor = Anchor(),  # noqa: B008 - a value
+        sizes: Sizes = Sizes(),  # noqa: B008 - a value
+        *,
+        as_of: int | None = None,
+    ) -> LogExcerpt:
+        """Read the entries of a page, now or right after an entry."""
+        return self._database.snapshot(read_excerpt, self.id, extent, place, sizes, as_of=as_of)
 
     def audit_pages(
         self, size: int, *, after: int = 0, as_of: int | None = None

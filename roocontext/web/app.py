@@ -26,6 +26,7 @@ from roocontext.web.errors import (
     NothingHere,
     problem_response,
 )
+from roocontext.web.pages import page_routes
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
     described = Route(f"{PREFIX}/openapi.json", _openapi)
-    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS)]
+    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS), *page_routes()]
 
 
 async def _health(_request: Request) -> Response:
