@@ -33,13 +33,9 @@ interface Pending { waits_for: "user" | "tools" | "model"; pending: Call[] }
 interface Request { body_json: string; seq: number; form: string; model: string | null }
 interface Head { head_seq: number }
 interface Gauge { tokens: number; limit: number | null }
-interface Message { speaker: string; content: string | { type: string; text?: string }[] }
+interface Message { content: string | { text?: string }[] }
 
-class Problem extends Error {
-  constructor(readonly status: number, readonly type: string, detail: string) {
-    super(detail);
-  }
-}
+class Problem extends Error {}
 
 /** Ask the server. Every request here may be repeated: a lost answer is asked for again. */
 async function ask<T>(
@@ -58,8 +54,7 @@ async function ask<T>(
       });
       const answer = await response.json();
       if (response.ok) return answer as T;
-      const problem = new Problem(response.status, answer.type, answer.detail);
-      if (response.status !== 503 || attempt === 5) throw problem;
+      if (response.status !== 503 || attempt === 5) throw new Problem(answer.detail);
     } catch (error) {
       if (error instanceof Problem || attempt === 5) throw error;
     }
