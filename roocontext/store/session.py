@@ -224,10 +224,10 @@ class Session:
     ) -> RecordedReply:
         """Append a model's reply: the SDK's object, or a dict of the same shape.
 
-        Content, model, usage and message id are taken from it. Its id, its stop reason and the id
-        of the HTTP request are stored in the message's `extra`; the `request` that it answers says
-        which entries the model had read, and which tools had other names in it. For a stream, pass
-        the final object, or the list of its chunks.
+        Content, model, usage and message id are taken from it. Its id, its stop reason, the id of
+        the HTTP request and the model's name in the request are stored in the message's `extra`;
+        the `request` that it answers says which entries the model had read, and which tools had
+        other names in it. For a stream, pass the final object, or the list of its chunks.
 
         A reply that was recorded before returns the first receipt. The same id with other content,
         for the same request, raises DuplicateMessage.
@@ -239,6 +239,7 @@ class Session:
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
+        requested = None if request is None else request.requested
         if request is not None:
             read = read.with_names(request.names)
         elif read.has_made_names:
@@ -254,7 +255,7 @@ class Session:
             asked_at=None if request is None else request.seq,
         )
         now, salts = self._clock(), self._ids.salt
-        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
+        draft = message_draft(message, now=now, salts=salts, kept=read.kept(requested))
         sources = Sources(now, salts, self._ids.new_id)
         return self._database.write(record.record, self.id, draft, read.compacting, sources)
 
