@@ -20,6 +20,7 @@ from roocontext.errors import BudgetExceeded
 from roocontext.log.entries import Message
 from roocontext.log.forms import Outgoing, forms
 from roocontext.policies.builtin import policies
+from roocontext.policies.server import ServerPolicy
 from roocontext.summarisers import summariser_for
 from roocontext.tokens import counter_for
 
@@ -235,7 +236,9 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help="renew the table in the documentation")
     given = parser.parse_args()
-    rows = [tally.row() for tally in compare(given.policy or policies.known())]
+    # Without a provider, `server` does what `default` does.
+    compared = [name for name in policies.known() if name != ServerPolicy.name]
+    rows = [tally.row() for tally in compare(given.policy or compared)]
     if given.write:
         write_table(PAGE, COMPARISON, table(rows))
         write_table(PAGE, PREFIXES, prefix_table(rows))

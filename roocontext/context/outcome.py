@@ -35,8 +35,9 @@ class Outcome:
     one counter. `hidden` counts messages and `cleared` tool outputs. `reason` says why nothing was
     done, or which part failed. `excess` holds the exceeded limits and by how much they are
     exceeded: tokens, bytes or images. `restorations` are the compactions by a provider that were
-    uncovered first, because the model cannot read them. In a preview, `view` is the view that the
-    run would leave.
+    uncovered first, because the model cannot read them. `options` are for the next request, as in
+    `chat.request(form, **outcome.options)`: the policy `server` sets them. In a preview, `view` is
+    the view that the run would leave.
     """
 
     status: Status
@@ -52,6 +53,7 @@ class Outcome:
     detail: str = ""
     reason: str = ""
     restorations: tuple[Restoration, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
     steps: tuple[Step, ...] = ()
     cost: float | None = None
     calls: int = 0
@@ -119,7 +121,7 @@ _SHOWN: Final = (
     *("status", "detail", "reason", "policy", "trigger", "counter", "exact", "window"),
     *("window_source", "tokens_before", "tokens_after", "excess", "bytes_before", "bytes_after"),
     *("uncovered", "hidden", "cleared", "seqs", "compaction_ids", "summary_model", "cost"),
-    *("calls", "dry_run"),
+    *("calls", "options", "dry_run"),
 )
 """The fields and properties of an outcome that are data."""
 

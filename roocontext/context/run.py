@@ -5,7 +5,7 @@ refuses it if anything but appends came in between.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -89,6 +89,7 @@ class Run:
     steps: list[Step] = field(default_factory=list)
     restorations: list[Restoration] = field(default_factory=list)
     size_before: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     drifted: Sequence[Drifted] = ()
     warned: frozenset[int] = frozenset()
     failed: bool = False
@@ -121,6 +122,8 @@ class Run:
                 result = AttemptResult(Status.CONFLICT, reason=error.fact)
                 return self._outcome(check.totals, check.totals.size, result)
         totals = check.totals
+        if self.aim is Aim.MANAGE:
+            self.options = check.options
         self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
@@ -390,6 +393,7 @@ class Run:
             tokens_after=last.after.tokens if last else totals.size.tokens,
             excess=totals.most.exceeded_by(size),
             restorations=tuple(self.restorations),
+            options=dict(self.options),
             steps=tuple(self.steps),
             cost=self.cost,
             calls=self.calls,

@@ -18,6 +18,7 @@ from roocontext.log.entries import Message
 from roocontext.log.events import Event
 from roocontext.log.model_names import is_requested_as
 from roocontext.log.plan import Committed
+from roocontext.log.request import NOTHING
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted
@@ -52,7 +53,7 @@ class DueCheck(NamedTuple):
 
     `estimates` are new: their calls had none. `is_new_frame` is True if the system prompt or the
     tools differ from the recorded ones. `unreadable` is the newest sealed covering in the view that
-    the model cannot read.
+    the model cannot read. `options` are the policy's for the next request.
     """
 
     totals: Totals
@@ -61,6 +62,7 @@ class DueCheck(NamedTuple):
     estimates: dict[int, int]
     is_new_frame: bool
     unreadable: int | None = None
+    options: Mapping[str, Any] = NOTHING
 
 
 class LiveSession:
@@ -123,6 +125,7 @@ class LiveSession:
             frame=None if self.is_dry_run else self.frame,
             # Without a model of its own, the manager follows the one that replied.
             sealed=bool(self.settings.model),
+            pins=self._options is not None,
         )
         snapshot = yield from self.read(wanted)
         self.learn(snapshot.notes[REFUSED])
@@ -133,6 +136,7 @@ class LiveSession:
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
+        options = self._options
         unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]
         return DueCheck(
             totals,
@@ -141,6 +145,7 @@ class LiveSession:
             estimates,
             snapshot.is_new_frame,
             unreadable[-1] if unreadable else None,
+            NOTHING if options is None else options(totals, pinned=bool(snapshot.pins)),
         )
 
     def situation(
@@ -244,6 +249,11 @@ class LiveSession:
         if sent is None or (sent.system, sent.tools) == (frame.system, frame.tools or ()):
             return frame.overhead.tokens
         return frame_of(self.settings.measure, sent.system, sent.tools).overhead.tokens
+
+    @property
+    def _options(self) -> Callable[..., Mapping[str, Any]] | None:
+        """The method of a policy that may leave the work to the provider."""
+        return getattr(self.settings.policy, "options", None)
 
     def _reads(self, sealed: SealedCovering) -> bool:
         """True if the manager's model can read what another one sealed."""

@@ -19,7 +19,7 @@ _TYPES: Final = {
 """The types of the blocks and items that are compactions, by format."""
 
 model_groups: Final[Registry[Callable[[str], str | None]]] = Registry("roocontext.model_groups")
-"""The columns of the table of models that name a group, by name."""
+"""The columns of the table of models that name what models have in common, by name."""
 
 _NAMED: Final = '"compaction'
 """The beginning of their types in stored content."""
@@ -62,6 +62,21 @@ def without_compactions(format_: str, content: Any) -> list[Any]:
     """The content of a message without its compactions."""
     gone = {index for index, _ in _compactions(format_, content)}
     return [block for index, block in enumerate(_blocks(content)) if index not in gone]
+
+
+def reported_tokens(usage: Any, *, alone: bool) -> int | None:
+    """The tokens of a compaction, by the usage of its call; None if that does not say.
+
+    Of a call that only compacted, `alone`, they are its whole output.
+    """
+    if not isinstance(usage, dict):
+        return None
+    listed = usage.get("iterations")
+    iterations = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
+    made = [it for it in iterations if it.get("type") == "compaction"]
+    spent = made[-1] if made else usage if alone else {}
+    tokens = spent.get("output_tokens")
+    return tokens if type(tokens) is int and tokens > 0 else None
 
 
 def can_read(model: str | None, maker: str | None) -> bool:

@@ -10,6 +10,13 @@ from operator import add, sub
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 from roocontext.errors import InvalidOption
+from roocontext.log.compactions import (
+    compactions_in,
+    is_compaction_only,
+    newest_compaction,
+    reported_tokens,
+    without_compactions,
+)
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
 from roocontext.log.moments import happened
@@ -43,6 +50,7 @@ class Bytes:
 
     name: ClassVar[str] = "bytes"
     exact: ClassVar[bool] = True
+    counts_tokens: ClassVar[bool] = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002, ARG002
         """The length of the content as text."""
@@ -53,8 +61,38 @@ BYTES = Bytes()
 
 
 def count_message(counter: Counter, message: Message | NewMessage) -> int:
-    """The cost of one message."""
-    return counter.count(message.role, message.content, message.format)
+    """The cost of one message. A compaction by the provider only counts if it is in effect."""
+    found = compactions_in(message.format, message.content)
+    if not found:
+        return counter.count(message.role, message.content, message.format)
+    rest = without_compactions(message.format, message.content)
+    cost = counter.count(message.role, rest, message.format) if rest else 0
+    compacted = message.compacted if isinstance(message, Message) else None
+    return cost if compacted is None else cost + count_compaction(counter, message)[0]
+
+
+def count_compaction(
+    counter: Counter, message: Message | NewMessage, usage: Any = None
+) -> tuple[int, bool]:
+    """The cost of the compaction in a message, and whether it is exact.
+
+    A sealed one has the tokens that the usage of its call reports, or else an estimate.
+    """
+    newest = newest_compaction(message.format, message.content)
+    if newest is None:
+        return 0, True
+    block = message.content[newest.block]
+    if not getattr(counter, "counts_tokens", True):
+        return counter.count(message.role, [block], message.format), True
+    if newest.text is not None:
+        text = [{"type": "text", "text": newest.text}]
+        return counter.count("user", text, "anthropic"), counter.exact
+    alone = is_compaction_only(message.format, message.content)
+    reported = reported_tokens(usage, alone=alone)
+    if reported is not None:
+        return reported, True
+    # Four characters of base64 are three bytes, and a token has about four of these.
+    return len(block["encrypted_content"]) * 3 // 16, False
 
 
 CounterFactory: TypeAlias = Callable[[str, Any], Counter]

@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
+from roocontext.log.compactions import newest_compaction
 from roocontext.log.encoding import plain
-from roocontext.log.entries import BlockRef, Control, Message, Range
+from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
 from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
 from roocontext.log.forms.block_rules import THINKING, encodable
-from roocontext.log.forms.compacted import compacting
+from roocontext.log.forms.compacted import compacting, managing
 from roocontext.log.readings import read_message
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.log.values import Value
@@ -116,6 +118,9 @@ class Request(Value, Mapping[str, Any]):
         return len(self.body)
 
 
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 class Sendable(NamedTuple):
     """The messages of a view, the model that gets them, and the rows whose thinking it refuses.
 
@@ -150,9 +155,18 @@ class Asked(NamedTuple):
 
 
 def compose_request(
-    asked: Asked, form: str, *, dialect: str | None = None, cache: bool, compact: bool = False
+    asked: Asked,
+    form: str,
+    *,
+    dialect: str | None = None,
+    cache: bool,
+    compact: bool = False,
+    management: Mapping[str, Any] = NOTHING,
 ) -> Request:
-    """Make the request for a provider; with `compact`, one that only compacts."""
+    """Make the request for a provider; with `compact`, one that only compacts.
+
+    `management` are the fields that say how the provider manages the context.
+    """
     composer = form_named(form, dialect)
     outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
@@ -160,6 +174,7 @@ def compose_request(
     body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
+    body = managing(form, body, management, compact=compact)
     replaced = replaced_tools(composer, tools)
     repairs = (*(Repair(0, Rule.NAME, index) for index, *_ in replaced), *outgoing.repairs)
     names = {new: name for _, name, new in replaced}
@@ -206,6 +221,11 @@ def unbound(
         row = messages[index]
         # Without a recorded request, the reply is assumed to have read all rows before it.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
+        own = hidden_by.get(row.compacted.covering) if row.compacted else None
+        if own is None and newest_compaction(row.format, row.content) is not None:
+            return False  # it was made after a compaction that is not in effect
+        if own is not None:
+            return is_same_frame(asked_at) and is_bound_after(index, asked_at, own)
         # A message that came while the model was answering was not before its thinking.
         if not is_same_frame(asked_at) or latest_before[index] > asked_at:
             return False
@@ -217,6 +237,20 @@ def unbound(
             return False
         return _joined(ranges_then) == _joined(_until(ranges_now, row.seq, asked_at))
 
+    def is_bound_after(index: int, asked_at: int, own: Control) -> bool:
+        """True if the rows before a reply are those that its own compaction had left.
+
+        Messages that came while the model was answering are sent after it.
+        """
+        row = messages[index]
+        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
+        left = [part for stretch in ranges_then for part in subtract([stretch], own.hides)]
+        before = {message.seq for message in messages[:index] if message.seq <= asked_at}
+        if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
+            return False
+        return _joined(left) == _joined(_until(ranges_now, row.seq, asked_at))
+
+    hidden_by = {control.seq: control for control in controls if control.source is not None}
     latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
     replies = (index for index, message in enumerate(messages) if _thinks(message))
     return frozenset(messages[index].seq for index in replies if not is_bound(index))

@@ -223,16 +223,6 @@ def compacted_at(controls: Sequence[Control], seq: int) -> dict[int, Control]:
     }
 
 
-def sealed_in_view(controls: Sequence[Control], seq: int) -> list[Control]:
-    """The sealed coverings whose compactions are visible right after entry `seq`, oldest first."""
-    visible = sorted(visible_ranges(spans_of(controls, seq), seq))
-    return [
-        control
-        for row, control in compacted_at(controls, seq).items()
-        if control.sealed and within(visible, row)
-    ]
-
-
 def visible_ranges(spans: Sequence[Span], seq: int) -> list[Range]:
     """The ranges of seq to read for the view right after entry `seq`, in view order."""
     shown = sorted((s for s in spans if s.visible and s.lo <= seq), key=lambda s: s.position)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from roocontext.policies.default import Default
 from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.server import ServerPolicy
 from roocontext.policies.situation import LastResort, Policy
 from roocontext.policies.sliding_window import SlidingWindow
 from roocontext.registry import Registry
@@ -24,7 +25,7 @@ def policy_for(name: str, **settings: Any) -> Policy:
     return policies[name](**settings)
 
 
-for _policy in (Default, Hybrid, SlidingWindow):
+for _policy in (Default, Hybrid, ServerPolicy, SlidingWindow):
     policies.register(_policy.name, _policy)
 
 FALLBACK: Final[LastResort] = Default()

@@ -301,13 +301,18 @@ def some_entries(
         moment, last = read_cursor(name, after, int, int)
         first = max(1, last + 1)
     moment = chat.info().last_seq if moment is None else moment
-    speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=moment)
-    rows = (entry_row(entry, speakers) for page in pages for entry in page)
-    shown = [*islice(within_bytes(row for row in rows if row.seq >= first), limit)]
+    shown = [*islice(within_bytes(rows_from(chat, first, as_of=moment)), limit)]
     is_last = not shown or shown[-1].seq >= moment
     following = None if is_last else write_cursor(name, moment, shown[-1].seq)
     return Entries(entries=shown, next=following)
+
+
+def rows_from(chat: "Session", first: int, *, as_of: int) -> Iterator[EntryRow]:
+    """The entries from one on, as of a moment, read a few at a time."""
+    speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of)
+    rows = (entry_row(entry, speakers) for page in pages for entry in page)
+    return (row for row in rows if row.seq >= first)
 
 
 def one_entry(chat: "Session", seq: int) -> EntryRow:

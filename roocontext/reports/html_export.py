@@ -1,246 +1,231 @@
-"""Sessions as one HTML page to read, without scripts and without external resources.
+"""Sessions as one HTML file: the page of the server without a script and without the server.
 
-Messages are in the order of the log. Messages that the model does not see are folded under the
-entry that hides them. The outline has these stretches, so no content is read to find them.
+It shows everything: messages in the order of the log, and those that the model does not see folded
+under the entry that hides them. The outline has these stretches, so that the file is written entry
+by entry. Secrets and local paths can be masked.
 """
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
-from functools import cache
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, partial
 from hashlib import sha256
 from importlib.resources import files
-from itertools import pairwise
-from string import Template
 from typing import Any, Final
 
 from roocontext.formats.exporter import Exporter
-from roocontext.log.entries import MESSAGE_KINDS, Kind
-from roocontext.log.spans import Span
-from roocontext.reports.markup.html_message import message_body
-from roocontext.reports.markup.safe_html import html_line
-from roocontext.store.reading.audit import AuditEntry
+from roocontext.log.entries import Kind
+from roocontext.reports.history import Speakers
+from roocontext.reports.markup.elements import Child, Html, is_safe_address, tag
+from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
+from roocontext.reports.markup.frame import contents, gauge_bar, page_frame
+from roocontext.reports.markup.timeline import Timeline
+from roocontext.reports.masking import Masker, counts_in_words
+from roocontext.reports.naming import quantity
+from roocontext.reports.sessions import context_of
+from roocontext.reports.times import zoned_time
 from roocontext.store.session import Session
-from roocontext.store.sessions.sessions import Outline, OutlinePart
+from roocontext.store.sessions.excerpt import ExcerptEntry, Extent, Sizes
+
+_LARGEST: Final = 1 << 20
+"""Larger images are left out, because the file has to contain them."""
+_MARKS: Final = 300
+_SPLIT: Final = "\0contents\0"
 
 
-def export_page(sessions: Sequence[Session]) -> Iterator[bytes]:
+def export_page(sessions: Sequence[Session], *, is_masked: bool = False) -> Iterator[bytes]:
     """The page of a session, or of a family whose first session is the parent of the others."""
-    sections = [_Section(session, f"s{number}") for number, session in enumerate(sessions)]
-    anchors = {section.session.id: section for section in sections}
-    style = _read("page.css")
+    sections = [
+        _Section(session, f"s{number}", is_masked=is_masked)
+        for number, session in enumerate(sessions)
+    ]
+    by_id = {section.session.id: section for section in sections}
+    style = _style()
     digest = b64encode(sha256(style.encode()).digest()).decode()
-    opening, closing = _around("page.html")
-    yield _utf8(
-        opening.substitute(
-            title=sections[0].title,
-            style=style,
-            style_hash=f"sha256-{digest}",
-            sessions="\n".join(f"<li>{section.link}</li>" for section in sections),
-        )
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none';"
+        " form-action 'none'"
     )
+    title = sections[0].title
+    around = page_frame(
+        title,
+        tag(
+            "main",
+            tag("h1", title),
+            tag(
+                "p", "Written by roocontext. What the model does not see is folded.", class_="note"
+            ),
+            _masked_report(sections) if is_masked else None,
+            tag(
+                "nav",
+                tag("ol", (tag("li", section.link) for section in sections)),
+                aria_label="Sessions",
+            )
+            if sections[1:]
+            else None,
+            Html(_SPLIT),
+        ),
+        head=(
+            tag("meta", http_equiv="Content-Security-Policy", content=policy),
+            tag("style", Html(style)),
+        ),
+    )
+    opening, closing = around.split(_SPLIT)
+    yield opening.encode()
     for section in sections:
-        yield from map(_utf8, section.parts(anchors))
-    yield _utf8(closing.substitute())
+        for part in section.parts(by_id):
+            yield part.encode("utf-8", "backslashreplace")
+    yield closing.encode()
+
+
+def _masked_report(sections: "Sequence[_Section]") -> Html:
+    masker = sum(
+        (section.masker.counts for section in sections if section.masker), start=Masker().counts
+    )
+    found = counts_in_words(masker)
+    return tag("p", f"Masked: {found}." if found else "Nothing was found to mask.", class_="past")
 
 
 class _Section:
-    """A session's part of the page."""
+    """A session's part of the page, and the links in it."""
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session, name: str, *, is_masked: bool) -> None:
         self.session, self._name = session, name
-        self._outline = session.internals.outline()
-        info = self._outline.info
-        self.title = html_line(info.title or info.first_prompt or session.id)
-        self._moved = _moved_in(self._outline)
-        self._targets = {
-            row.details["to"] for row in self._outline.controls if row.kind is Kind.REWIND
-        }
-        self._notes = 0
+        self.masker = Masker() if is_masked else None
+        self._excerpt = session.internals.excerpt(Extent.ALL, sizes=Sizes(entries=1))
+        self._rewound_to = {control.to for control in self._excerpt.controls if control.to}
+        info = self._excerpt.overview.info
+        self.title = self._text(
+            " ".join((info.title or info.first_prompt or info.session_id)[:400].split())[:160]
+        )
+        self._shown: list[int] = []
+        self._contents = self._prompts()
+        # What is masked again below was counted here.
+        self._counted = self.masker.counts.copy() if self.masker else None
 
     @property
-    def link(self) -> str:
+    def link(self) -> Html:
         """A link to it."""
-        return f'<a href="#{self._name}">{self.title}</a>'
+        return tag("a", self.title, href=f"#{self._name}")
 
-    def parts(self, sections: "dict[str, _Section]") -> Iterator[str]:
+    def parts(self, sections: "Mapping[str, _Section]") -> Iterator[Html]:
         """The markup of the section, entry by entry."""
-        opening, closing = _around("session.html")
-        info, parts = self._outline.info, self._outline.parts
-        parent = sections.get(info.parent or "")
-        yield opening.substitute(
-            id=self._name,
-            title=self.title,
-            name=html_line(self.session.id),
-            messages=_messages(info.messages),
-            visible=sum(part.messages for part in parts if part.span.visible),
-            parent=f"Its parent is {parent.link}." if parent else "",
-            facts="\n".join(self._facts(sections)),
+        excerpt = self._excerpt
+        info, stats = excerpt.overview.info, excerpt.overview.stats
+        timeline = Timeline(info.last_seq, excerpt.spans, excerpt.controls)
+        around = tag(
+            "section",
+            tag("h2", self.title, id=self._name),
+            tag("p", [tag("span", fact) for fact in self._facts(sections)], class_="facts"),
+            gauge_bar(
+                context_of(excerpt.overview, excerpt.overview.model),
+                visible_bytes=stats.visible_bytes,
+                compactions=sum(bool(control.hides) for control in excerpt.controls),
+                counted=None,
+            ),
+            tag("figure", timeline.picture(self, _MARKS), class_="strip")
+            if excerpt.controls
+            else None,
+            self._contents,
+            tag("ol", Html(_SPLIT), class_="entries"),
+            tag("p", "End of the session.", class_="note"),
+            aria_labelledby=self._name,
         )
-        yield from self._stretches()
-        notes = f"{self._notes} notes, which no model sees, are left out." if self._notes else ""
-        yield closing.substitute(notes=notes)
+        opening, closing = around.split(_SPLIT)
+        yield Html(opening)
+        rows = EntryRows(
+            self,
+            excerpt.acts,
+            excerpt.controls,
+            anchor=f"{self._name}e",
+            heading="h3",
+            moved=moved_in(excerpt.spans),
+        )
+        yield from rows.whole(self._entries())
+        yield Html(closing)
+        if self.masker and self._counted is not None:
+            self.masker.counts.clear()
+            self.masker.counts.update(self._counted)
 
-    def _facts(self, sections: "dict[str, _Section]") -> Iterator[str]:
-        metadata = self._outline.info.metadata
-        for name, value in metadata.items() if isinstance(metadata, dict) else ():
-            if isinstance(value, str):
-                yield f"<dt>{html_line(str(name))}</dt><dd>{html_line(value)}</dd>"
+    def _facts(self, sections: "Mapping[str, _Section]") -> Iterator[Child]:
+        info, stats = self._excerpt.overview.info, self._excerpt.overview.stats
+        yield tag("code", self._text(info.session_id))
+        metadata = info.metadata if isinstance(info.metadata, dict) else {}
+        if isinstance(tool := metadata.get("tool"), str):
+            yield self._text(tool[:40])
+        yield f"{zoned_time(info.created_at)} to {zoned_time(info.happened_at)}"
+        seen = f"the model sees {stats.visible_messages:,}"
+        yield f"{quantity(info.messages, 'message')}, of which {seen}"
+        if parent := sections.get(info.parent or ""):
+            yield ["sub-agent of ", parent.link]
         for section in sections.values():
             if section.session.parent == self.session.id:
-                yield f"<dt>sub-agent</dt><dd>{section.link}</dd>"
+                yield ["sub-agent: ", section.link]
 
-    def _stretches(self) -> Iterator[str]:
-        """The entries. An element of its own holds a stretch that the model does not see."""
-        parts = iter(self._outline.parts)
-        part = next(parts, None)
-        _, fold_end = _around("stretch.html")
-        folded: OutlinePart | None = None
+    def _entries(self) -> Iterator[ExcerptEntry]:
+        """The entries that are shown: of the notes, failures and those that a rewind went to."""
         for entry in self.session.audit():
-            while part is not None and part.span.hi < entry.seq:
-                part = next(parts, None)
-            inside = part if part is not None and part.span.lo <= entry.seq else None
-            if folded is not None and inside is not folded:
-                yield fold_end.substitute()
-                folded = None
-            if entry.kind is Kind.NOTE:
-                self._notes += 1
-                if entry.seq not in self._targets:
-                    continue
-            if folded is None and inside is not None and inside.messages and _reason(inside.span):
-                yield self._fold(inside)
-                folded = inside
-            yield self._entry(entry)
-        if folded is not None:
-            yield fold_end.substitute()
+            if entry.seq > self._excerpt.seq:
+                return
+            is_note = entry.kind is Kind.NOTE
+            if is_note and entry.seq not in self._rewound_to and not is_failure(entry):
+                continue
+            masked = entry
+            if self.masker is not None:
+                model = entry.entry.model
+                own = entry.entry._replace(model=model and self._text(model))
+                masked = entry._replace(content=self.masker.value(entry.content), entry=own)
+            yield ExcerptEntry(masked, 0, None)
 
-    def _fold(self, part: OutlinePart) -> str:
-        opening, _ = _around("stretch.html")
-        kind, what, seq = _reason(part.span) or ("", "", 0)
-        return opening.substitute(
-            why=kind, messages=_messages(part.messages), reason=f"{what} {self._link(seq)}"
-        )
+    def _prompts(self) -> Html | None:
+        """The contents: all prompts and compactions of the session."""
+        speakers, spoken = Speakers(), dict[int, str]()
 
-    def _entry(self, entry: AuditEntry) -> str:
-        name = f"{self._name}e{entry.seq}"
-        if entry.kind not in MESSAGE_KINDS:
-            what = "".join(self._control(entry))
-            return _template("control.html").substitute(id=name, seq=entry.seq, what=what)
-        ts = entry.entry.happened_at
-        kind = "" if entry.kind is Kind.MESSAGE else f", {entry.kind}"
-        model = f", {html_line(entry.entry.model)}" if entry.entry.model else ""
-        remarks = "\n".join(f'<p class="remark">{line}</p>' for line in self._remarks(entry))
-        return _template("message.html").substitute(
-            id=name,
-            seq=entry.seq,
-            kind=entry.kind.value,
-            role=html_line(entry.role or ""),
-            label=f"{kind}{model}",
-            datetime=_time(ts, "T"),
-            time=_time(ts, " "),
-            remarks=remarks,
-            body=message_body(entry),
-        )
+        def heard() -> Iterator[ExcerptEntry]:
+            for item in self._entries():
+                entry = item.audited
+                if entry.role is not None:
+                    spoken[entry.seq] = speakers.named(
+                        entry.role, entry.content, entry.entry.format or ""
+                    )[0]
+                self._shown.append(entry.seq)
+                yield item
 
-    def _remarks(self, entry: AuditEntry) -> Iterator[str]:
-        """Lines about the entries that hide the message, and those that it hides."""
-        details = entry.entry.details if isinstance(entry.entry.details, dict) else {}
-        if hides := details.get("hides"):
-            yield f"Replaces {', '.join(self._range(lo, hi) for lo, hi in hides)}."
-        if entry.seq in self._moved:
-            yield f"The model sees it before {self._link(self._moved[entry.seq])}."
-        for what, seq in (
-            ("Replaced by", entry.condense_parent),
-            ("Left out by", entry.truncation_parent),
-            ("Taken back by", entry.rewound_by),
-            ("Cancelled by", entry.uncovered_by),
-        ):
-            if seq:
-                yield f"{what} {self._link(seq)}."
-        for seq in dict.fromkeys(seq for _, seq in entry.cleared):
-            yield f"Output cleared by {self._link(seq)}: the model sees a placeholder."
-        if entry.redacted:
-            yield "Its content was redacted."
+        return contents(heard(), spoken, anchor=f"{self._name}e", most=None)
 
-    def _control(self, entry: AuditEntry) -> Iterator[str]:
-        """The action of a control row; or a note that a rewind went to."""
-        details: dict[str, Any] = entry.entry.details or {}
-        match entry.kind:
-            case Kind.NOTE:
-                yield "A note"
-            case Kind.REWIND:
-                yield f"Rewound to {self._link(details['to']) if details['to'] else 'the start'}"
-            case Kind.COVERING:
-                hides = ", ".join(self._range(lo, hi) for lo, hi in details["hides"])
-                yield f"The provider compacted {hides} in {self._link(details['source'][0])}"
-            case Kind.CLEARING:
-                rows = dict.fromkeys(seq for seq, _ in details["clears"])
-                yield f"Cleared outputs of {', '.join(map(self._link, rows))}"
-            case Kind.UNCOVERING:
-                yield f"Uncovered {', '.join(map(self._link, details['uncovers']))}"
-        if entry.rewound_by:
-            yield f", taken back by {self._link(entry.rewound_by)}"
+    def _text(self, text: str) -> str:
+        return self.masker.text(text) if self.masker else text
 
-    def _range(self, lo: int, hi: int) -> str:
-        return self._link(lo) if lo == hi else f"{self._link(lo)} to {self._link(hi)}"
+    # The links of the page
 
-    def _link(self, seq: int) -> str:
-        return f'<a href="#{self._name}e{seq}">entry {seq}</a>'
+    def entry(self, seq: int) -> str | None:
+        """An entry of this section, or the next one if it is a note that is left out."""
+        index = bisect_left(self._shown, seq)
+        return f"#{self._name}e{self._shown[index]}" if index < len(self._shown) else None
 
+    def whole(self, seq: int) -> str | None:  # noqa: ARG002 - everything is on the page
+        """Nothing: the page has all of it."""
+        return None
 
-def _reason(span: Span) -> tuple[str, str, int] | None:
-    """Why the model does not see a stretch: in short, in words, and the entry that hides it."""
-    if span.rewound_by:
-        return "rewound", "a branch that was left: taken back by", span.rewound_by
-    if span.uncovered_by:
-        return "hidden", "cancelled by", span.uncovered_by
-    if span.condense_parent:
-        return "hidden", "replaced by", span.condense_parent
-    if span.truncation_parent:
-        return "hidden", "left out by", span.truncation_parent
-    return None
+    def image(self, seq: int, source: Mapping[str, Any]) -> str | None:  # noqa: ARG002
+        """The image itself, unless it is too large."""
+        address = f"data:{source['media_type']};base64,{source['data']}"
+        return address if len(address) * 3 // 4 <= _LARGEST and is_safe_address(address) else None
 
+    def difference(self, old: int, new: int) -> str | None:  # noqa: ARG002
+        """Nothing: that would be another page."""
+        return None
 
-def _moved_in(outline: Outline) -> dict[int, int]:
-    """The earlier entries that messages precede in the view, by the seq of the message."""
-    seen = [part.span for part in outline.parts if part.span.visible and part.messages]
-    ordered = sorted(seen, key=lambda span: span.position)
-    return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
-
-
-def _messages(count: int) -> str:
-    return f"{count} message{'' if count == 1 else 's'}"
-
-
-def _time(milliseconds: int, separator: str) -> str:
-    try:
-        when = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return f"{milliseconds} ms"  # an agent's own time may be any number
-    return f"{when:%Y-%m-%d}{separator}{when:%H:%M:%S}Z"
-
-
-def _read(name: str) -> str:
-    return (files("roocontext.reports.markup") / "page" / name).read_text("utf-8")
-
-
-def _template(name: str) -> Template:
-    return _pieces(name)[0]
-
-
-def _around(name: str) -> tuple[Template, Template]:
-    """The parts before and after the contents."""
-    before, after = _pieces(name)
-    return before, after
+    def request(self, seq: int) -> str | None:  # noqa: ARG002
+        """Nothing: that would be another page."""
+        return None
 
 
 @cache
-def _pieces(name: str) -> tuple[Template, ...]:
-    return tuple(map(Template, _read(name).split("$contents\n")))
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode()
+def _style() -> str:
+    return (files("roocontext.reports.markup") / "page" / "page.css").read_text("utf-8")
 
 
 HTML: Final = Exporter("html", export_page)
+MASKED_HTML: Final = Exporter("html", partial(export_page, is_masked=True))
+"""The same with secrets and local paths masked."""

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
@@ -20,7 +20,8 @@ class OutcomeReport(Document):
 
     `status` is noop, uncovered, cleared, condensed or truncated. Tokens and bytes are those of the
     view before and after. `uncovered` are compactions by a provider that the model cannot read, and
-    `seqs` the entries that were written after that. A preview has the `view` that it leaves.
+    `seqs` the entries that were written after that. `options` are for the next request. A preview
+    has the `view` that it leaves.
     """
 
     session_id: str
@@ -46,6 +47,7 @@ class OutcomeReport(Document):
     summary_model: Text | None
     cost: float | None
     calls: int
+    options: dict[str, Any]
     dry_run: bool
     view: list[MessageRow] | None
 

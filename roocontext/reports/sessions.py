@@ -164,11 +164,11 @@ def summed(stats: "list[Stats]", session_id: str | None) -> StatsReport:
 
 def _row(overview: "SessionOverview", model: str | None) -> SessionRow:
     short = shortest_id(overview.info.session_id, len(overview.beginning))
-    context = _context(overview, model or overview.model)
+    context = context_of(overview, model or overview.model)
     return SessionRow.of(overview.info, overview.stats, short_id=short, context=context)
 
 
-def _context(overview: "SessionOverview", model: str | None) -> Gauge:
+def context_of(overview: "SessionOverview", model: str | None) -> Gauge:
     """The tokens of the last call if it was this model's, and an estimate of the rest."""
     call = overview.last_call
     used = (

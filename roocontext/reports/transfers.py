@@ -7,7 +7,7 @@ from roocontext.formats import SessionImport, SkippedSource
 from roocontext.formats.exporter import Exporter
 from roocontext.formats.exports import EXPORTERS, Export, LeftOut
 from roocontext.reports.document import Document, Text
-from roocontext.reports.html_export import HTML
+from roocontext.reports.html_export import HTML, MASKED_HTML
 
 
 class ImportedSession(Document):
@@ -80,9 +80,15 @@ def imported(results: Iterable[SessionImport | SkippedSource], *, dry_run: bool)
     return Import(ok=not is_bad, dry_run=dry_run, sessions=sessions, skipped=skipped)
 
 
-def exporter_for(format_: str) -> Exporter:
-    """The exporter of a format: for another program, or the page to read."""
-    exporters = {**EXPORTERS, HTML.name: HTML}
+def exporter_for(format_: str, *, is_masked: bool = False) -> Exporter:
+    """The exporter of a format: for another program, or the page to read, whose secrets it masks.
+
+    No other format can be masked: what another program resumes must be what was said.
+    """
+    exporters = {**EXPORTERS, HTML.name: MASKED_HTML if is_masked else HTML}
+    if is_masked and format_ in EXPORTERS:
+        line = f"Only a page can be masked: {format_!r} is for programs. Use --to html."
+        raise InvalidOption(line, name="redact", advice="")
     if format_ not in exporters:
         known = ", ".join(exporters)
         raise InvalidOption(f"There is no format {format_!r}. The formats are {known}.", name="to")

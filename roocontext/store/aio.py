@@ -212,6 +212,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     uncovered_since = _threaded(SessionInternals.uncovered_since)
     live = _threaded(SessionInternals.live)
     originals = _threaded(SessionInternals.originals)
+    stored_content = _threaded(SessionInternals.stored_content)
     visible_bytes = _threaded(SessionInternals.visible_bytes)
     outline = _threaded(SessionInternals.outline)
     audit_pages = _iterated(SessionInternals.audit_pages, 1)

@@ -20,11 +20,13 @@ from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
 from roocontext.store.loop import frame
+from roocontext.store.proof import restore
 from roocontext.store.reading import audit, live, notes
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.sessions import sessions
+from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
 from roocontext.store.writing import kept_counts, uncover
 from roocontext.store.writing.kept_counts import Counted
@@ -110,6 +112,13 @@ class SessionInternals:
             read_originals, self.id, first=first, last=last, limit=limit, rewound=rewound
         )
 
+    def stored_content(self, seq: int) -> str | None:
+        """Read the content of an entry as it is stored, without decoding it."""
+        check_whole("seq", seq, least=1)
+        with self._database.read() as tx:
+            rows = restore.read_stored(tx, self.id, seq - 1, seq)
+        return rows[0].content if rows else None
+
     def visible_bytes(self) -> int:
         """Return how many bytes the view's contents take as stored, cleared blocks included."""
         return self._database.snapshot(sessions.visible_bytes, self.id)
@@ -117,6 +126,17 @@ class SessionInternals:
     def outline(self) -> Outline:
         """Read the control rows, and the parts of the log between them. No content is read."""
         return self._database.snapshot(sessions.outline, self.id)
+
+    def excerpt(
+        self,
+        extent: Extent,
+        place: Anchor = Anchor(),  # noqa: B008 - a value
+        sizes: Sizes = Sizes(),  # noqa: B008 - a value
+        *,
+        as_of: int | None = None,
+    ) -> LogExcerpt:
+        """Read the entries of a page, now or right after an entry."""
+        return self._database.snapshot(read_excerpt, self.id, extent, place, sizes, as_of=as_of)
 
     def audit_pages(
         self, size: int, *, after: int = 0, as_of: int | None = None

@@ -178,6 +178,8 @@ class Session:
         unanswered: bool = False,
         prefill: bool = False,
         compact: bool = False,
+        context_management: Any = None,
+        betas: Sequence[str] | None = None,
     ) -> Request:
         """Make the arguments of the SDK's call: `client.messages.create(..., **request)`.
 
@@ -192,7 +194,8 @@ class Session:
 
         `compact` asks the provider to compact the history, on anybody's turn unless calls wait. The
         arguments are then those of Anthropic's `beta.messages.create` or OpenAI's
-        `responses.compact`.
+        `responses.compact`. `context_management` and Anthropic's `betas` are passed on to the
+        provider as they are; the `options` of an outcome of the policy `server` hold them.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         if model is not None:
@@ -203,6 +206,7 @@ class Session:
         read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
         made: dict[str, Any] = {"dialect": dialect, "cache": cache, "compact": compact}
+        made["management"] = {"context_management": context_management, "betas": betas}
         composed = compose_request(read, form, **made)
         if not (read.is_new and self._opened.record_frames):
             return composed

@@ -108,6 +108,12 @@ def compaction_group(model: str) -> str | None:
     return next((group for group in groups if re.match(group, bare(model))), None)
 
 
+def compacting_form(model: str) -> str | None:
+    """The outgoing form whose requests can ask a model's provider to compact; None if none can."""
+    lines = _profile("default")["compacts"]
+    return next((it["form"] for it in lines if re.match(it["models"], bare(model))), None)
+
+
 def models() -> dict[str, int]:
     """The models of the default table with the tokens of their contexts."""
     return {line: known["context"] for line, known in _profile("default")["models"].items()}
@@ -199,3 +205,4 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
 
 model_facts.register("binds_thinking", binds_thinking)
 model_groups.register("compactions", compaction_group)
+model_groups.register("compacts", compacting_form)

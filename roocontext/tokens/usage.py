@@ -219,6 +219,7 @@ class Images:
 
     name = "images"
     exact = True
+    counts_tokens = False
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """The number of images in the message, including those in tool outputs."""

@@ -14,6 +14,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from roocontext.errors import RooContextError
+from roocontext.store.aio import AsyncStore
+from roocontext.store.engine.threads import Threads
+from roocontext.web.api.openapi import openapi
+from roocontext.web.api.operations import PREFIX, to_routes
+from roocontext.web.api.table import OPERATIONS
 from roocontext.web.errors import (
     AsciiJson,
     MalformedRequest,
@@ -21,6 +26,7 @@ from roocontext.web.errors import (
     NothingHere,
     problem_response,
 )
+from roocontext.web.pages import page_routes
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
 if TYPE_CHECKING:
@@ -45,9 +51,9 @@ register_url_convertor("id", _Id())
 def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     """The application over a store that is open.
 
-    `state.store` and `state.settings` are there for handlers. Handlers that are plain functions run
-    in threads, where they may call the store. A stream ends when `state.closing` is set. An id is a
-    parameter such as `{session:id}`.
+    `state.store`, `state.async_store` and `state.settings` are there for handlers. Those that are
+    plain functions run in threads, where they may call the store. A stream ends when
+    `state.closing` is set. An id is a parameter such as `{session:id}`.
     """
     app = Starlette(
         routes=routes(),
@@ -57,6 +63,8 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     # A path with a slash too many is another path, and a redirect would lose the body.
     app.router.redirect_slashes = False
     app.state.store = store
+    app.state.threads = Threads()
+    app.state.async_store = AsyncStore(store, app.state.threads)
     app.state.settings = settings
     app.state.closing = asyncio.Event()
     return app
@@ -64,12 +72,17 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
 
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
-    return [Route(HEALTH, _health)]
+    described = Route(f"{PREFIX}/openapi.json", _openapi)
+    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS), *page_routes()]
 
 
 async def _health(_request: Request) -> Response:
     """The server answers. This path needs no token, and so it says nothing else."""
     return AsciiJson({"ok": True})
+
+
+def _openapi(_request: Request) -> Response:
+    return AsciiJson(openapi(OPERATIONS))
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -33,6 +33,14 @@ class MalformedRequest(RequestRefused, ValueError):
     category = Category.USAGE
 
 
+class InvalidDocument(RequestRefused, ValueError):
+    """The document in the body does not have the form that this operation takes."""
+
+    status = 422
+    category = Category.USAGE
+    path: str = ""
+
+
 class Unauthorized(RequestRefused):
     """The request has no valid token."""
 
@@ -94,6 +102,14 @@ class HostRefused(RequestRefused):
     """The request was made to a host name that is not this server's."""
 
     status = 421
+
+
+class PreconditionFailed(RequestRefused):
+    """The session has another version than the request is based on."""
+
+    status = 412
+    category = Category.CONFLICT
+    advice = "If-Match takes the ETag of GET /head. Read the session again, and decide."
 
 
 class PreconditionRequired(RequestRefused):

@@ -40,7 +40,7 @@ class Server(uvicorn.Server):
     """
 
     def __init__(self, app: Starlette, started: Callable[[], object]) -> None:
-        self._closing = app.state.closing
+        self._state = app.state
         self._announce = started
         super().__init__(
             uvicorn.Config(
@@ -65,8 +65,9 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, and then the server."""
-        self._closing.set()
+        self._state.closing.set()
         await super().shutdown(sockets)
+        self._state.threads.shut_down()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from roocontext import Store
 from roocontext.cli import points
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
-from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import MAX_DEPTH
 from support.cli_process import CommandLine, Done
 from support.steady_sources import SetClock
@@ -319,44 +317,6 @@ def test_repeated_pin_title_or_metadata_writes_nothing(run: CommandLine) -> None
     assert run("title", "parser", "mend it", "--json").document["changed"] is True
     assert "Nothing changed" not in run("title", "parser").out
     assert run("verify", "parser").code == 0
-
-
-def test_repeated_pin_returns_its_receipt(database: str) -> None:
-    with Store.open(database, clock=SetClock()) as store:
-        chat = store.create(title="t")
-        said = chat.append("user", "Hello").seq
-        nothing = chat.unpin(said)
-        assert (nothing.seq, nothing.hash, nothing.new) == (said, chat.head().hash, False)
-        first = chat.pin(said)
-        assert first.new
-        chat.append("user", "More")
-        again = chat.pin(said)
-        assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
-        assert again.head_seq == chat.head_seq()
-        chat.set_metadata({"n": 1})
-        assert [chat.set_metadata(one).new for one in ({"n": 1}, {"n": True}, {"n": 1.0})] == [
-            False,
-            True,
-            True,
-        ]
-        assert chat.unpin(said).new
-        assert (chat.pins(as_of=first.seq), chat.pins()) == ({said}, frozenset())
-        branch = chat.fork(first.seq)
-        assert not branch.pin(said).new
-        with pytest.raises(MessageNotFound):
-            chat.unpin(first.seq)
-        assert chat.verify().ok
-
-
-def test_concurrent_pins_write_one_note(database: str) -> None:
-    with Store.open(database) as store:
-        chat = store.create("shared")
-        said = chat.append("user", "Hello").seq
-        with ThreadPoolExecutor(8) as pool:
-            receipts = list(pool.map(lambda _: store.session("shared").pin(said), range(16)))
-        assert [receipt.new for receipt in receipts].count(True) == 1
-        assert len({(receipt.seq, receipt.hash) for receipt in receipts}) == 1
-        assert chat.head().seq == said + 1
 
 
 def test_repeated_purge_asks_nothing(run: CommandLine) -> None:

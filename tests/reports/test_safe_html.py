@@ -5,7 +5,7 @@ from html import unescape
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.reports.markup.safe_html import escaped, html_line, preformatted
+from roocontext.reports.markup.safe_html import escaped, preformatted
 
 BIDI = "\u202e\u2066\u200f\u061c"
 
@@ -27,7 +27,5 @@ def test_invisible_characters_are_shown_by_number():
     assert escaped("tab\tline\n") == "tab\tline\n"
 
 
-def test_text_becomes_one_escaped_line():
-    assert html_line("a\n  <b>") == "a &lt;b&gt;"
-    assert html_line("<" * 200) == "&lt;" * 159 + "&hellip;"
+def test_preformatted_text_keeps_its_lines():
     assert preformatted("\n a\r\nb") == '<pre class="text" dir="auto">\n\n a\nb</pre>'

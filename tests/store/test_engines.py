@@ -91,7 +91,7 @@ def test_other_errors_pass_unchanged() -> None:
         raise KeyError
 
 
-@pytest.mark.parametrize("url", ["mysql://localhost/x", "://", "no such scheme://x"])
+@pytest.mark.parametrize("url", ["", "a\0b", "mysql://localhost/x", "://", "no such scheme://x"])
 def test_url_of_no_database_is_refused(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

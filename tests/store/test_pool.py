@@ -91,6 +91,7 @@ def test_connection_returned_after_close_is_closed(postgres_url: str) -> None:
         *({"max_overflow": wrong} for wrong in (-2, None)),
         *({"pool_timeout": wrong} for wrong in (-1, None, float("nan"), float("inf"))),
         *({"pool_recycle": wrong} for wrong in (-1, "no")),
+        {"durability": "Full"},
     ],
     ids=str,
 )

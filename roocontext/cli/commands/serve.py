@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _TOKEN = "ROOCONTEXT_TOKEN"  # noqa: S105 - the name of a variable
-_PACKAGES = {"starlette", "uvicorn", "jinja2", "markdown_it", "pygments"}
+_PACKAGES = {"starlette", "uvicorn"}
 
 
 @command(app, panel=INSPECT, document="")

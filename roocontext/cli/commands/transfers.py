@@ -129,6 +129,10 @@ def export(
     family: Annotated[
         bool, typer.Option("--family", help="Export the sessions of its sub-agents too.")
     ] = False,
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="Mask secrets and local paths in html."),
+    ] = False,
 ) -> None:
     """Write a session in another format.
 
@@ -137,7 +141,7 @@ def export(
     """
     from roocontext.formats import exports  # noqa: PLC0415 - heavy
 
-    exporter = reports.transfers.exporter_for(to)
+    exporter = reports.transfers.exporter_for(to, is_masked=redact)
     with context.store() as store, context.progress("Exporting") as progress:
         chat = store.session(reports.naming.session_named(store, session))
         if output is None:

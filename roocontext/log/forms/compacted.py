@@ -7,13 +7,14 @@ A compaction for which no covering stands does not count: the provider would dro
 view shows. It is left out.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from roocontext.errors import InvalidOption, SummarySealed
 from roocontext.log.compactions import can_read, compactions_in, without_compactions
+from roocontext.log.encoding import plain
 from roocontext.log.entries import Compacted, Kind, Message
 from roocontext.log.forms.repairs import Repair, Rule
 
@@ -60,6 +61,45 @@ def compacting(form: str, body: dict[str, Any]) -> dict[str, Any]:
     raise InvalidOption(
         f"The provider of the form {form!r} compacts nothing on demand.", name="compact"
     )
+
+
+_LEAST: Final = 50_000
+"""The lowest threshold that Anthropic accepts."""
+
+
+def asking_to_compact(form: str, threshold: int) -> dict[str, Any]:
+    """The fields of a request in which the provider compacts above so many tokens, if it can."""
+    if form == "openai-responses":
+        return {"context_management": [{"type": "compaction", "compact_threshold": threshold}]}
+    if form != "anthropic" or threshold < _LEAST:
+        return {}
+    trigger = {"type": "input_tokens", "value": threshold}
+    edits = [{"type": "compact_20260112", "trigger": trigger}]
+    return {"context_management": {"edits": edits}, "betas": ["compact-2026-01-12"]}
+
+
+_MANAGEMENT: Final = {"anthropic": dict, "openai-responses": list}
+"""The type of the field with which a request says how the provider manages its context."""
+
+
+def managing(
+    form: str, body: dict[str, Any], given: Mapping[str, Any], *, compact: bool
+) -> dict[str, Any]:
+    """The body with the fields that say how the provider manages the context."""
+    # A tuple of names is as good as a list.
+    fields = {name: plain(value) for name, value in given.items() if value is not None}
+    fields = {name: [*it] if isinstance(it, tuple) else it for name, it in fields.items()}
+    for name, value in fields.items():
+        wanted = _MANAGEMENT.get(form) if name == "context_management" else list
+        if wanted is None or (name == "betas" and form != "anthropic"):
+            raise InvalidOption(f"The form {form!r} has no field {name}.", name=name)
+        if not isinstance(value, wanted):
+            raise InvalidOption(f"{name} of the form {form!r} is a {wanted.__name__}.", name=name)
+    if compact and "context_management" in fields:
+        raise InvalidOption(
+            "A request that only compacts takes no context_management.", name="context_management"
+        )
+    return {**body, **fields}
 
 
 def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:

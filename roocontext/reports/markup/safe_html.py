@@ -14,15 +14,12 @@ kept, because they shape letters."""
 
 def escaped(text: str) -> str:
     """The text for elements and quoted attributes, with invisible characters as numbers."""
-    return _UNSEEN.sub(_numbered, escape(text, quote=True))
+    return visible(escape(text, quote=True))
 
 
-def html_line(text: str, longest: int = 160) -> str:
-    """The text on one line, cut if it is too long."""
-    joined = " ".join(text.split())
-    if len(joined) <= longest:
-        return escaped(joined)
-    return f"{escaped(joined[: longest - 1])}&hellip;"
+def visible(text: str) -> str:
+    """The text with numbers for characters that nobody sees, or that turn the line around."""
+    return _UNSEEN.sub(_numbered, text)
 
 
 def preformatted(text: str, style: str = "text") -> str:

@@ -5,19 +5,20 @@ is stored as a variant that names what is cleared. Nothing is counted within a t
 a counter may be slow.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import and_, bindparam, func, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import ShownOutput
-from roocontext.log.counting import Counter, count_message
+from roocontext.log.counting import Counter, count_compaction, count_message
 from roocontext.log.draft import UNCOVERED
-from roocontext.log.encoding import check_id, encode
-from roocontext.log.entries import Kind, Message, Range, ranges_of
+from roocontext.log.encoding import check_id, decode, encode
+from roocontext.log.entries import Control, Kind, Message, Range, ranges_of
 from roocontext.log.moments import Point
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.counting.assumed import (
@@ -86,6 +87,12 @@ _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
 _ENTRY = select(entries.c.seq).where(
     entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
 )
+_USAGE = select(entries.c.usage).where(
+    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
+)
+COMPACTED: Final = "compacted"
+"""The variant of a count that is the cost of a message's compaction alone."""
+
 _AT_ONCE: Final = 2_000
 """How many entries of a long view are counted at once, because their contents are held."""
 
@@ -99,13 +106,15 @@ class CountedPart(NamedTuple):
 
     `kept` is the sum of the stored counts, and `bytes` the size of the contents, of the messages as
     they were written. `missing` are the messages without a count. `cleared` are the messages with
-    cleared outputs, and the variants of their counts.
+    cleared outputs, and the variants of their counts. `compacted` are those with a compaction that
+    is in effect; its cost is in addition to that of the message.
     """
 
     kept: int
     bytes: int
     missing: Sequence[int]
     cleared: Mapping[int, str]
+    compacted: Sequence[int] = ()
 
 
 class Counting:
@@ -130,9 +139,15 @@ class Counting:
             if name == counter.name
         }
         self._uncounted: dict[_Place, Message] = {}
+        self._compactions: dict[int, tuple[Message, Any]] = {}
         self._redacted: set[int] = set()
 
-    def part(self, ranges: Sequence[Range], cleared: Cleared) -> CountedPart:
+    def part(
+        self,
+        ranges: Sequence[Range],
+        cleared: Cleared,
+        compacted: Mapping[int, Control] = MappingProxyType({}),
+    ) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
         bounded = self._bounds(ranges)
         kept = self._tx.each(_KEPT, bounded)
@@ -151,8 +166,11 @@ class Counting:
         shown = [(variant, seq) for seq, variant in variants.items()]
         self._look_up([*(("", seq) for seq in cleared), *shown])
         self._read([place for place in shown if place not in self._counts], cleared)
+        self._look_up([(COMPACTED, seq) for seq in compacted])
+        self._read_compactions(seq for seq in compacted if (COMPACTED, seq) not in self._counts)
         total = sum(whole_number(tokens) for tokens, _ in kept)
-        return CountedPart(total, sum(total.bytes for total in held), missing, variants)
+        size = sum(total.bytes for total in held)
+        return CountedPart(total, size, missing, variants, tuple(compacted))
 
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
@@ -169,17 +187,24 @@ class Counting:
             self._counts[place] = count
             variant, seq = place
             new[CountKey(variant, self.name, seq)] = count, self._counter.exact
+        for seq, (message, usage) in self._compactions.items():
+            count, exact = count_compaction(self._counter, message, usage)
+            self._counts[COMPACTED, seq] = count
+            new[CountKey(COMPACTED, self.name, seq)] = count, exact
         return Counted(new, frozenset(self._redacted))
 
     def sum(self, part: CountedPart) -> int:
         """The cost of a part as it is shown."""
         saved = sum(self._written(seq) - count for seq, count in self._shown(part).items())
-        return part.kept + sum(map(self._written, part.missing)) - saved
+        compactions = sum(self._counts[COMPACTED, seq] for seq in part.compacted)
+        return part.kept + sum(map(self._written, part.missing)) - saved + compactions
 
     def by_seq(self, part: CountedPart) -> dict[int, int]:
         """The cost of each message as it is shown, of those that were looked up one by one."""
         written = {seq: count for (variant, seq), count in self._counts.items() if not variant}
-        return written | self._shown(part)
+        costs = written | self._shown(part)
+        more = {seq: self._counts[COMPACTED, seq] for seq in part.compacted if seq in costs}
+        return costs | {seq: costs[seq] + count for seq, count in more.items()}
 
     def _written(self, seq: int) -> int:
         try:
@@ -213,6 +238,14 @@ class Counting:
         self._redacted.update(row[0] for row in redacted)
         messages = read_messages(self._tx, self._session_id, ranges, cleared)
         self._uncounted |= {(variants[message.seq], message.seq): message for message in messages}
+
+    def _read_compactions(self, seqs: Iterable[int]) -> None:
+        """Read messages with a compaction, and the usage that was reported for them."""
+        ranges = ranges_of(sorted(seqs))
+        for message in read_messages(self._tx, self._session_id, ranges, {}):
+            row = self._tx.row(_USAGE, session_id=self._session_id, seq=message.seq)
+            usage = decode(row[0]) if row is not None and row[0] is not None else None
+            self._compactions[message.seq] = message, usage
 
     def _bounds(self, ranges: Sequence[Range]) -> list[dict[str, Any]]:
         named = bounds(self._session_id, ranges)
@@ -267,7 +300,8 @@ def _portions(shown: ShownRanges) -> Iterator[ShownRanges]:
 def _portion(ranges: Sequence[Range], shown: ShownRanges) -> ShownRanges:
     ascending = sorted(ranges)
     cleared = {seq: blocks for seq, blocks in shown.cleared.items() if within(ascending, seq)}
-    return ShownRanges(ranges, cleared)
+    compacted = {seq: one for seq, one in shown.compacted.items() if within(ascending, seq)}
+    return ShownRanges(ranges, cleared, compacted)
 
 
 def counts_of(

@@ -5,16 +5,17 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from roocontext.log.compactions import is_compaction_only
 from roocontext.log.counting import Counter
-from roocontext.log.entries import Message, common
+from roocontext.log.entries import Control, Message, common
 from roocontext.log.request import Frame, GivenFrame
-from roocontext.log.spans import sealed_in_view, standing_ranges
+from roocontext.log.spans import standing_ranges, within
 from roocontext.store.counting.assumed import assumed_controls, shown_if
 from roocontext.store.counting.count import CountedPart, Counting, uncounted
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_to_record
-from roocontext.store.reading.coverings import SealedCovering, visible_sealed, with_models
+from roocontext.store.reading.coverings import SealedCovering, sealed_by
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
 from roocontext.store.reading.messages import (
@@ -23,6 +24,7 @@ from roocontext.store.reading.messages import (
     cleared_at,
     read_compacted,
     read_controls,
+    read_messages,
     shown_messages,
 )
 from roocontext.store.reading.notes import Note, newest_note, pinned
@@ -43,12 +45,12 @@ class SnapshotRows(StrEnum):
 class Wanted:
     """The contents of a snapshot; nothing else is read.
 
-    Pins are read with the `rows`. The view is summed up by `counter` and by the `others`. Calls are
-    searched for among the last `calls` entries; where `estimates` returns True, the request that a
-    call answered is counted too. Of `notes`, the newest of each kind is read. `known` are counts of
-    an earlier snapshot that are not stored yet. The `frame` is compared with the recorded one. With
-    `sealed`, the sealed coverings in the view are read. The session is read as if the `uncovered`
-    entries were uncovered, oldest request first.
+    Pins are read with the `rows`, or if `pins` is set. The view is summed up by `counter` and by
+    the `others`. Calls are searched for among the last `calls` entries; where `estimates` returns
+    True, the request that a call answered is counted too. Of `notes`, the newest of each kind is
+    read. `known` are counts of an earlier snapshot that are not stored yet. The `frame` is compared
+    with the recorded one. With `sealed`, the sealed coverings in the view are read. The session is
+    read as if the `uncovered` entries were uncovered, the first of them first.
     """
 
     counter: Counter
@@ -60,6 +62,7 @@ class Wanted:
     known: Counted = field(default_factory=Counted)
     frame: GivenFrame | None = None
     sealed: bool = False
+    pins: bool = False
     uncovered: Sequence[int] = ()
 
 
@@ -145,9 +148,11 @@ class _Reading:
         self._tail = self._after_calls()
         self._rows = self._messages(last)
         self._pins = frozenset[int]()
-        if wanted.rows is not SnapshotRows.NONE:
+        if wanted.pins or wanted.rows is not SnapshotRows.NONE:
             self._pins = frozenset(pinned(tx, session_id, last))
-        self._sealed = self._read_sealed(last) if wanted.sealed else []
+        self._sealed: tuple[SealedCovering, ...] = ()
+        if wanted.sealed:
+            self._sealed = sealed_by(tx, session_id, self._view.compacted.values())
         self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
         given = wanted.frame
         self._is_new_frame = (
@@ -194,7 +199,7 @@ class _Reading:
             notes=self._notes,
             counted=counted,
             is_new_frame=self._is_new_frame,
-            sealed=tuple(self._sealed),
+            sealed=self._sealed,
         )
 
     def _read_calls(self) -> list[Call]:
@@ -206,12 +211,6 @@ class _Reading:
         is_real = self._assumed is None
         return calls if is_real else [replace(call, current=False) for call in calls]
 
-    def _read_sealed(self, last: int) -> list[SealedCovering]:
-        if self._assumed is None:
-            return visible_sealed(self._tx, self._session_id, last)
-        controls = sealed_in_view(self._assumed, self._end)
-        return with_models(self._tx, self._session_id, controls)
-
     def _to_estimate(self) -> list[Call]:
         """The calls whose requests are to be counted. For a redacted reply no count is stored."""
         if self._wanted.estimates is None:
@@ -221,16 +220,38 @@ class _Reading:
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the seq of the reply."""
-        past = [call.seq for call in self._new if not call.current]
+        past = {call.seq: call.usage for call in self._new if not call.current}
         if not past:
             return {}
         # Read once for all calls; each uses those before it.
-        controls = read_controls(self._tx, self._session_id, max(past))
+        controls = read_controls(self._tx, self._session_id, max(past) + 1)
         parts = {}
-        for seq in past:
+        own = {one.source[0]: one for one in controls if one.source is not None}
+        for seq, usage in past.items():
+            covering = own.get(seq)
+            if covering is not None and not self._only_compacted(seq):
+                # Without its requests one by one, the report is of the view before and after.
+                if isinstance(usage, dict) and usage.get("iterations"):
+                    parts[seq] = self._after_compaction(seq, covering, controls)
+                continue
             then = [control for control in controls if control.seq < seq]
             parts[seq] = self._tally.part(*shown_after(then, seq - 1))
         return parts
+
+    def _only_compacted(self, seq: int) -> bool:
+        """True if a call only compacted, so that its request was the whole view."""
+        (message,) = read_messages(self._tx, self._session_id, [(seq, seq)], {})
+        return is_compaction_only(message.format, message.content)
+
+    def _after_compaction(
+        self, seq: int, covering: Control, controls: Sequence[Control]
+    ) -> CountedPart:
+        """The last request of a call that compacted: the compaction, and what it did not hide."""
+        then = [control for control in controls if control.seq <= covering.seq]
+        ranges, cleared, _ = shown_after(then, covering.seq)
+        before = common(sorted(ranges), [(1, seq - 1)])
+        kept = {row: blocks for row, blocks in cleared.items() if within(before, row)}
+        return self._tally.part(before, kept, {seq: covering})
 
     def _after_calls(self) -> list[int]:
         """The visible messages from the first call on whose request can be counted from the end.
@@ -253,18 +274,14 @@ class _Reading:
             case SnapshotRows.LIVE:
                 controls = self._assumed or read_controls(self._tx, self._session_id, last)
                 ranges = common(standing_ranges(controls, self._end), [(1, last)])
-                self._shown = self._tally.part(ranges, cleared_at(controls, self._end))
+                cleared = cleared_at(controls, self._end)
+                self._shown = self._tally.part(ranges, cleared, self._view.compacted)
                 self._tally.each(ranges)
                 return live_messages(self._tx, self._session_id, controls, self._end)
 
     def _visible(self) -> list[Message]:
         """The messages of the view, with the compactions in them that stand for others."""
         tx, session_id = self._tx, self._session_id
-        rows = tx.each(SHOWN, bounds(session_id, self._view.ranges))
-        compacted = read_compacted(tx, session_id, self._head.last_seq, rows)
-        standing = {
-            row: found
-            for row, found in compacted.items()
-            if found.covering not in self._wanted.uncovered
-        }
-        return shown_messages(rows, self._view.cleared, standing)
+        ranges, cleared, coverings = self._view
+        rows = tx.each(SHOWN, bounds(session_id, ranges))
+        return shown_messages(rows, cleared, read_compacted(tx, session_id, coverings))

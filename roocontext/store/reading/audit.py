@@ -1,5 +1,6 @@
 """The audit: every entry ever written, with why each is or is not visible; and views compared."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -98,11 +99,13 @@ class Diff(Value):
 
 
 _AS_IN_ENTRY = tuple(name for name in Entry._fields if name != "answers")
+AUDITED = (
+    *(entries.c[name] for name in (*_AS_IN_ENTRY, "answers_seq", "answers_block")),
+    *(entries.c.salt, entries.c.content_digest),
+)
+"""The columns of the rows that an Auditor judges."""
 _PAGE = (
-    select(
-        *(entries.c[name] for name in (*_AS_IN_ENTRY, "answers_seq", "answers_block")),
-        *(entries.c.salt, entries.c.content_digest),
-    )
+    select(*AUDITED)
     .where(
         entries.c.session_id == bindparam("session_id"),
         entries.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -119,25 +122,34 @@ _KINDS = {kind.value: kind for kind in Kind}
 
 
 class Auditor:
-    """Reads the audit of a session right after entry `seq`, page by page."""
+    """Reads the audit of a session right after entry `seq`, page by page.
 
-    def __init__(self, tx: Transaction, session_id: str, seq: int | None = None) -> None:
+    `spans` and `controls` are those of that moment; `acts` has the details of each control row.
+    """
+
+    def __init__(
+        self, tx: Transaction, session_id: str, seq: int | None = None, *, last: int | None = None
+    ) -> None:
+        """`last` is the last entry of the log, if it was read in this transaction."""
         self._session_id = session_id
-        last = read_head(tx, session_id).last_seq
-        self._seq = last if seq is None else min(seq, last)
-        rows = tx.rows(_CONTROLS, session_id=session_id, seq=self._seq)
-        controls = to_controls([row[:3] for row in rows])
-        self._spans = spans_of(controls, self._seq)
+        last = read_head(tx, session_id).last_seq if last is None else last
+        self.seq = last if seq is None else min(seq, last)
+        rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
+        self.acts = {row[0]: decode(row[2]) for row in rows}
+        self.controls = to_controls([row[:3] for row in rows])
+        self.spans = spans_of(self.controls, self.seq)
+        self._starts = [span.lo for span in self.spans]
         self._cleared: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for (row, block), control in sorted(clearings_of(controls, self._seq).items(), key=_block):
+        cleared = clearings_of(self.controls, self.seq)
+        for (row, block), control in sorted(cleared.items(), key=_block):
             self._cleared[row].append((block, control.seq))
-        self._hiders = {row[0]: to_hider(row) for row in rows}
+        self.hiders = {row[0]: to_hider(row) for row in rows}
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """Read the entries that follow `after`."""
         read_head(tx, self._session_id)  # which says so if it was purged meanwhile
-        rows = tx.rows(_PAGE, session_id=self._session_id, lo=after + 1, hi=self._seq, page=limit)
-        spans = iter(self._spans)
+        rows = tx.rows(_PAGE, session_id=self._session_id, lo=after + 1, hi=self.seq, page=limit)
+        spans = iter(self.spans)
         span = next(spans)
         audited = []
         for row in rows:
@@ -145,6 +157,10 @@ class Auditor:
                 span = next(spans)
             audited.append(self._judged(row, span))
         return audited
+
+    def judged(self, row: SqlRow) -> AuditEntry:
+        """The entry of a row with the columns of `AUDITED`."""
+        return self._judged(row, self.spans[bisect_right(self._starts, row[0]) - 1])
 
     def _judged(self, row: SqlRow, span: Span) -> AuditEntry:
         *fields, salt, digest = row
@@ -174,8 +190,8 @@ class Auditor:
             entry,
             visible=is_message and hidden_by is None,
             hidden_by=hidden_by,
-            hider=self._hiders[hidden_by] if hidden_by else None,
-            hiders=tuple(self._hiders[by] for by in acting if by is not None),
+            hider=self.hiders[hidden_by] if hidden_by else None,
+            hiders=tuple(self.hiders[by] for by in acting if by is not None),
             condense_parent=condensed,
             truncation_parent=truncated,
             rewound_by=rewound_by,

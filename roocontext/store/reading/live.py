@@ -15,7 +15,7 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import Control, Message, Range, common, is_quoting
 from roocontext.log.moments import happened
-from roocontext.log.spans import spans_of, standing_ranges, within
+from roocontext.log.spans import compacted_at, spans_of, standing_ranges, within
 from roocontext.store.engine.schema import IN_LOG, entries
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import head_query, read_head, to_head
@@ -49,7 +49,8 @@ def live_ranges_now(tx: Transaction, session_id: str) -> ShownRanges:
     """Read the ranges of what is live and not uncovered, ascending, and what is cleared in them."""
     last = read_head(tx, session_id).last_seq
     controls = read_controls(tx, session_id, last)
-    return ShownRanges(standing_ranges(controls, last), cleared_at(controls, last))
+    standing = standing_ranges(controls, last)
+    return ShownRanges(standing, cleared_at(controls, last), compacted_at(controls, last))
 
 
 def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:

@@ -81,7 +81,7 @@ def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
     return [row[0] for row in tx.rows(COMPANIONS, session_id=session_id, seq=seq)]
 
 
-def read_compacted(
+def compacted_in(
     tx: Transaction, session_id: str, seq: int, rows: Sequence[SqlRow]
 ) -> Mapping[int, Compacted]:
     """The compactions in these rows that count right after entry `seq`, by row.
@@ -91,12 +91,19 @@ def read_compacted(
     """
     if not any(row[3] is not None and may_hold_compactions(row[3]) for row in rows):
         return {}
+    return read_compacted(tx, session_id, compacted_at(read_controls(tx, session_id, seq), seq))
+
+
+def read_compacted(
+    tx: Transaction, session_id: str, coverings: Mapping[int, Control]
+) -> Mapping[int, Compacted]:
+    """The compactions that these coverings put into effect, by row."""
     return {
         row: Compacted(
             *(control.source[1], control.sealed, control.seq),
             tuple(companions(tx, session_id, control.seq)),
         )
-        for row, control in compacted_at(read_controls(tx, session_id, seq), seq).items()
+        for row, control in coverings.items()
         if control.source is not None
     }
 

@@ -6,11 +6,13 @@ reads the whole present view with one statement, which is a snapshot by itself a
 trips.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import dropwhile
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
+    Integer,
     Select,
     Text,
     and_,
@@ -26,9 +28,9 @@ from sqlalchemy import (
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
-from roocontext.log.entries import Control, Range, View
+from roocontext.log.entries import Control, Kind, Range, View
 from roocontext.log.moments import Point
-from roocontext.log.spans import spans_of, visible_ranges, within
+from roocontext.log.spans import compacted_at, spans_of, visible_ranges, within
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import LAST, VISIBLE, clearings, entries, sessions, spans
 from roocontext.store.engine.shapes import checked_rows
@@ -42,8 +44,8 @@ from roocontext.store.reading.messages import (
     Cleared,
     bounds,
     cleared_at,
+    compacted_in,
     placeholders,
-    read_compacted,
     read_controls,
     shown_messages,
 )
@@ -65,10 +67,14 @@ WHOLE: Final = Part()
 
 
 class ShownRanges(NamedTuple):
-    """The ranges of a view in view order, and what is cleared in them."""
+    """The ranges of a view in view order, and what is cleared in them.
+
+    `compacted` are the messages with a provider's compaction that is in effect, and the coverings.
+    """
 
     ranges: Sequence[Range]
     cleared: Cleared
+    compacted: Mapping[int, Control] = MappingProxyType({})
 
     def after(self, seq: int) -> "ShownRanges":
         """The part of the view that follows an entry."""
@@ -76,6 +82,7 @@ class ShownRanges(NamedTuple):
             # A damaged range stays, so that the sums refuse it.
             [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq or hi < lo],
             {row: blocks for row, blocks in self.cleared.items() if row > seq},
+            {row: covering for row, covering in self.compacted.items() if row > seq},
         )
 
 
@@ -111,6 +118,24 @@ _blocks = select(
 _CLEARED = _blocks.select_from(
     spans.join(clearings, and_(_is_cleared, clearings.c.seq.between(spans.c.lo, spans.c.hi)))
 ).where(_is_visible)
+# Whether a compaction in the view may be in effect. A covering comes right after its compaction, so
+# only the control rows in the view and right after its spans are looked at, and none of those that
+# are hidden. It is a scalar subquery, because SQLite would begin a join with all control rows.
+_ONE = literal_column("1", Integer)
+_covering_after = (
+    select(entries.c.seq)
+    .where(
+        _in_log,
+        entries.c.seq.between(spans.c.lo + _ONE, spans.c.hi + _ONE),
+        entries.c.details.is_not(None),
+        text(f"kind = '{Kind.COVERING}'"),
+    )
+    .order_by(entries.c.seq)
+    .limit(_ONE)
+    .correlate(spans)
+    .scalar_subquery()
+)
+_COVERING = select(spans.c.lo).where(_is_visible, _covering_after.is_not(None)).limit(_ONE)
 # For a part of the view. The join above is for a whole view.
 _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))
 
@@ -144,7 +169,7 @@ def read_view(
         rows, read = _rows(tx, session_id, _trimmed(ranges, part), part)
     if cleared is None:
         cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
-    compacted = read_compacted(tx, session_id, seq, rows)
+    compacted = compacted_in(tx, session_id, seq, rows)
     messages = shown_messages(rows[::-1] if part.newest else rows, cleared, compacted)
     return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
@@ -152,8 +177,14 @@ def read_view(
 def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """Read the ranges of the present view, from the cached spans."""
     session = {"session_id": session_id}
-    spans_, blocks = tx.all([(VISIBLE_SPANS, session), (_CLEARED, session)])
-    return ShownRanges(_ranges_within(spans_, last), _cleared_within(blocks, last))
+    spans_, blocks, covering = tx.all(
+        [(VISIBLE_SPANS, session), (_CLEARED, session), (_COVERING, session)]
+    )
+    ranges = _ranges_within(spans_, last)
+    compacted = {}
+    if covering:
+        compacted = _compacted_in(read_controls(tx, session_id, last), last, ranges)
+    return ShownRanges(ranges, _cleared_within(blocks, last), compacted)
 
 
 def visible_ranges_now(tx: Transaction, session_id: str, last: int) -> list[Range]:
@@ -167,7 +198,15 @@ def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
     ascending = sorted(ranges)
     cleared = cleared_at(controls, seq)
     shown = {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
-    return ShownRanges(ranges, shown)
+    return ShownRanges(ranges, shown, _compacted_in(controls, seq, ranges))
+
+
+def _compacted_in(
+    controls: Sequence[Control], seq: int, ranges: Sequence[Range]
+) -> dict[int, Control]:
+    visible = sorted(ranges)
+    standing = compacted_at(controls, seq).items()
+    return {row: covering for row, covering in standing if within(visible, row)}
 
 
 class _Source(NamedTuple):
@@ -185,7 +224,7 @@ class _Source(NamedTuple):
 def _past(tx: Transaction, session_id: str, as_of: Point, part: Part) -> _Source:
     seq = seq_at(tx, session_id, as_of)
     head_seq = head_at(tx, session_id, seq)
-    ranges, cleared = shown_after(read_controls(tx, session_id, seq), seq)
+    ranges, cleared, _ = shown_after(read_controls(tx, session_id, seq), seq)
     ordered = iter(ranges[::-1] if part.newest else ranges)
     next_to = part.next_to
     if next_to is not None:
@@ -358,7 +397,7 @@ def _at_once(tx: Transaction, session_id: str) -> View:
     cleared = placeholders(checked_rows(_CLEARED, blocks))
     last_seq, head_seq = rows[0][_HEAD]
     own = checked_rows(SHOWN, [row[_SHOWN] for row in shown])
-    messages = shown_messages(own, cleared, read_compacted(tx, session_id, last_seq, own))
+    messages = shown_messages(own, cleared, compacted_in(tx, session_id, last_seq, own))
     return View(session_id, last_seq, head_seq, tuple(messages))
 
 

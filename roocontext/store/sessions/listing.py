@@ -29,10 +29,11 @@ class ListShape(NamedTuple):
     has_since: bool = False
     has_until: bool = False
     is_recorded: bool = False
+    is_one: bool = False
 
 
 class ListFilter(NamedTuple):
-    """The sessions that a list shows: by their parent, their metadata and their time."""
+    """The sessions that a list shows: by their parent, their metadata and their time; or one."""
 
     shape: ListShape
     params: Mapping[str, Any]
@@ -97,6 +98,8 @@ def page_of(
         .order_by(minute.desc(), time.desc(), sessions.c.updated_at.desc(), sessions.c.session_id)
         .limit(bindparam("page"))
     )
+    if shape.is_one:
+        page = page.where(sessions.c.session_id == bindparam("one"))
     if shape.has_parent:
         page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     # By the minute too, which is indexed.

@@ -85,6 +85,12 @@ def overview(
     return cut_page(overviews, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
 
+def overview_of(tx: Transaction, session_id: str) -> SessionOverview | None:
+    """Read one session as the list shows it; None if it does not exist or was purged."""
+    one = ListFilter(ListShape(is_one=True), {"one": session_id})
+    return next(iter(overview(tx, 1, None, one)), None)
+
+
 _INFO = tuple(field.name for field in fields(SessionInfo))
 _LISTED_BY = ("listed_at", "rewound_messages", "rewound_bytes")
 _COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))

@@ -170,6 +170,12 @@ def children(tx: Transaction, session_id: str, limit: int, after: str | None) ->
     )
 
 
+def first_children(tx: Transaction, session_id: str, limit: int) -> list[SessionInfo]:
+    """Read the first sessions whose parent this is, and one more if there are more."""
+    place = {"parent": session_id, "created_at": MIN_INTEGER, "session_id": ""}
+    return [to_info(row) for row in tx.rows(_CHILDREN_AFTER, **place, page=rows_for(limit))]
+
+
 def newest_first(
     tx: Transaction, limit: int, after: str | None, wanted: ListFilter
 ) -> Page[SessionInfo]:

@@ -154,8 +154,8 @@ def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) ->
     around = (covering.seq, *companions(tx, session_id, covering.seq))
     asked_at = draft.sealed.asked_at
     unread = () if asked_at is None else ((asked_at + 1, min(reply, *around) - 1),)
-    visible, _ = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
-    left = read_messages(tx, session_id, common(sorted(visible), unread), {})
+    shown = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
+    left = read_messages(tx, session_id, common(sorted(shown.ranges), unread), {})
     tags = tx.row(_UNDONE_BY, session_id=session_id, seq=covering.seq)
     return {
         "head_seq": covering.seq,

@@ -21,7 +21,7 @@ _WRAPPED: Final = ("environment_details", "system-reminder")
 
 _UNWRAPPED: Final = re.compile(r"</?(?:task|user_message|feedback|answer)>")
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")  # noqa: RUF001 - full width as CJK has it
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])")
 _BOX: Final = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])?\s*\[.{1,11}\]\s")
 _BULLET: Final = re.compile(r"^\s*(?:[-*+>#]+|\d{1,3}[.)])\s+")
 

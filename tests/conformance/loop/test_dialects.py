@@ -25,7 +25,7 @@ def step(chat, model, tool_id, **fields):
         chat.answer(call, "parser.py")
 
 
-def test_the_reasoning_of_a_reply_is_in_the_next_request(chat):
+def test_reasoning_of_a_reply_is_in_the_next_request(chat):
     chat.append("user", "List the files.")
     step(chat, "deepseek-v4-pro", "c1", **REASONED)
     step(chat, "deepseek-v4-pro", "c2", **REASONED)
@@ -48,7 +48,7 @@ def test_another_model_gets_no_reasoning_in_the_middle_of_a_tool_loop(chat):
     assert [(it.seq, it.rule.value) for it in back.repairs] == [(4, "unreasoned")]
 
 
-def test_the_dialect_that_is_named_counts(chat):
+def test_dialect_that_is_named_counts(chat):
     chat.append("user", "List the files.")
     step(chat, "mine", "c1", **REASONED)
     for named, field in (("vllm", "reasoning"), (None, "reasoning_content")):

@@ -1,5 +1,7 @@
 """Notes: what repeats them safely, and which of them counts."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from roocontext.errors import (
@@ -91,6 +93,42 @@ def test_repeated_pin_or_title_with_another_id_writes_nothing(chat):
     assert (known.seq, known.new) == (first.seq, False)
     chat.unpin(1)
     assert chat.pin(1, client_id="c").new  # the id was not used before
+
+
+def test_repeated_pin_returns_the_receipt_of_the_first(chat):
+    said = chat.append("user", "Hello").seq
+    nothing = chat.unpin(said)
+    assert (nothing.seq, nothing.hash, nothing.new) == (said, chat.head().hash, False)
+    first = chat.pin(said)
+    chat.append("user", "More")
+    again = chat.pin(said)
+    assert (again.seq, again.hash, again.new) == (first.seq, first.hash, False)
+    assert again.head_seq == chat.head_seq()
+    assert chat.unpin(said).new
+    assert (chat.pins(as_of=first.seq), chat.pins()) == ({said}, frozenset())
+    assert not chat.fork(first.seq).pin(said).new
+    with pytest.raises(MessageNotFound):
+        chat.unpin(first.seq)
+    assert chat.verify().ok
+
+
+def test_repeated_metadata_is_compared_with_its_types(chat):
+    chat.set_metadata({"n": 1})
+    assert [chat.set_metadata(one).new for one in ({"n": 1}, {"n": True}, {"n": 1.0})] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_concurrent_pins_write_one_note(lab):
+    chat = lab.store.create()
+    said = chat.append("user", "Hello").seq
+    with ThreadPoolExecutor(8) as pool:
+        receipts = list(pool.map(lambda _: lab.store.session(chat.id).pin(said), range(16)))
+    assert [receipt.new for receipt in receipts].count(True) == 1
+    assert len({(receipt.seq, receipt.hash) for receipt in receipts}) == 1
+    assert chat.head().seq == said + 1
 
 
 def test_time_of_a_note_is_kept(chat):

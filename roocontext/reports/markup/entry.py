@@ -1,0 +1,455 @@
+"""Entries of a log as elements: messages, what hides others, folds of what is hidden, notes.
+
+Every entry that hides, clears or takes back others links to them, and each of these links back.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from roocontext.errors import InvalidMessage
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
+from roocontext.log.moments import iso_utc
+from roocontext.log.spans import Span
+from roocontext.reports.history import TOOL, Speakers
+from roocontext.reports.markup.body import (
+    EVERYTHING_SHOWN,
+    Body,
+    Level,
+    Links,
+    MessageSource,
+    Room,
+    Style,
+    ToolCall,
+    blocks_of,
+    tool_calls,
+)
+from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.safe_html import preformatted
+from roocontext.reports.naming import quantity, size
+from roocontext.reports.times import local_time, zoned_time
+from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.sessions.excerpt import ExcerptEntry
+
+_MOST_RANGES: Final = 12
+_LONGEST_FOLD: Final = 500
+_HIDING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRows:
+    """What the rows of some entries have in common.
+
+    `acts` are the details of the control rows up to the moment that is shown. In a view, the text
+    is what the model sees, and nothing is folded. `spoken` are the speakers of what was rendered.
+    """
+
+    links: Links
+    acts: Mapping[int, Mapping[str, Any]]
+    controls: Sequence[Control]
+    style: Style = field(default_factory=Style)
+    is_view: bool = False
+    opened: int | None = None
+    anchor: str = "e"
+    heading: str = "h2"
+    moved: Mapping[int, int] = field(default_factory=dict)
+    calls: dict[str, ToolCall] = field(default_factory=dict)
+    speakers: Speakers = field(default_factory=Speakers)
+    spoken: dict[int, str] = field(default_factory=dict)
+
+    def render(self, entries: Sequence[ExcerptEntry], room: Room | None, *, newest: bool) -> Html:
+        """The entries as items of a list. A page that ends with the newest fits these in first."""
+        speakers = [self._speaker(entry.audited) for entry in entries]
+        self.spoken.update(zip((entry.audited.seq for entry in entries), speakers, strict=True))
+        rows: dict[int, Html] = {}
+        indices = range(len(entries))
+        for done, index in enumerate(reversed(indices) if newest else indices):
+            entry, speaker = entries[index], speakers[index]
+
+            def row(level: Level, entry: ExcerptEntry = entry, speaker: str = speaker) -> Html:
+                return self._row(entry, speaker, level)
+
+            others = len(entries) - done - 1
+            rows[index] = row(EVERYTHING_SHOWN) if room is None else room.fitted(row, others)
+        return together(self._folded((entries[index], rows[index]) for index in indices))
+
+    def _speaker(self, entry: AuditEntry) -> str:
+        if entry.role is None or entry.content is None:
+            return entry.role or ""
+        form = entry.entry.format or ""
+        self.calls.update(tool_calls(entry.seq, blocks_of(_source(entry))))
+        return self.speakers.named(entry.role, entry.content, form)[0]
+
+    def whole(self, entries: Iterable[ExcerptEntry]) -> Iterator[Html]:
+        """The entries as items of a list, one after the other, with everything that is in them."""
+        shown = (
+            (item, self._row(item, self._speaker(item.audited), EVERYTHING_SHOWN))
+            for item in entries
+        )
+        return self._folded(shown)
+
+    def _folded(self, rows: Iterable[tuple[ExcerptEntry, Html]]) -> Iterator[Html]:
+        """The rows. A run of entries that one entry hides is one fold, with the notes within it."""
+        run: list[tuple[ExcerptEntry, Html]] = []
+        reason: tuple[str, int] | None = None
+        for item, row in rows:
+            own = None if self.is_view else _reason(item.audited)
+            passes = own is None and item.audited.kind in (Kind.NOTE, Kind.REWIND)
+            if run and (own == reason or passes) and len(run) < _LONGEST_FOLD:
+                run.append((item, row))
+                continue
+            yield from self._closed(reason, run)
+            run, reason = ([(item, row)], own) if own else ([], None)
+            if own is None:
+                yield row
+        yield from self._closed(reason, run)
+
+    def _closed(
+        self, reason: tuple[str, int] | None, run: Sequence[tuple[ExcerptEntry, Html]]
+    ) -> Iterator[Html]:
+        """A fold, and then the notes and rewinds that follow the last entry with its reason."""
+        if reason is None:
+            return
+        last = max(index for index, (item, _) in enumerate(run) if _reason(item.audited) == reason)
+        folded = run[: last + 1]
+        yield self._fold(reason, [item for item, _ in folded], [row for _, row in folded])
+        yield from (row for _, row in run[last + 1 :])
+
+    def _fold(
+        self, reason: tuple[str, int], entries: Sequence[ExcerptEntry], rows: Sequence[Html]
+    ) -> Html:
+        what, by = reason
+        first, last = entries[0].audited.seq, entries[-1].audited.seq
+        count = sum(entry.audited.kind in MESSAGE_KINDS for entry in entries)
+        name = (first == last and f"entry {first}") or f"entries {first}–{last}"
+        summary = tag(
+            "summary",
+            tag(
+                "b",
+                quantity(count, "message") if count else quantity(len(rows), "entry", "entries"),
+            ),
+            f" {what} ",
+            self.link(by, self._kind_of(by)),
+            tag("span", name, class_="range"),
+        )
+        kind = "rewound" if what == _REWOUND else "hidden"
+        is_open = self.opened is not None and first <= self.opened <= last
+        inside = tag("ol", rows)
+        return tag("li", tag("details", summary, inside, class_=f"fold {kind}", open_=is_open))
+
+    def _kind_of(self, seq: int) -> str:
+        kind = next((control.kind for control in self.controls if control.seq == seq), None)
+        return f"{kind} {seq}" if kind else f"entry {seq}"
+
+    def link(self, seq: int, text: str = "") -> Html:
+        """A link to an entry."""
+        return tag("a", text or str(seq), href=self.links.entry(seq))
+
+    def _row(self, item: ExcerptEntry, speaker: str, level: Level) -> Html:
+        entry = item.audited
+        if entry.kind not in MESSAGE_KINDS:
+            return self._event(item, level)
+        kind = "" if entry.kind is Kind.MESSAGE else entry.kind.value
+        who = kind or (speaker if speaker != TOOL else "tool result")
+        body = self._body(item, level)
+        style = f"entry {kind or (speaker if speaker in _STYLED else 'other')}"
+        header = tag(
+            "header",
+            self._heading(entry.seq, _short(who)),
+            self._model(entry),
+            self._time(entry),
+            class_="head",
+        )
+        return self._item(entry, style, header, self._effect(entry), body, self._remarks(entry))
+
+    def _heading(self, seq: int, who: str) -> Html:
+        number = tag("a", str(seq), href=self.links.entry(seq), class_="seq")
+        return tag(self.heading, number, " ", tag("span", who, class_="who"))
+
+    def _item(self, entry: AuditEntry, style: str, *children: Child) -> Html:
+        state = "visible" if entry.visible else "hidden" if entry.hidden_by else "unseen"
+        article = tag(
+            "article",
+            *children,
+            id=f"{self.anchor}{entry.seq}",
+            class_=style,
+            data_seq=str(entry.seq),
+            data_kind=entry.kind.value,
+            data_state=state,
+            tabindex="-1",
+        )
+        return tag("li", article)
+
+    def _model(self, entry: AuditEntry) -> Html | None:
+        model = entry.entry.model
+        return tag("span", _short(model), class_="model") if model else None
+
+    def _time(self, entry: AuditEntry) -> Html:
+        at = entry.entry.happened_at
+        return tag("time", local_time(at)[:16], datetime=_machine_time(at), title=zoned_time(at))
+
+    def _body(self, item: ExcerptEntry, level: Level) -> Html:
+        entry = item.audited
+        whole = self.links.whole(entry.seq)
+        if item.head is not None:
+            shown = Html(preformatted(item.head[: min(level.characters, 4_000)], "text"))
+            what = f"The stored content has {size(item.size)}: show all"
+            return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
+        try:
+            return Body(_source(entry), level, self.style, self.links, self.calls).markup()
+        except InvalidMessage:  # a format whose plugin is not installed
+            text = str(entry.content)[: min(level.characters, 16_000)]
+            return Html(preformatted(text, "text"))
+
+    def _effect(self, entry: AuditEntry) -> Html | None:
+        """What a summary or a marker does, in figures."""
+        if entry.kind not in (Kind.SUMMARY, Kind.MARKER):
+            return None
+        return tag("p", self._figures(entry), class_="effect")
+
+    def _figures(self, entry: AuditEntry) -> Iterator[Child]:
+        acts = self.acts.get(entry.seq) or entry.entry.details or {}
+        record = acts.get("record") or {}
+        if hides := acts.get("hides"):
+            yield tag(
+                "span",
+                "Stands for " if entry.kind != Kind.MARKER else "Leaves out ",
+                self._ranges(hides),
+            )
+        if clears := acts.get("clears"):
+            rows = sorted({seq for seq, _ in clears})
+            yield tag(
+                "span",
+                quantity(len(clears), "tool output"),
+                " of ",
+                self._ranges([(seq, seq) for seq in rows]),
+                " cleared",
+            )
+        before, after = record.get("before"), record.get("after")
+        if type(before) is int and type(after) is int:
+            sign = "" if record.get("exact") else "~"
+            unit = record["counter"] if record.get("counter") in ("bytes", "images") else "tokens"
+            saved = f" (−{100 * (before - after) // before} %)" if before > after > 0 else ""
+            yield tag("span", tag("b", f"{sign}{before:,} → {sign}{after:,}"), f" {unit}{saved}")
+        policy, trigger = (_short(str(record.get(name, ""))) for name in ("policy", "trigger"))
+        if acts.get("by") == "provider" or entry.kind is Kind.COVERING:
+            yield tag("span", "compacted by the provider")
+        elif policy or trigger:
+            yield tag(
+                "span",
+                f"policy {policy}" if policy not in ("", trigger) else "",
+                f", {trigger}" if policy not in ("", trigger) and trigger else trigger,
+            )
+        yield from _price(record.get("summary"))
+
+    def _ranges(self, pairs: Sequence[Sequence[int]]) -> list[Child]:
+        parts: list[Child] = []
+        for lo, hi in pairs[:_MOST_RANGES]:
+            parts += [", "] if parts else []
+            parts.append(self.link(lo, str(lo) if lo == hi else f"{lo}–{hi}"))
+        left = len(pairs) - _MOST_RANGES
+        return [*parts, f" and {left:,} more" if left > 0 else None]
+
+    def _remarks(self, entry: AuditEntry) -> Html | None:
+        lines = [tag("li", line) for line in self._reasons(entry)]
+        return tag("ul", lines, class_="remarks") if lines else None
+
+    def _reasons(self, entry: AuditEntry) -> Iterator[Child]:
+        """Why the model does not see an entry, or sees it differently; and what is linked to it."""
+        if (following := self.moved.get(entry.seq)) and not self.is_view:
+            yield ["The model sees it before ", self.link(following, f"entry {following}")]
+        for what, by in (
+            ("Replaced by", entry.condense_parent),
+            ("Left out by", entry.truncation_parent),
+            ("Taken back by", entry.rewound_by),
+            ("Uncovered by", entry.uncovered_by),
+        ):
+            if by:
+                yield [f"{what} ", self.link(by, self._kind_of(by)), self._trigger(by)]
+        for seq in dict.fromkeys(seq for _, seq in entry.cleared):
+            shown = "This is the placeholder" if self.is_view else "The model sees a placeholder"
+            yield [f"{shown}: its output was cleared by ", self.link(seq, self._kind_of(seq))]
+        if entry.redacted:
+            yield "Its content was redacted"
+        asked = entry.entry.asked_at
+        if asked is not None and (address := self.links.request(entry.seq)):
+            yield tag("a", "The request as it was sent", href=address)
+
+    def _trigger(self, by: int) -> str:
+        record = (self.acts.get(by) or {}).get("record") or {}
+        trigger = record.get("trigger")
+        return f" ({_short(trigger)})" if isinstance(trigger, str) else ""
+
+    def _event(self, item: ExcerptEntry, level: Level) -> Html:
+        """An entry that is no message, on a row."""
+        entry = item.audited
+        style, name, what = self._action(item)
+        if self.opened == entry.seq or level.characters >= 3_000:
+            details = self._details(item, level)
+        else:
+            details = None
+        return self._item(
+            entry,
+            f"event {style}",
+            tag(
+                "header",
+                self._heading(entry.seq, name),
+                tag("span", what, class_="effect"),
+                self._time(entry),
+                class_="head",
+            ),
+            details,
+            self._remarks(entry),
+        )
+
+    def _details(self, item: ExcerptEntry, level: Level) -> Html | None:
+        """The stored content of a note that has more than its row shows."""
+        entry = item.audited
+        if entry.kind is not Kind.NOTE or entry.content is None or _is_brief(entry.content):
+            return None
+        text = _as_text(entry.content)[: min(level.characters, 2_000)]
+        return tag(
+            "details", tag("summary", "Content"), Html(preformatted(text, "code")), class_="other"
+        )
+
+    def _action(self, item: ExcerptEntry) -> tuple[str, str, Child]:
+        """The style of a row, its name, and what the entry does."""
+        entry = item.audited
+        acts: Mapping[str, Any] = entry.entry.details or {}
+        record = acts.get("record") or {}
+        match entry.kind:
+            case Kind.REWIND:
+                to = acts.get("to", 0)
+                left, returned = record.get("left", 0), record.get("returned", 0)
+                moved = f": {left:,} left the view, {returned:,} came back"
+                undone = record.get("undone")
+                back: Child = (
+                    ["takes back rewind ", self.link(undone)]
+                    if isinstance(undone, int)
+                    else ["back to ", self.link(to, f"entry {to}") if to else "the start"]
+                )
+                compare = self.links.difference(entry.seq - 1, entry.seq)
+                return (
+                    "rewind",
+                    "undo" if isinstance(undone, int) else "rewind",
+                    [back, moved, [" ", tag("a", "compare", href=compare)] if compare else None],
+                )
+            case Kind.COVERING:
+                source = acts.get("source") or [0, 0]
+                return (
+                    "covering",
+                    "covering",
+                    [tag("span", "In reply ", self.link(source[0])), *self._figures(entry)],
+                )
+            case Kind.CLEARING:
+                return "clearing", "clearing", list(self._figures(entry))
+            case Kind.UNCOVERING:
+                back = [
+                    [" ", self.link(seq, self._kind_of(seq))] for seq in acts.get("uncovers", ())
+                ]
+                return "rewind", "uncovering", ["took back", back]
+        return self._note(item)
+
+    def _note(self, item: ExcerptEntry) -> tuple[str, str, Child]:
+        entry = item.audited
+        name, content = entry.entry.note or "note", entry.content
+        target = entry.entry.target
+        style, what = "note", _short(_as_text(content), 200)
+        match content:
+            case _ if item.head is not None:
+                what = f"{size(item.size)} of content"
+            case {"event": "failed" | "refused" as event, **facts}:
+                style, name, what = "failure", f"compaction {event}", _short(_facts(facts), 300)
+            case {"pinned": bool(pinned)} if name == "pin":
+                name, what = "pin" if pinned else "unpin", "entry"
+            case {"event": str(event), **facts}:
+                name, what = f"{name} {event}", _short(_facts(facts), 200)
+            case dict() if len(content) == 1:
+                what = _short(_as_text(*content.values()), 200)
+            case None:
+                what = "redacted" if entry.redacted else ""
+        of: Child = [" of ", self.link(target)] if target else None
+        return style, _short(name), [what, of]
+
+
+def is_failure(entry: AuditEntry) -> bool:
+    """True for the note of a compaction that failed or was refused."""
+    content = entry.content
+    return isinstance(content, dict) and content.get("event") in ("failed", "refused")
+
+
+def moved_in(spans: Sequence[Span]) -> dict[int, int]:
+    """The earlier entries that rows of a plan precede in the view, by their seq."""
+    ordered = sorted((span for span in spans if span.visible), key=lambda span: span.position)
+    return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
+
+
+_REWOUND: Final = "taken back by"
+_STYLED: Final = frozenset({"user", "assistant", "tool"})
+
+
+def _reason(entry: AuditEntry) -> tuple[str, int] | None:
+    """Why the model does not see an entry, and the entry that hides it."""
+    for what, by in (
+        (_REWOUND, entry.rewound_by),
+        ("cancelled by", entry.uncovered_by),
+        ("replaced by", entry.condense_parent),
+        ("left out by", entry.truncation_parent),
+    ):
+        if by:
+            return what, by
+    return None
+
+
+def _source(entry: AuditEntry) -> MessageSource:
+    return MessageSource(entry.seq, entry.role or "", entry.content, entry.entry.format or "")
+
+
+def _machine_time(at: int) -> str | None:
+    try:
+        return iso_utc(at)
+    except (OverflowError, ValueError):  # an agent's own time may be any number
+        return None
+
+
+def _short(text: str, longest: int = 80) -> str:
+    line = " ".join(text[: 4 * longest].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_brief(content: Any) -> bool:
+    return len(_as_text(content)) <= 200
+
+
+def _facts(facts: Mapping[Any, Any]) -> str:
+    """Recorded facts in a line: numbers, names and texts."""
+    shown = ("policy", "trigger", "status", "part", "needed", "limit", "unit", "reason")
+    named = [(name, facts[name]) for name in shown if facts.get(name) not in (None, "")]
+    return ", ".join(
+        f"{name} {value:,}" if type(value) is int else f"{name} {value}" for name, value in named
+    )
+
+
+def _price(facts: Any) -> Iterable[Html]:
+    """What a summary cost."""
+    if not isinstance(facts, dict):
+        return
+    parts = []
+    if facts.get("calls") == 0:
+        return
+    if type(facts.get("calls")) is int:
+        parts.append(quantity(facts["calls"], "call"))
+    for name, unit in (("input_tokens", "in"), ("output_tokens", "out")):
+        if type(facts.get(name)) is int:
+            parts.append(f"{facts[name]:,} {unit}")
+    cost = facts.get("cost")
+    if isinstance(cost, (int, float)):
+        parts.append(f"${cost:.4f}")
+    if parts:
+        yield tag("span", ", ".join(parts))

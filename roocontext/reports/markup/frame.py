@@ -1,0 +1,165 @@
+"""The frame of a page: its head, its title, its gauge, its tabs and its contents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from roocontext.log.entries import Kind
+from roocontext.log.readings import text_of
+from roocontext.reports.gauge import Gauge
+from roocontext.reports.markup.body import MessageSource, blocks_of
+from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.naming import quantity, size
+from roocontext.store.sessions.excerpt import ExcerptEntry
+from roocontext.tokens import limit_for
+
+
+def page_frame(
+    title: str,
+    *body: Child,
+    head: Sequence[Child] = (),
+    page_class: str | None = None,
+    data: Mapping[str, str] | None = None,
+) -> Html:
+    """A whole page."""
+    return together(
+        Html("<!DOCTYPE html>\n"),
+        tag(
+            "html",
+            tag(
+                "head",
+                tag("meta", charset="utf-8"),
+                tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+                tag("meta", name="referrer", content="no-referrer"),
+                tag("meta", name="color-scheme", content="light dark"),
+                tag("title", title),
+                head,
+            ),
+            tag("body", body, class_=page_class, **dict(data or {})),
+            lang="en",
+        ),
+    )
+
+
+def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: str | None) -> Html:
+    """How full the model's context is, and how that is known."""
+    sign = "" if gauge.exact else "~"
+    if gauge.limit is None:
+        line: list[Child] = [
+            tag("b", f"{sign}{gauge.tokens:,} tokens"),
+            "; no model is known, so there is no limit",
+        ]
+        bar = None
+    else:
+        share = round(100 * gauge.tokens / gauge.limit) if gauge.limit else 0
+        bar = tag(
+            "meter",
+            f"{share} %",
+            min=0,
+            max=gauge.limit,
+            value=min(gauge.tokens, gauge.limit),
+            high=round(gauge.limit * 0.8),
+            aria_label="Context window",
+        )
+        line = [tag("b", f"{sign}{gauge.tokens:,}"), f" of {gauge.limit:,} tokens, {share} %"]
+    return tag(
+        "section",
+        bar,
+        tag("p", line),
+        tag(
+            "p",
+            [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)],
+            _exact(counted),
+            class_="note facts",
+        ),
+        class_="gauge",
+        aria_label="Context window",
+    )
+
+
+def _how_known(gauge: Gauge, visible_bytes: int, compactions: int) -> Iterable[str]:
+    if gauge.model:
+        yield gauge.model
+        reserved = limit_for(gauge.model).output
+        if reserved:
+            yield f"{reserved:,} at most for the answer"
+    if gauge.reported is not None:
+        since = gauge.tokens - gauge.reported
+        yield f"the provider reported {gauge.reported:,} at entry {gauge.reported_at}"
+        if since:
+            yield f"{since:,} since, by {gauge.counter}"
+    else:
+        yield f"{'counted' if gauge.exact else 'estimated'} by {gauge.counter}"
+    yield size(visible_bytes)
+    yield quantity(compactions, "compaction")
+
+
+def _exact(counted: str | None) -> Child:
+    return tag("span", tag("a", "count", href=counted)) if counted else None
+
+
+_TABS: Final = (("view", "Model sees"), ("live", "Live"), ("all", "Everything"))
+
+
+def tab_bar(current: str, counts: Mapping[str, int], addresses: Mapping[str, str]) -> Html:
+    """The three views of a session."""
+    return tag(
+        "nav",
+        (
+            tag(
+                "a",
+                name,
+                tag("b", f"{counts[key]:,}") if key in counts else None,
+                href=addresses[key],
+                aria_current="page" if key == current else None,
+            )
+            for key, name in _TABS
+        ),
+        class_="tabs",
+        aria_label="Views",
+    )
+
+
+_MOST_CONTENTS: Final = 24
+_ACTING: Final = frozenset(Kind) - {Kind.MESSAGE, Kind.COMPANION, Kind.NOTE}
+
+
+def contents(
+    entries: Iterable[ExcerptEntry],
+    speakers: Mapping[int, str],
+    *,
+    anchor: str = "e",
+    most: int | None = _MOST_CONTENTS,
+) -> Html | None:
+    """The prompts of the user, and what was compacted: the way through a page."""
+    items = []
+    for item in entries:
+        entry = item.audited
+        if entry.kind in _ACTING:
+            name = f"{entry.kind} {entry.seq}"
+        elif speakers.get(entry.seq) == "user" and (line := _first_words(item)):
+            name = line
+        else:
+            continue
+        style = "acts" if entry.kind in _ACTING else None
+        items.append(tag("li", tag("a", name, href=f"#{anchor}{entry.seq}"), class_=style))
+    if not items:
+        return None
+    # A page ends with the newest ones.
+    shown = items[-most:] if most else items
+    return tag(
+        "nav",
+        tag("h2", "On this page"),
+        tag("ol", shown),
+        class_="contents",
+        aria_label="On this page",
+        tabindex="0",
+    )
+
+
+def _first_words(item: ExcerptEntry) -> str:
+    entry = item.audited
+    if entry.role is None or entry.content is None:
+        return ""
+    message = MessageSource(entry.seq, entry.role, entry.content, entry.entry.format or "")
+    line = " ".join(text_of(blocks_of(message))[:200].split())
+    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -1,0 +1,313 @@
+"""An excerpt of a log for a page: a few entries, at any moment, with what the page links to.
+
+Which entries are read is decided from the spans and from the sizes of entries, so no content is
+read that is not in the excerpt, and of a very large entry only its beginning. The number of
+statements does not depend on the length of the log.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Text,
+    and_,
+    bindparam,
+    case,
+    cast,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+)
+
+from roocontext.errors import HistoryCorrupt, MessageNotFound
+from roocontext.log.clearing import clear
+from roocontext.log.encoding import MAX_INTEGER
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, ranges_of
+from roocontext.log.spans import Span, visible_ranges
+from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
+from roocontext.store.reading.head import read_head
+from roocontext.store.reading.messages import Cleared, cleared_at
+from roocontext.store.reading.points_in_time import no_entry
+from roocontext.store.reading.totals import Total, totals_of
+from roocontext.store.sessions.overview import SessionOverview, overview_of
+from roocontext.store.sessions.sessions import SessionInfo, first_children
+
+
+class Extent(StrEnum):
+    """The entries that an excerpt is taken from, and their order.
+
+    The messages of the view, in its order; the entries that no rewind took back; or all entries.
+    """
+
+    VIEW = "view"
+    LIVE = "live"
+    ALL = "all"
+
+
+class Anchor(NamedTuple):
+    """The part of an extent: its end, or what begins at, follows or precedes an entry."""
+
+    at: int | None = None
+    after: int | None = None
+    before: int | None = None
+
+
+class Sizes(NamedTuple):
+    """The most entries and children of an excerpt, and the most bytes of the contents.
+
+    No more than `shown` bytes of an entry count, because a page shows no more of it. An entry that
+    is larger than `whole` is not read whole.
+    """
+
+    entries: int = 50
+    bytes: int = 256_000
+    shown: int = 16_000
+    whole: int = 2_000_000
+    children: int = 20
+
+
+class ExcerptEntry(NamedTuple):
+    """An entry of an excerpt. `head` is the beginning of its stored content if it is too large.
+
+    In the view, the content has the placeholders of cleared blocks.
+    """
+
+    audited: AuditEntry
+    size: int
+    head: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LogExcerpt:
+    """Some entries of a session right after entry `seq`, in the order of their extent.
+
+    `overview` is that of the present. `visible` is the size of the view at that moment; `acts` has
+    the details of the control rows up to it. `earlier` and `later` are whether more entries of the
+    extent precede and follow. `children` are the first sessions whose parent this is; there may be
+    one more than asked for.
+    """
+
+    overview: SessionOverview
+    seq: int
+    is_past: bool
+    visible: Total
+    controls: Sequence[Control]
+    acts: Mapping[int, Mapping[str, Any]]
+    hiders: Mapping[int, Hider]
+    spans: Sequence[Span]
+    entries: tuple[ExcerptEntry, ...]
+    earlier: bool
+    later: bool
+    children: tuple[SessionInfo, ...]
+
+
+_RANGES: Final = 16
+"""How many ranges a statement reads."""
+_CANDIDATES: Final = 240
+"""How many entries are considered at a time. Notes among them are not in every extent."""
+_HEAD: Final = 6_000
+"""How many characters are read of an entry that is too large."""
+
+_pairs = [
+    (bindparam(f"lo_{number}", type_=BigInteger), bindparam(f"hi_{number}", type_=BigInteger))
+    for number in range(_RANGES)
+]
+_in_ranges = and_(of_session(entries), or_(*(entries.c.seq.between(lo, hi) for lo, hi in _pairs)))
+_SIZES = select(entries.c.seq, entries.c.kind, entries.c.size).where(_in_ranges)
+_is_whole = entries.c.size <= bindparam("whole", type_=BigInteger)
+_left_out = {"extra"}  # which no page shows, and which may be larger than the content
+_columns = [
+    case((_is_whole, column)).label("content")
+    if column.name == "content"
+    else cast(null(), Text).label(column.name)
+    if column.name in _left_out
+    else column
+    for column in AUDITED
+]
+_beginning = func.substr(entries.c.content, literal_column("1"), literal_column(str(_HEAD)))
+_head = case((~_is_whole, _beginning)).label("head")
+_ROWS = select(*_columns, entries.c.size, _head).where(_in_ranges)
+
+
+def read_excerpt(
+    tx: Transaction,
+    session_id: str,
+    extent: Extent,
+    place: Anchor,
+    sizes: Sizes,
+    *,
+    as_of: int | None = None,
+) -> LogExcerpt:
+    """Read an excerpt now, or right after an entry.
+
+    MessageNotFound is raised if the extent does not have the entry that the place names.
+    """
+    overview = overview_of(tx, session_id)
+    if overview is None:
+        read_head(tx, session_id)  # which raises the reason
+        raise AssertionError
+    auditor = Auditor(tx, session_id, as_of, last=overview.info.last_seq)
+    if as_of is not None and as_of > auditor.seq:
+        raise no_entry(as_of, auditor.seq)
+    is_past = auditor.seq < overview.info.last_seq
+    ranges = _ranges(extent, auditor.spans, auditor.seq)
+    reading = _Reading(tx, session_id, extent, sizes)
+    chosen, earlier, later = reading.chosen(ranges, place)
+    rows = {row[0]: row for row in _read(tx, session_id, _ROWS, chosen, whole=sizes.whole)}
+    cleared = cleared_at(auditor.controls, auditor.seq) if extent is Extent.VIEW else {}
+    # The model sees the rest of a message whose outputs are cleared, so it is needed whole.
+    large = [seq for seq in chosen if seq in cleared and rows[seq][-1] is not None]
+    rows |= {row[0]: row for row in _read(tx, session_id, _ROWS, large, whole=MAX_INTEGER)}
+    visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
+    if is_past:
+        (visible,) = totals_of(tx, session_id, [visible_ranges(auditor.spans, auditor.seq)])
+    return LogExcerpt(
+        overview=overview,
+        seq=auditor.seq,
+        is_past=is_past,
+        visible=visible,
+        controls=auditor.controls,
+        acts=auditor.acts,
+        hiders=auditor.hiders,
+        spans=auditor.spans,
+        entries=tuple(_entry(auditor, rows[seq], cleared) for seq in chosen),
+        earlier=earlier,
+        later=later,
+        children=tuple(first_children(tx, session_id, sizes.children)),
+    )
+
+
+def _ranges(extent: Extent, spans: Sequence[Span], seq: int) -> list[Range]:
+    """The ranges of an extent, in its order."""
+    if extent is Extent.VIEW:
+        return visible_ranges(spans, seq)
+    shown = (span for span in spans if extent is Extent.ALL or span.rewound_by is None)
+    ranges: list[Range] = []
+    for span in shown:
+        lo, hi = span.lo, min(span.hi, seq)
+        if ranges and ranges[-1][1] == lo - 1:
+            ranges[-1] = (ranges[-1][0], hi)
+        elif lo <= hi:
+            ranges.append((lo, hi))
+    return ranges
+
+
+class _Reading(NamedTuple):
+    """Chooses the entries of an excerpt by their kinds and sizes."""
+
+    tx: Transaction
+    session_id: str
+    extent: Extent
+    sizes: Sizes
+
+    def chosen(self, ranges: Sequence[Range], place: Anchor) -> tuple[list[int], bool, bool]:
+        """The entries of the excerpt, and whether others precede and follow them."""
+        if place.at is None and place.after is None:
+            back = ranges if place.before is None else _until(ranges, place.before)
+            chosen, earlier = self.some(back, newest=True)
+            return chosen[::-1], earlier, place.before is not None
+        start = place.at if place.after is None else place.after
+        following = _since(ranges, start or 0, included=place.after is None)
+        chosen, later = self.some(following)
+        if place.at is None:
+            return chosen, True, later
+        before = _until(ranges, place.at)
+        left = self.sizes.entries - len(chosen)
+        if later or not before or left <= 0:
+            return chosen, bool(before), later
+        # An entry near the end has too few after it to fill the page.
+        rest = self._replace(sizes=self.sizes._replace(entries=left))
+        above, earlier = rest.some(before, newest=True)
+        return [*above[::-1], *chosen], earlier, later
+
+    def some(self, ranges: Sequence[Range], *, newest: bool = False) -> tuple[list[int], bool]:
+        """The first entries of these ranges, or the last backwards; and whether more follow."""
+        chosen: list[int] = []
+        total = 0
+        for candidates in _candidates(ranges, newest=newest):
+            facts = {row[0]: row[1:] for row in _read(self.tx, self.session_id, _SIZES, candidates)}
+            for seq in candidates:
+                kind, size = facts[seq]
+                if self.extent is not Extent.ALL and kind == Kind.NOTE:
+                    continue
+                if self.extent is Extent.VIEW and kind not in MESSAGE_KINDS:
+                    continue
+                total += min(size, self.sizes.shown)
+                if chosen and (len(chosen) == self.sizes.entries or total > self.sizes.bytes):
+                    return chosen, True
+                chosen.append(seq)
+        return chosen, False
+
+
+def _index(ranges: Sequence[Range], seq: int) -> int:
+    for index, (lo, hi) in enumerate(ranges):
+        if lo <= seq <= hi:
+            return index
+    raise MessageNotFound(f"Entry {seq} is not among these entries.", candidates=())
+
+
+def _since(ranges: Sequence[Range], seq: int, *, included: bool) -> list[Range]:
+    index = _index(ranges, seq)
+    first = (seq if included else seq + 1, ranges[index][1])
+    return [*([first] if first[0] <= first[1] else []), *ranges[index + 1 :]]
+
+
+def _until(ranges: Sequence[Range], seq: int) -> list[Range]:
+    index = _index(ranges, seq)
+    last = (ranges[index][0], seq - 1)
+    return [*ranges[:index], *([last] if last[0] <= last[1] else [])]
+
+
+def _candidates(ranges: Sequence[Range], *, newest: bool) -> Iterator[list[int]]:
+    """The entries of these ranges, as many at a time as a statement reads."""
+    group: list[int] = []
+    parts = 0
+    for lo, hi in reversed(ranges) if newest else ranges:
+        rest = range(hi, lo - 1, -1) if newest else range(lo, hi + 1)
+        while rest:
+            taken, rest = rest[: _CANDIDATES - len(group)], rest[_CANDIDATES - len(group) :]
+            group += taken
+            parts += 1
+            if len(group) == _CANDIDATES or parts == _RANGES:
+                yield group
+                group, parts = [], 0
+    if group:
+        yield group
+
+
+def _read(
+    tx: Transaction, session_id: str, statement: Any, seqs: Sequence[int], **params: Any
+) -> list[SqlRow]:
+    """Read the rows of these entries, in any order."""
+    ranges = ranges_of(sorted(seqs))
+    rows: list[SqlRow] = []
+    for first in range(0, len(ranges), _RANGES):
+        part = ranges[first : first + _RANGES]
+        part = (*part, *[(0, 0)] * (_RANGES - len(part)))
+        bounds = {
+            name: value
+            for number, (lo, hi) in enumerate(part)
+            for name, value in ((f"lo_{number}", lo), (f"hi_{number}", hi))
+        }
+        rows += tx.rows(statement, session_id=session_id, **bounds, **params)
+    if missing := set(seqs) - {row[0] for row in rows}:
+        raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
+    return rows
+
+
+def _entry(auditor: Auditor, row: SqlRow, cleared: Cleared) -> ExcerptEntry:
+    *fields, size, head = row
+    audited = auditor.judged(tuple(fields))
+    blocks = cleared.get(audited.seq)
+    if blocks and audited.role is not None:
+        form = audited.entry.format or ""
+        content, _ = clear(form, audited.role, audited.content, audited.seq, blocks)
+        audited = audited._replace(content=content)
+    return ExcerptEntry(audited, size, head)

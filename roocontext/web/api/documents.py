@@ -1,0 +1,283 @@
+"""The documents of answers that no command prints. The others are those of `roocontext.reports`."""
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+from roocontext.reports.document import Document, Text, Time
+from roocontext.reports.history import (
+    EntryRow,
+    MessageRow,
+    message_rows,
+    rows_from,
+    within_bytes,
+)
+from roocontext.web.api.inputs import EntriesQuery, MessagesQuery, ViewQuery
+
+if TYPE_CHECKING:
+    from roocontext import Request, Session
+
+_READ_AT_ONCE: Final = 100
+
+
+class HeadReport(Document):
+    """The version of a session. If-Match takes `head_seq`; `seq` is the last entry, notes included.
+
+    A saved `seq` and `hash` reveal that a log was cut off or rewritten.
+    """
+
+    session_id: str
+    head_seq: int
+    seq: int
+    hash: str
+
+
+class SessionReport(Document):
+    """A session: its title and metadata, its times and sizes, and whose turn it is.
+
+    `waits_for` is user, tools or model. The other fields are as in the list of sessions.
+    """
+
+    session_id: str
+    title: str | None
+    metadata: Any
+    parent: str | None
+    created_at: Time
+    happened_at: Time
+    updated_at: Time
+    head_seq: int
+    last_seq: int
+    waits_for: str
+    first_prompt: str | None
+    messages: int
+    bytes: int
+    visible_messages: int
+    visible_bytes: int
+    hidden_messages: int
+    hidden_bytes: int
+    rewound_messages: int
+    rewound_bytes: int
+
+
+class EntryPage(Document):
+    """Some entries of the log, oldest first.
+
+    `previous` is the `before` of the page of older entries, and `next` the `after` of the page of
+    newer ones. Either is null if the log has no such entries now.
+    """
+
+    entries: list[EntryRow]
+    previous: int | None
+    next: int | None
+
+
+class ViewReport(Document):
+    """The messages that the model sees right after entry `seq`, or a part of them.
+
+    A request that is based on it sends `head_seq` as If-Match.
+    """
+
+    session_id: str
+    seq: int
+    head_seq: int
+    messages: list[MessageRow]
+
+
+class RepairRow(Document):
+    """A change that a provider's rules required, and the message and the block that it concerns."""
+
+    seq: int
+    rule: str
+    block: int | None
+
+
+class MessagesReport(Document):
+    """The messages that the model sees, as a provider accepts them."""
+
+    session_id: str
+    form: str
+    model: str | None
+    messages: list[Any]
+    repairs: list[RepairRow]
+
+
+class RequestReport(Document):
+    """The arguments of the provider's call, in `body`, without the model.
+
+    `seq` is the last entry that was read: give it with the reply. A model with thinking enabled
+    would refuse the request if it is `thinking_off`.
+    """
+
+    body: dict[str, Any]
+    seq: int
+    form: str
+    model: str | None
+    repairs: list[RepairRow]
+    thinking_off: bool
+
+
+class PendingRow(Document):
+    """A tool call that waits for its answer.
+
+    `block` counts the calls of the entry from 0. If it has `begun`, the tool may have run although
+    no answer is recorded. If it was `cut_off`, the end of its input may be missing.
+    """
+
+    seq: int
+    block: int
+    id: Text
+    name: Text
+    input: Any
+    begun: bool
+    cut_off: bool
+
+
+class PendingReport(Document):
+    """Whose turn it is, user, tools or model, and the tool calls that wait for an answer."""
+
+    session_id: str
+    waits_for: str
+    pending: list[PendingRow]
+
+
+class ReplyReport(Document):
+    """The receipt of a reply.
+
+    If the provider compacted the history in it, `covering` is the entry that hides the messages
+    that the provider had read, `hidden` is their number, and `unread` are later messages.
+    """
+
+    session_id: str
+    seq: int
+    hash: str
+    head_seq: int
+    new: bool
+    rewound_by: int | None
+    compacted: bool
+    covering: int | None
+    hidden: int
+    unread: list[int]
+
+
+class CompactionReceipt(Document):
+    """The receipt of a plan of the agent's own.
+
+    `seq` is the summary, marker or clearing, and `seqs` are all entries that were written.
+    """
+
+    session_id: str
+    seq: int
+    hash: str
+    head_seq: int
+    new: bool
+    rewound_by: int | None
+    seqs: list[int]
+
+
+class CommittedReport(Document):
+    """What a plan of the agent's own would do: the view loses `hidden` messages and gains `rows`.
+
+    `seq` is the summary, marker or clearing, and `cleared` the number of cleared blocks.
+    """
+
+    session_id: str
+    action: str
+    seq: int
+    hash: str | None
+    head_seq: int
+    compaction_id: str | None
+    rows: list[int]
+    hidden: int
+    cleared: int
+    dry_run: bool
+
+
+def head_report(chat: "Session") -> HeadReport:
+    """The version of a session, at one moment."""
+    while True:
+        head, info = chat.head(), chat.info()
+        if head.seq == info.last_seq:
+            return HeadReport.of(head, head_seq=info.head_seq)
+
+
+def session_report(chat: "Session") -> SessionReport:
+    """A session."""
+    return SessionReport.of(chat.info(), chat.stats(), waits_for=chat.waits_for())
+
+
+def entry_page(chat: "Session", query: EntriesQuery) -> EntryPage:
+    """A page of the log, as of one moment."""
+    last = chat.info().last_seq
+    if query.after is not None:
+        found = rows_from(chat, query.after + 1, as_of=last) if query.after < last else iter(())
+        rows = [*_page(found, query)]
+    else:
+        end = last if query.before is None else min(query.before - 1, last)
+        rows = [*_page(_backwards(chat, end, last), query)][::-1]
+    if not rows:
+        return EntryPage(entries=[], previous=None, next=None)
+    first, end = rows[0].seq, rows[-1].seq
+    return EntryPage(
+        entries=rows,
+        previous=first if first > 1 else None,
+        next=end if end < last else None,
+    )
+
+
+def _page(rows: Iterator[EntryRow], query: EntriesQuery) -> Iterator[EntryRow]:
+    """The first of the rows that are asked for."""
+    return within_bytes(islice((row for row in rows if _is_wanted(row, query)), query.limit))
+
+
+def _is_wanted(row: EntryRow, query: EntriesQuery) -> bool:
+    if query.kind and row.kind not in query.kind:
+        return False
+    if query.role and row.speaker not in query.role:
+        return False
+    if not query.state:
+        return True
+    if row.visible:
+        return "visible" in query.state
+    if row.hidden_by is None:  # notes and rewinds are never visible, and nothing hides them
+        return False
+    return ("hidden" if row.rewound_by is None else "rewound") in query.state
+
+
+def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
+    """The entries from one on, newest first."""
+    while end > 0:
+        first = max(1, end - _READ_AT_ONCE + 1)
+        rows = [*takewhile(lambda row: row.seq <= end, rows_from(chat, first, as_of=as_of))]  # noqa: B023 - used up here
+        yield from reversed(rows)
+        end = first - 1
+
+
+def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
+    """A view, or a part of it."""
+    part = {"after": query.after, "limit": query.limit, "before": query.before, "last": query.last}
+    view = chat.view(as_of=query.as_of, recorded=query.recorded, **part)
+    return ViewReport.of(view, messages=[*message_rows(view.messages)])
+
+
+def messages_report(chat: "Session", query: MessagesQuery) -> MessagesReport:
+    """A view in a provider's form."""
+    as_of = chat.view(as_of=query.as_of, recorded=query.recorded, limit=1).seq
+    asked: dict[str, Any] = {"model": query.model, "dialect": query.dialect, "as_of": as_of}
+    return MessagesReport(
+        session_id=chat.id,
+        form=query.form,
+        model=query.model,
+        messages=chat.messages(query.form, **asked),
+        repairs=list(map(RepairRow.of, chat.repairs(query.form, **asked))),
+    )
+
+
+def request_report(request: "Request") -> RequestReport:
+    """A request for the model's turn."""
+    return RequestReport.of(request, repairs=list(map(RepairRow.of, request.repairs)))
+
+
+def pending_report(chat: "Session") -> PendingReport:
+    """The tool calls that wait."""
+    pending = list(map(PendingRow.of, chat.pending()))
+    return PendingReport(session_id=chat.id, waits_for=chat.waits_for(), pending=pending)

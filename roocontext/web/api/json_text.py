@@ -1,0 +1,86 @@
+"""JSON in requests and answers, without loss.
+
+The store keeps integers of any size, lone surrogates and the difference between `1` and `1.0`. What
+Python's reader would change silently is refused: repeated names, NaN, numbers beyond the range of a
+float. Many languages cannot read all of it: they may send and receive contents as JSON in a text.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NoReturn
+
+from roocontext.errors import InvalidMessage
+from roocontext.web.errors import MalformedRequest
+
+TEXTS: Final = ("content", "usage", "extra", "input", "output")
+"""The fields that hold any JSON, and that `content=text` turns into texts."""
+
+
+def read_json(body: bytes) -> Any:
+    """The document of a request's body."""
+    try:
+        return _loaded(body.decode())
+    except UnicodeDecodeError as error:
+        raise MalformedRequest(f"The body is not UTF-8 at byte {error.start}.") from None
+    except ValueError as error:
+        raise MalformedRequest(f"The body is not JSON: {_reason(error)}.") from None
+
+
+def read_json_text(text: str, path: str) -> Any:
+    """The value of a text in a document."""
+    try:
+        return _loaded(text)
+    except ValueError as error:
+        raise InvalidMessage(f"{path} is not JSON: {_reason(error)}.", path=path) from None
+
+
+def json_text(value: Any) -> str:
+    """The text of a value, as the store writes it."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def with_texts(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row whose fields of any JSON are texts: `content_json` takes the place of `content`."""
+    return {
+        f"{name}_json" if name in TEXTS else name: (
+            json_text(value) if name in TEXTS and value is not None else value
+        )
+        for name, value in row.items()
+    }
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(
+            text, object_pairs_hook=_object, parse_float=_float, parse_constant=_no_number
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _reason(error: ValueError) -> str:
+    """Why a text is not JSON, without quoting it."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    # Python refuses to read an integer of more than 4,300 digits.
+    return "an integer has too many digits" if "digits" in str(error) else str(error)
+
+
+def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    items = list(pairs)
+    fields = dict(items)
+    if len(fields) < len(items):
+        raise ValueError("a name occurs twice in an object")
+    return fields
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is larger than a float can be")
+    return number
+
+
+def _no_number(_text: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are not JSON")

@@ -1,0 +1,272 @@
+"""The operations of the API: how each is described, asked and answered.
+
+A table of operations (`table.py`) makes both the routes and the OpenAPI document. Here is what they
+have in common: permissions, parameters, bodies, versions and repetitions.
+
+The version of a session is its log. The ETag of what is read is the hash of the last entry, so that
+a new title, a pin and a redaction change it too. Changes are based on `head_seq`, the last entry
+that is not a note, which is the ETag of `GET /head`.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from roocontext.errors import InvalidIdentifier, SessionNotFound, VersionConflict
+from roocontext.web.api.inputs import Body, Parameters, read_body, read_query
+from roocontext.web.api.json_text import read_json
+from roocontext.web.errors import (
+    AsciiJson,
+    MalformedRequest,
+    MediaTypeRefused,
+    MethodRefused,
+    NotAcceptable,
+    PreconditionFailed,
+    PreconditionRequired,
+    WritingRefused,
+)
+from roocontext.web.safety import ServerSettings
+
+if TYPE_CHECKING:
+    from roocontext import Session, Store
+
+PREFIX: Final = "/api/v1"
+JSON: Final = "application/json"
+_ETAG: Final = re.compile(r'"([^"\x00-\x20\x7f]*)"')
+_HEAD_SEQ: Final = re.compile(r"[0-9]{1,18}")
+_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21-\x7e]+')
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """A request, as a handler sees it.
+
+    `expected_seq` is that of If-Match, and `key` the Idempotency-Key. `body` is the document, or a
+    list of documents.
+    """
+
+    request: Request
+    session_id: str = ""
+    seq: int = 0
+    query: Any = None
+    body: Any = None
+    expected_seq: int | None = None
+    key: str | None = None
+
+    @property
+    def store(self) -> "Store":
+        """The store."""
+        store: Store = self.request.app.state.store
+        return store
+
+    @property
+    def chat(self) -> "Session":
+        """The session."""
+        try:
+            return self.store.session(self.session_id)
+        except InvalidIdentifier as error:
+            raise SessionNotFound(error.fact, session_id=self.session_id) from None
+
+    def check_head(self) -> None:
+        """Refuse a change that cannot check its own version, if the session has another one."""
+        actual = self.chat.head_seq()
+        if self.expected_seq is not None and self.expected_seq != actual:
+            line = f"Expected head {self.expected_seq}, but it is {actual}."
+            raise VersionConflict(line, expected=self.expected_seq, actual=actual)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a handler: a document, or a whole response."""
+
+    document: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Need: TypeAlias = Literal["read", "write", "admin"]
+Version: TypeAlias = Literal["", "log", "head"]
+Match: TypeAlias = Literal["", "optional", "required"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operation:
+    """One method of one path.
+
+    `answers` are the documents of its successes, by status. `version` says what the ETag of the
+    answer is made of. `many` says that the body may also be a list of documents. `refuses` are the
+    statuses of errors besides those that every operation has.
+    """
+
+    method: str
+    path: str
+    handler: Callable[[ApiRequest], Answer]
+    answers: Mapping[int, Any]
+    query: type[Parameters] = Parameters
+    body: type[Body] | None = None
+    many: bool = False
+    needs: Need = "read"
+    version: Version = ""
+    if_match: Match = ""
+    takes_key: bool = False
+    media: Sequence[str] = (JSON,)
+    refuses: Sequence[int] = ()
+
+    @property
+    def has_session(self) -> bool:
+        """True if it is about one session."""
+        return "{session}" in self.path
+
+    @property
+    def route(self) -> str:
+        """The path as the router reads it."""
+        return PREFIX + self.path.replace("{session}", "{session:id}").replace("{seq}", "{seq:int}")
+
+
+def to_routes(operations: Sequence[Operation]) -> list[Route]:
+    """The routes of the operations, one for each path."""
+    by_path: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        by_path.setdefault(operation.route, {})[operation.method] = operation
+    return [Route(path, _endpoint(own), methods=sorted(own)) for path, own in by_path.items()]
+
+
+def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
+    async def answer(request: Request) -> Response:
+        method = "GET" if request.method == "HEAD" else request.method
+        if method not in own:
+            raise MethodRefused
+        operation = own[method]
+        asked = await _asked(operation, request)
+        return await run_in_threadpool(_answered, operation, asked)
+
+    return answer
+
+
+async def _asked(operation: Operation, request: Request) -> ApiRequest:
+    """Check and read a request."""
+    _check_permission(operation, request.app.state.settings)
+    _check_accepted(operation, request.headers.get("accept", ""))
+    return ApiRequest(
+        request,
+        request.path_params.get("session", ""),
+        request.path_params.get("seq", 0),
+        query=read_query(operation.query, request.scope["query_string"]),
+        expected_seq=_expected(operation, request.headers.getlist("if-match")),
+        key=_key(operation, request.headers.getlist("idempotency-key")),
+        body=await _body(operation, request),
+    )
+
+
+def _answered(operation: Operation, asked: ApiRequest) -> Response:
+    """Run an operation, in a thread."""
+    headers: dict[str, str] = {}
+    known = asked.request.headers.getlist("if-none-match")
+    if operation.version == "log":
+        # Read before the rest: an ETag that is too old costs a request, one too new is a lie.
+        head = asked.chat.head()
+        headers["ETag"] = f'"{head.seq}-{head.hash[:16]}"'
+        if _is_known(headers["ETag"], known):
+            return Response(status_code=304, headers=headers)
+    answer = operation.handler(asked)
+    if isinstance(answer.document, Response):
+        answer.document.headers.update({**headers, **answer.headers})
+        return answer.document
+    if operation.version == "head":
+        headers["ETag"] = f'"{answer.document.head_seq}"'
+        if _is_known(headers["ETag"], known):
+            return Response(status_code=304, headers=headers)
+    return AsciiJson(answer.document, answer.status, {**headers, **answer.headers})
+
+
+def _check_permission(operation: Operation, settings: ServerSettings) -> None:
+    if operation.needs == "admin" and not settings.admin:
+        line = "Start the server with --admin to redact and purge."
+        raise WritingRefused(line, option="--admin")
+    if operation.needs == "write" and not settings.allow_write:
+        line = "The server is read-only. Start it with --allow-write to change sessions."
+        raise WritingRefused(line, option="--allow-write")
+
+
+def _check_accepted(operation: Operation, accept: str) -> None:
+    """Refuse a request whose Accept has none of the media types of the answer."""
+    ranges = []
+    for part in accept.split(","):
+        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if kind and not any(re.fullmatch(r"q=0(\.0*)?", piece) for piece in parameters):
+            ranges.append(kind)
+    for media in operation.media:
+        main = media.partition("/")[0]
+        if not accept.strip() or {"*/*", f"{main}/*", media} & {*ranges}:
+            return
+    raise NotAcceptable(f"The answer is {' or '.join(operation.media)}.")
+
+
+def _expected(operation: Operation, given: Sequence[str]) -> int | None:
+    """The head that If-Match names."""
+    if not given:
+        if operation.if_match == "required":
+            raise PreconditionRequired
+        return None
+    if not operation.if_match:
+        raise MalformedRequest("This operation takes no If-Match.", name="If-Match")
+    value = ", ".join(given).strip()
+    if value == "*":
+        return None
+    found = _ETAG.fullmatch(value)
+    if found is None:
+        raise MalformedRequest("If-Match must have one ETag.", name="If-Match")
+    if not _HEAD_SEQ.fullmatch(found[1]):
+        raise PreconditionFailed
+    return int(found[1])
+
+
+def _key(operation: Operation, given: Sequence[str]) -> str | None:
+    """The Idempotency-Key: a text in quotation marks, or without them."""
+    if not given:
+        return None
+    if not operation.takes_key:
+        line = "This operation takes no Idempotency-Key."
+        raise MalformedRequest(line, name="Idempotency-Key")
+    found = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None
+    if found is None:
+        raise MalformedRequest("Idempotency-Key must be one text.", name="Idempotency-Key")
+    return found[0] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1])
+
+
+async def _body(operation: Operation, request: Request) -> Any:
+    """The document, or documents, of a body. An empty body is an empty document."""
+    raw = await request.body()
+    if operation.body is None:
+        if raw:
+            raise MalformedRequest("This operation takes no body.")
+        return None
+    media, _, parameters = request.headers.get("content-type", "").partition(";")
+    if raw and media.strip().lower() != JSON:
+        raise MediaTypeRefused(f"Send {JSON}.")
+    if "charset" in parameters.lower() and "utf-8" not in parameters.lower():
+        raise MediaTypeRefused(f"Send {JSON} in UTF-8.")
+    # A large document takes a while, and other requests are waiting for this thread.
+    return await run_in_threadpool(_document, operation, raw)
+
+
+def _document(operation: Operation, raw: bytes) -> Any:
+    assert operation.body is not None
+    document = read_json(raw) if raw else {}
+    if operation.many and isinstance(document, list):
+        if not document:
+            raise MalformedRequest("The list is empty.")
+        return [read_body(operation.body, one, str(at)) for at, one in enumerate(document)]
+    return read_body(operation.body, document)
+
+
+def _is_known(etag: str, given: Sequence[str]) -> bool:
+    """Check if If-None-Match names this version."""
+    known = [tag.strip().removeprefix("W/") for tag in ",".join(given).split(",")]
+    return etag in known or "*" in known

@@ -1,0 +1,186 @@
+"""The operations that read."""
+
+import re
+from contextlib import suppress
+from itertools import chain
+from typing import Any
+
+from starlette.responses import Response, StreamingResponse
+
+from roocontext import reports
+from roocontext.errors import MessageNotFound, StoreFull, StoreReadOnly, StoreUnavailable
+from roocontext.formats import exports
+from roocontext.log.values import as_json
+from roocontext.reports.document import Document
+from roocontext.store.proof.verify import Head
+from roocontext.web.api import documents
+from roocontext.web.api.inputs import where_of
+from roocontext.web.api.json_text import with_texts
+from roocontext.web.api.operations import JSON, Answer, ApiRequest
+
+EXPORT_MEDIA = {
+    "jsonl": "application/jsonl",
+    "markdown": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+}
+_ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
+
+
+def get_sessions(asked: ApiRequest) -> Answer:
+    """List the sessions, the newest first."""
+    query = asked.query
+    return Answer(
+        reports.sessions.matching_sessions(
+            asked.store,
+            query.text,
+            parent=query.parent,
+            where=where_of(query.where) or None,
+            since=query.since,
+            until=query.until,
+            recorded=query.recorded,
+            limit=query.limit,
+            after=query.after,
+            model=query.model,
+        )
+    )
+
+
+def get_session(asked: ApiRequest) -> Answer:
+    """Read the title, metadata, times and sizes of a session."""
+    return Answer(documents.session_report(asked.chat))
+
+
+def get_head(asked: ApiRequest) -> Answer:
+    """Read the version of a session. If-Match takes the ETag of this answer."""
+    return Answer(documents.head_report(asked.chat))
+
+
+def get_context(asked: ApiRequest) -> Answer:
+    """Read the gauge: how much of the model's window the next request takes."""
+    return Answer(reports.gauge.counted_gauge(asked.chat, asked.query.model))
+
+
+def get_entries(asked: ApiRequest) -> Answer:
+    """Read a page of the log, hidden and rewound entries too, by default the newest."""
+    page = documents.entry_page(asked.chat, asked.query)
+    return Answer(_in_texts(page, asked, "entries"))
+
+
+def get_entry(asked: ApiRequest) -> Answer:
+    """Read one entry as it was written, and what hides it now."""
+    row = reports.history.one_entry(asked.chat, asked.seq)
+    return Answer(with_texts(as_json(row)) if asked.query.content == "text" else row)
+
+
+def get_content(asked: ApiRequest) -> Answer:
+    """Read the content of an entry, byte for byte as it is stored."""
+    chat = asked.chat
+    text = chat.internals.stored_content(asked.seq)
+    if text is None:
+        line = f"Entry {asked.seq} has no content."
+        raise MessageNotFound(line, candidates=(0, chat.info().last_seq))
+    return Answer(Response(text.encode("ascii"), media_type=JSON))
+
+
+def get_why(asked: ApiRequest) -> Answer:
+    """Explain why the model does or does not see an entry, and what would bring it back."""
+    return Answer(reports.why.why(asked.chat, asked.seq))
+
+
+def get_view(asked: ApiRequest) -> Answer:
+    """Read what the model sees, or saw at an entry or a time."""
+    return Answer(_in_texts(documents.view_report(asked.chat, asked.query), asked, "messages"))
+
+
+def get_messages(asked: ApiRequest) -> Answer:
+    """Read what the model sees in the form that a provider accepts, and what was repaired."""
+    return Answer(documents.messages_report(asked.chat, asked.query))
+
+
+def get_pending(asked: ApiRequest) -> Answer:
+    """Read whose turn it is, and the tool calls that wait for an answer."""
+    report = documents.pending_report(asked.chat)
+    return Answer(_in_texts(report, asked, "pending"))
+
+
+def get_pins(asked: ApiRequest) -> Answer:
+    """List the pinned messages."""
+    pins = sorted(asked.chat.pins())
+    return Answer(reports.results.Pins(session_id=asked.session_id, pins=pins, changed=None))
+
+
+def get_diff(asked: ApiRequest) -> Answer:
+    """Compare the views at two moments."""
+    query = asked.query
+    found = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
+    return Answer(_in_texts(found, asked, "left", "came"))
+
+
+def get_timeline(asked: ApiRequest) -> Answer:
+    """Read which entries hide which, and the branches that rewinds made."""
+    return Answer(reports.tree.tree_of(asked.chat))
+
+
+def get_verification(asked: ApiRequest) -> Answer:
+    """Check every hash, seq, total and cache, and that the log continues a saved head."""
+    query = asked.query
+    saved = None
+    if query.saved_seq is not None:
+        saved = Head(asked.session_id, query.saved_seq, query.saved_hash)
+    return Answer(reports.results.checked_session(asked.chat.verify(saved)))
+
+
+def get_usage(asked: ApiRequest) -> Answer:
+    """Read the tokens of a session by role and tool, and the costs of its model calls."""
+    query = asked.query
+    return Answer(
+        reports.usage.usage_of(
+            asked.chat, query.model, everything=query.everything, family=query.family
+        )
+    )
+
+
+def get_spending(asked: ApiRequest) -> Answer:
+    """Read the costs of the model calls of all sessions."""
+    query = asked.query
+    return Answer(
+        reports.usage.spending_of(
+            asked.store,
+            query.by,
+            since=query.since,
+            until=query.until,
+            recorded=query.recorded,
+        )
+    )
+
+
+def get_search(asked: ApiRequest) -> Answer:
+    """Find the messages that contain all words of a query, hidden and rewound ones too."""
+    query = asked.query
+    # Without the index, the search reads more and finds the same.
+    with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
+        asked.store.index()
+    options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
+    page = asked.store.search(query.q, where=where_of(query.where) or None, **options)
+    return Answer(reports.search.found(query.q, page))
+
+
+def get_export(asked: ApiRequest) -> Answer:
+    """Export a session as a file. JSONL loses nothing; the others are to read or to send."""
+    to, chat = asked.query.to, asked.chat
+    exporter = reports.transfers.exporter_for(to)
+    (file,) = exports.exported_files(asked.store, chat, exporter, family=asked.query.family)
+    # The first part is made here, while an error can still be reported.
+    chunks = iter(file.chunks)
+    first = next(chunks, b"")
+    name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', chat.id)[:80]}.{_ENDINGS.get(to, 'json')}"
+    stream = StreamingResponse(chain([first], chunks), media_type=EXPORT_MEDIA.get(to, JSON))
+    return Answer(stream, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _in_texts(document: Document, asked: ApiRequest, *fields: str) -> Any:
+    """The document; if contents are asked for as texts, with rows that have texts."""
+    if asked.query.content == "json":
+        return document
+    rows = as_json(document)
+    return rows | {name: list(map(with_texts, rows[name])) for name in fields}

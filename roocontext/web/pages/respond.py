@@ -1,0 +1,84 @@
+"""Answers with pages, and the files that pages load."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from roocontext.reports.markup.elements import Child, tag
+from roocontext.reports.markup.frame import page_frame
+from roocontext.web.pages.addresses import LIST, SEARCH
+
+_STYLE: Final = "/static/page.css"
+_SCRIPT: Final = "/static/page.js"
+
+
+class HtmlPage(Response):
+    """A page. Lone surrogates are shown as numbers already, but no page may fail on one."""
+
+    media_type = "text/html"
+
+    def render(self, content: Any) -> bytes:
+        """Encode the page."""
+        return str(content).encode("utf-8", "backslashreplace")
+
+
+def framed(
+    title: str, *body: Child, session: str | None = None, query: str = "", **data: str
+) -> HtmlPage:
+    """A page inside the frame of the server."""
+    form = tag(
+        "form",
+        tag(
+            "input",
+            type="search",
+            name="q",
+            value=query,
+            placeholder="Search",
+            aria_label="Search all sessions",
+        ),
+        tag("input", type="hidden", name="session", value=session) if session else None,
+        action=SEARCH,
+        role="search",
+    )
+    return HtmlPage(
+        page_frame(
+            f"{title} – roocontext",
+            tag("a", "Skip to the content", href="#main", class_="skip"),
+            tag(
+                "header",
+                tag("a", "roocontext", href=LIST),
+                tag("nav", tag("a", "Sessions", href=LIST), aria_label="Site"),
+                form,
+                class_="bar",
+            ),
+            tag("main", body, id="main"),
+            head=(
+                tag("link", rel="stylesheet", href=_STYLE),
+                tag("link", rel="icon", href="data:image/png;base64,"),
+                tag("script", src=_SCRIPT, defer=True),
+            ),
+            data={f"data-{name}": value for name, value in data.items()},
+        )
+    )
+
+
+@cache
+def _static(folder: str, name: str) -> bytes:
+    return (files(folder) / name).read_bytes()
+
+
+def _style(_request: Request) -> Response:
+    return Response(_static("roocontext.reports.markup", "page/page.css"), media_type="text/css")
+
+
+def _script(_request: Request) -> Response:
+    return Response(_static("roocontext.web", "static/page.js"), media_type="text/javascript")
+
+
+def static_routes() -> list[Route]:
+    """The two files that pages load."""
+    return [Route(_STYLE, _style), Route(_SCRIPT, _script)]

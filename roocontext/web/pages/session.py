@@ -1,0 +1,301 @@
+"""The page of a session: what the model sees, what is live, everything; and one entry of it."""
+
+from typing import Any, Final
+
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from roocontext.errors import MessageNotFound
+from roocontext.log.entries import Kind
+from roocontext.reports.gauge import Gauge, estimated_gauge
+from roocontext.reports.markup.body import Room
+from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.entry import EntryRows, moved_in
+from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
+from roocontext.reports.markup.timeline import Timeline
+from roocontext.reports.naming import quantity
+from roocontext.reports.sessions import context_of
+from roocontext.reports.times import local_time
+from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
+from roocontext.store.sessions.sessions import SessionInfo
+from roocontext.web.pages.addresses import (
+    PageLinks,
+    PageView,
+    address,
+    moment_asked,
+    number_asked,
+    session_path,
+)
+from roocontext.web.pages.respond import framed
+
+_ROOM: Final = (1_500, 46_000)
+"""The elements and the compressed bytes of the entries of a page. The rest of it takes the others
+of the 2,000 elements and 64 KB that a page has at most."""
+_MARKS: Final = 60
+_COMPACTING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING})
+
+
+def session_page(request: Request) -> Response:
+    """A page of entries."""
+    chat = request.app.state.store.session(request.path_params["session"])
+    moment = request.query_params.get("as_of", "")
+    if moment and not moment.isdigit():
+        # A time is answered by the number of an entry, which names the moment for ever.
+        seq = chat.view(as_of=moment_asked(moment), last=1).seq
+        rest = QueryParams(
+            [item for item in request.query_params.multi_items() if item[0] != "as_of"]
+        )
+        return RedirectResponse(PageView.asked(chat.id, rest).address(as_of=seq), 303)
+    view = PageView.asked(chat.id, request.query_params)
+    try:
+        excerpt = chat.internals.excerpt(view.extent, view.place, as_of=view.as_of)
+    except MessageNotFound:
+        at = next(filter(None, view.place), None)
+        if view.extent is Extent.ALL or at is None:
+            raise
+        return RedirectResponse(address_of_entry(chat.id, at, view.as_of), 303)
+    return framed(
+        session_title(excerpt.overview.info),
+        session_body(view, excerpt),
+        session=chat.id,
+        events=session_path(chat.id),
+        seq=str(excerpt.seq),
+    )
+
+
+def entry_page(request: Request) -> Response:
+    """The page of one entry, whatever has become of it: everything, from this entry on."""
+    chat = request.app.state.store.session(request.path_params["session"])
+    as_of = number_asked(request.query_params, "as_of")
+    seq = request.path_params["seq"]
+    last = chat.info().last_seq
+    if not 1 <= seq <= last or (as_of is not None and seq > as_of):
+        raise MessageNotFound(f"Entry {seq} does not exist: the log has {last}.", candidates=())
+    return RedirectResponse(address_of_entry(chat.id, seq, as_of), 303)
+
+
+def address_of_entry(session_id: str, seq: int, as_of: int | None) -> str:
+    """Where an entry is, for ever."""
+    view = PageView(session_id, Extent.ALL, as_of, Anchor(at=seq))
+    return f"{view.address()}#e{seq}"
+
+
+def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
+    """The content of the page."""
+    links = PageLinks(
+        view.session_id, frozenset(e.audited.seq for e in excerpt.entries), view.as_of
+    )
+    rows = EntryRows(
+        links,
+        excerpt.acts,
+        excerpt.controls,
+        view.style,
+        is_view=view.extent is Extent.VIEW,
+        opened=view.place.at,
+        moved=moved_in(excerpt.spans),
+    )
+    is_end = view.place.at is None and view.place.after is None
+    entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
+    pager = _pager(view, excerpt)
+    column = tag(
+        "div",
+        pager,
+        tag("ol", entries, class_="entries", id="entries")
+        if entries
+        else tag("p", _nothing(excerpt), class_="note"),
+        pager if excerpt.entries else None,
+    )
+    timeline = Timeline(
+        excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq,
+        excerpt.spans,
+        excerpt.controls,
+    )
+    return together(
+        heading(excerpt),
+        gauge_bar(
+            gauge_of(excerpt),
+            visible_bytes=excerpt.visible.bytes,
+            compactions=sum(control.kind in _COMPACTING for control in excerpt.controls),
+            counted=address(f"{session_path(view.session_id)}/usage", as_of=view.as_of),
+        ),
+        _strip(timeline, view, links) if excerpt.seq else None,
+        tab_bar(
+            view.extent.value,
+            _counts(excerpt),
+            {
+                e.value: view.elsewhere(tab=e.value if e is not Extent.VIEW else None)
+                for e in Extent
+            },
+        ),
+        _moment(view, excerpt),
+        tag("div", column, contents(excerpt.entries, rows.spoken), class_="columns"),
+    )
+
+
+def gauge_of(excerpt: LogExcerpt) -> Gauge:
+    """The gauge without reading content: the provider's figure, and an estimate of the rest."""
+    overview = excerpt.overview
+    if not excerpt.is_past:
+        return context_of(overview, overview.model)
+    return estimated_gauge(overview.model, excerpt.visible.bytes)
+
+
+def heading(excerpt: LogExcerpt) -> Html:
+    """The title of a session, and facts about it."""
+    info = excerpt.overview.info
+    metadata = info.metadata if isinstance(info.metadata, dict) else {}
+    facts: list[Child] = [tag("code", _cut(info.session_id, 60))]
+    if isinstance(tool := metadata.get("tool"), str):
+        facts.append(_cut(tool, 40))
+    facts.append(local_time(info.happened_at)[:16])
+    facts.append(quantity(info.last_seq, "entry", "entries"))
+    if info.parent:
+        facts.append(
+            ["sub-agent of ", tag("a", _cut(info.parent, 40), href=session_path(info.parent))]
+        )
+    path = session_path(info.session_id)
+    facts += [
+        tag("a", "timeline", href=f"{path}/timeline"),
+        tag("a", "usage", href=f"{path}/usage"),
+        tag("a", "export", href=f"{path}/export"),
+    ]
+    children = [
+        tag("span", tag("a", _cut(session_title(child), 50), href=session_path(child.session_id)))
+        for child in excerpt.children
+    ]
+    return together(
+        tag("h1", session_title(info)),
+        tag("p", [tag("span", fact) for fact in facts], class_="facts"),
+        tag("p", "Sub-agents: ", children, class_="facts") if children else None,
+    )
+
+
+def session_title(info: SessionInfo) -> str:
+    """The name of a session for people."""
+    return _cut(info.title or info.first_prompt or info.session_id, 160)
+
+
+def _cut(text: str, longest: int) -> str:
+    line = " ".join(text[: 4 * longest].split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def _counts(excerpt: LogExcerpt) -> dict[str, int]:
+    stats = excerpt.overview.stats
+    if excerpt.is_past:
+        return {"view": excerpt.visible.messages, "all": excerpt.seq}
+    return {
+        "view": excerpt.visible.messages,
+        "live": stats.visible_messages + stats.hidden_messages,
+        "all": stats.entries,
+    }
+
+
+def _nothing(excerpt: LogExcerpt) -> str:
+    return "The session has no entries." if not excerpt.seq else "The model sees nothing."
+
+
+def _strip(timeline: Timeline, view: PageView, links: PageLinks) -> Html:
+    everything = PageLinks(view.session_id, frozenset(), links.as_of)
+    key = [
+        tag("span", class_="key"),
+        "the model sees it",
+        tag("span", class_="key unseen"),
+        "hidden",
+        tag("span", class_="key left"),
+        "taken back",
+    ]
+    return tag(
+        "figure", timeline.picture(everything, _MARKS), tag("figcaption", key), class_="strip"
+    )
+
+
+def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
+    """Time travel, and the choices of the reader."""
+    seq, last = excerpt.seq, excerpt.overview.info.last_seq
+    hidden = [
+        tag("input", type="hidden", name=name, value=value)
+        for name, value in view.kept("as_of").items()
+    ]
+    form = tag(
+        "form",
+        tag(
+            "label",
+            "As of entry ",
+            tag("input", type="text", name="as_of", value=str(seq), inputmode="numeric", size=8),
+        ),
+        hidden,
+        tag("button", "Go"),
+        action=session_path(view.session_id),
+    )
+    choices = [
+        tag(
+            "a",
+            "Plain text" if view.style.markdown else "Rendered",
+            href=view.address(md="0" if view.style.markdown else None),
+        ),
+        tag(
+            "a",
+            "Close edits" if view.style.edits_open else "Open edits",
+            href=view.address(edits=None if view.style.edits_open else "open"),
+        ),
+    ]
+    steps: list[Child] = []
+    if seq > 1:
+        steps.append(tag("a", "← one entry back", href=view.elsewhere(as_of=seq - 1), rel="prev"))
+    if excerpt.is_past:
+        steps.append(
+            tag(
+                "a",
+                "one entry on →",
+                href=view.elsewhere(as_of=seq + 1 if seq + 1 < last else None),
+            )
+        )
+    tools = tag(
+        "div",
+        form,
+        steps,
+        choices,
+        tag("a", "Follow", href=address(f"{session_path(view.session_id)}", follow=1))
+        if not excerpt.is_past
+        else None,
+        class_="tools",
+    )
+    if not excerpt.is_past:
+        return tools
+    compare = address(f"{session_path(view.session_id)}/diff", **{"from": seq, "to": last})
+    past = tag(
+        "p",
+        f"The session right after entry {seq} of {last}. ",
+        tag("a", "Back to now", href=view.elsewhere(as_of=None)),
+        " ",
+        tag("a", "What changed since", href=compare),
+        class_="past",
+    )
+    return together(past, tools)
+
+
+def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
+    if not excerpt.entries:
+        return None
+    first, last = excerpt.entries[0].audited.seq, excerpt.entries[-1].audited.seq
+    none: dict[str, Any] = {"at": None, "after": None, "before": None}
+    items: list[Child] = []
+    if excerpt.earlier:
+        items.append(tag("a", "← Earlier", href=view.address(**{**none, "before": first})))
+    span = f"entry {first}" if first == last else f"entries {first}–{last}"
+    items.append(tag("span", f"{span} of {excerpt.overview.info.last_seq:,}", class_="note"))
+    if excerpt.later:
+        items.append(tag("a", "Later →", href=view.address(**{**none, "after": last})))
+        items.append(tag("a", "Newest", href=view.elsewhere()))
+    return tag("nav", items, class_="pager", aria_label="Pages")
+
+
+def session_routes() -> list[Route]:
+    """The routes of this module."""
+    return [
+        Route("/s/{session:id}", session_page),
+        Route("/s/{session:id}/e/{seq:int}", entry_page),
+    ]

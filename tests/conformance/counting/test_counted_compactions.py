@@ -1,0 +1,199 @@
+"""Counts of messages with a provider's compaction, and what estimates are compared with."""
+
+from typing import Any
+
+import pytest
+
+from roocontext.tokens import counter_for, usage_tokens
+from support.async_manager import manager
+from support.dialogue import WORDS, fill, shown, text
+
+pytestmark = pytest.mark.every_leg
+
+COUNTER = counter_for("gpt-4o")
+CLAUDE, GPT = "claude-opus-4-6", "gpt-5.4"
+SEALED = {"type": "compaction", "id": "c1", "encrypted_content": "gAAAAAB" * 400}
+SAID = {
+    "type": "message",
+    "id": "m1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
+}
+
+
+def gpt(*items: Any, usage: Any = None) -> dict[str, Any]:
+    return {
+        "id": "r1",
+        "model": GPT,
+        "status": "completed",
+        "output": list(items),
+        "usage": usage,
+    }
+
+
+def claude(*blocks: Any, usage: Any = None) -> dict[str, Any]:
+    reply = {"type": "message", "id": "m1", "role": "assistant", "model": CLAUDE}
+    return {**reply, "content": list(blocks), "stop_reason": "end_turn", "usage": usage}
+
+
+def cost(*blocks: Any, format: str = "anthropic") -> int:  # noqa: A002
+    return COUNTER.count("assistant", list(blocks), format)
+
+
+class TestTokens:
+    def test_of_a_sealed_one_are_those_reported_for_it(self, chat: Any) -> None:
+        fill(chat, 6)
+        usage = {
+            "input_tokens": 900,
+            "output_tokens": 40,
+            "input_tokens_details": {},
+            "iterations": [
+                {"type": "compaction", "input_tokens": 800, "output_tokens": 123},
+                {"type": "message", "input_tokens": 130, "output_tokens": 9},
+            ],
+        }
+        done = chat.record(gpt(SEALED, SAID, usage=usage))
+        assert chat.tokens(COUNTER) == cost(SAID, format="openai-responses") + 123
+        assert chat.internals.counts(COUNTER)[done.seq] == chat.tokens(COUNTER)
+
+    def test_of_one_made_on_demand_are_the_output_of_its_call(self, chat: Any) -> None:
+        fill(chat, 6)
+        answer = {
+            "id": "r1",
+            "object": "response.compaction",
+            "output": [SEALED],
+            "usage": {"input_tokens": 900, "output_tokens": 77, "input_tokens_details": {}},
+        }
+        chat.record(answer, chat.request("openai-responses", model=GPT, compact=True))
+        assert chat.tokens(COUNTER) == 77
+
+    def test_of_a_sealed_one_without_a_report_are_estimated(self, chat: Any) -> None:
+        fill(chat, 6)
+        done = chat.record(gpt(SEALED, SAID))
+        counted = chat.internals.counts(COUNTER)[done.seq]
+        assert counted == cost(SAID, format="openai-responses") + 2_800 * 3 // 16
+
+    def test_of_a_readable_one_are_those_of_its_text(self, chat: Any) -> None:
+        fill(chat, 6)
+        block = {"type": "compaction", "content": WORDS, "encrypted_content": "x" * 3_000}
+        chat.record(claude(block, text("Done.")))
+        assert chat.tokens(COUNTER) == cost(text(WORDS)) + cost(text("Done."))
+
+    def test_are_not_of_one_that_is_not_in_effect(self, chat: Any) -> None:
+        fill(chat, 6)
+        before = chat.tokens(COUNTER)
+        block = {"type": "compaction", "content": WORDS}
+        done = chat.record(claude(block, text("Done.")))
+        inside = chat.tokens(COUNTER)
+        full = before + cost(text("Done."))
+        assert chat.fork(done.seq).tokens(COUNTER) == full
+        assert chat.tokens(COUNTER, as_of=done.seq) == full
+        assert chat.tokens(COUNTER, as_of=done.covering) == inside
+        chat.uncover(done.covering)
+        assert chat.tokens(COUNTER) == full
+        assert sum(chat.internals.counts(COUNTER).values()) == full
+        chat.rewind(done.covering)
+        assert chat.tokens(COUNTER) == inside
+        chat.rewind(done.seq)
+        assert chat.tokens(COUNTER) == full
+        assert chat.tokens("bytes") == sum(chat.internals.counts("bytes").values())
+
+    def test_are_the_managers_too(self, chat: Any) -> None:
+        fill(chat, 6)
+        chat.record(gpt(SEALED, SAID))
+        chat.append("user", "And?")
+        context = manager(chat, GPT, limit=100_000, counter=COUNTER)
+        assert context.manage(chat).tokens_before == chat.tokens(COUNTER)
+        rows = context.condense(chat)
+        assert rows.tokens_before == chat.tokens(COUNTER)
+
+    def test_go_with_a_redaction_of_the_message(self, chat: Any) -> None:
+        fill(chat, 6)
+        done = chat.record(claude({"type": "compaction", "content": WORDS}, text("Done.")))
+        assert chat.tokens(COUNTER) > 10
+        chat.redact(done.seq)
+        assert chat.tokens(COUNTER) < 10
+        assert chat.verify().ok
+
+
+class TestDrift:
+    def test_last_request_of_the_call_is_compared(self, chat: Any) -> None:
+        fill(chat, 40)
+        chat.append("user", "Go on.")
+        block, spoken = {"type": "compaction", "content": WORDS}, text("Done.")
+        usage = {
+            "input_tokens": 60,
+            "output_tokens": 5,
+            "iterations": [
+                {"type": "compaction", "input_tokens": 2_000, "output_tokens": 50},
+                {"type": "message", "input_tokens": 60, "output_tokens": 5},
+            ],
+        }
+        chat.record(claude(block, spoken, usage=usage), chat.request(model=CLAUDE))
+        context = manager(chat, CLAUDE, limit=100_000, counter=COUNTER)
+        context.manage(chat)
+        found = context.drift(chat)[CLAUDE]
+        assert (found.reported, found.estimated) == (60, cost(text(WORDS)))
+        assert usage_tokens(usage)[:2] == (2_060, 55)
+
+    def test_report_of_both_views_is_not_compared(self, chat: Any) -> None:
+        fill(chat, 40)
+        usage = {"input_tokens": 2_000, "output_tokens": 5, "input_tokens_details": {}}
+        chat.record(gpt(SEALED, SAID, usage=usage))
+        context = manager(chat, GPT, limit=100_000, counter=COUNTER)
+        context.manage(chat)
+        assert context.drift(chat) == {}
+
+    def test_call_that_only_compacted_had_read_the_whole_view(self, chat: Any) -> None:
+        fill(chat, 40)
+        before = chat.tokens(COUNTER)
+        usage = {"input_tokens": before, "output_tokens": 5}
+        chat.record(claude({"type": "compaction", "content": WORDS}, usage=usage))
+        context = manager(chat, CLAUDE, limit=100_000, counter=COUNTER)
+        context.manage(chat)
+        assert context.drift(chat)[CLAUDE].estimated == before
+
+
+class TestThinking:
+    """Of a model that binds its thinking to what was sent before it."""
+
+    MODEL = "claude-fable-5-1"
+    THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+    def sent(self, chat: Any) -> str:
+        return str(chat.request(model=self.MODEL)["messages"])
+
+    def record(self, chat: Any, *blocks: Any, meanwhile: bool = False) -> Any:
+        request = chat.request(model=self.MODEL, system="S", tools=[])
+        if meanwhile:
+            chat.append("user", "Wait.")
+        reply = claude({"type": "compaction", "content": WORDS}, *blocks)
+        return chat.record({**reply, "model": self.MODEL}, request)
+
+    @pytest.mark.parametrize("meanwhile", [False, True])
+    def test_stays_after_its_own_compaction(self, chat: Any, meanwhile: bool) -> None:
+        fill(chat, 7)
+        self.record(chat, self.THOUGHT, text("Done."), meanwhile=meanwhile)
+        chat.append("user", "And?")
+        assert "signature" in self.sent(chat)
+        assert "compaction" in self.sent(chat)
+
+    def test_goes_when_its_compaction_is_uncovered(self, chat: Any) -> None:
+        fill(chat, 7)
+        done = self.record(chat, self.THOUGHT, text("Done."))
+        chat.append("user", "And?")
+        chat.uncover(done.covering)
+        assert "signature" not in self.sent(chat)
+        assert "compaction" not in self.sent(chat)
+
+    def test_of_later_replies_stays_too(self, chat: Any) -> None:
+        fill(chat, 7)
+        self.record(chat, text("Done."))
+        chat.append("user", "And?")
+        request = chat.request(model=self.MODEL)
+        reply = {**claude(self.THOUGHT, text("So.")), "id": "m2", "model": self.MODEL}
+        chat.record(reply, request)
+        chat.append("user", "Well?")
+        assert "signature" in self.sent(chat)
+        assert shown(chat)

@@ -1,0 +1,209 @@
+"""Rules that hold for every route: who may ask, what is refused, what an error looks like."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from roocontext import Store
+from roocontext.web.api.events import STREAM
+from roocontext.web.api.openapi import statuses
+from roocontext.web.api.operations import PREFIX, Operation
+from roocontext.web.api.table import OPERATIONS
+from support.dialogue import fill, state
+from support.web_server import Answer, WebClient, serving
+
+BODIES = {
+    "EntryInput": {"role": "user", "content": "x"},
+    "ReplyInput": {"reply": {"role": "assistant", "content": "x"}},
+    "CallInput": {"seq": 1, "block": 0},
+    "AnswerInput": {"seq": 1, "block": 0, "output": "x"},
+    "PlanInput": {"aim": "truncate", "hide": [1]},
+    "RewindInput": {"to": 1},
+    "UncoverInput": {"seq": 1},
+    "RedactionInput": {"seq": 1, "dry_run": False},
+    "PurgeInput": {"dry_run": False},
+    "SessionChange": {"title": "x"},
+}
+QUERIES = {"/search": "?q=x", "/sessions/{session}/diff": "?from=1"}
+
+every_operation = pytest.mark.parametrize(
+    "operation", OPERATIONS, ids=lambda operation: operation.handler.__name__
+)
+
+
+def path_of(operation: Operation, session: str = "s") -> str:
+    path = operation.path.format(session=session, seq=1)
+    return f"{PREFIX}{path}{QUERIES.get(operation.path, '')}"
+
+
+def ask(client: WebClient, operation: Operation, path: str = "", **headers: str) -> Answer:
+    document = None
+    if operation.body is not None:
+        document = BODIES.get(operation.body.__name__, {})
+    if operation.if_match == "required":
+        headers = {"if_match": '"4"', **headers}
+    return client.ask(operation.method, path or path_of(operation), document, **headers)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    with Store.open(tmp_path_factory.mktemp("web") / "store.db") as store:
+        fill(store.create("s"), 4)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def client(store: Store) -> Iterator[WebClient]:
+    with serving(store, allow_write=True, admin=True, most_bytes=10_000) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def reader(store: Store) -> Iterator[WebClient]:
+    with serving(store) as client:
+        yield client
+
+
+@every_operation
+class TestRefusals:
+    @pytest.fixture(autouse=True)
+    def _nothing_changes(self, store: Store) -> Iterator[None]:
+        before = state(store.session("s"))
+        yield
+        assert state(store.session("s")) == before
+
+    def test_a_rebound_name(self, client: WebClient, operation: Operation) -> None:
+        assert ask(client, operation, host=f"evil.test:{client.port}").status == 421
+
+    def test_another_origin(self, client: WebClient, operation: Operation) -> None:
+        assert ask(client, operation, origin=f"http://evil.test:{client.port}").status == 403
+
+    def test_no_token(self, client: WebClient, operation: Operation) -> None:
+        assert ask(client, operation, authorization="Bearer x").status == 401
+
+    def test_an_unknown_parameter(self, client: WebClient, operation: Operation) -> None:
+        path = path_of(operation)
+        path += ("&" if "?" in path else "?") + "nothing=1"
+        answer = ask(client, operation, path)
+        assert (answer.status, answer.json["name"]) == (400, "nothing")
+
+    @pytest.mark.parametrize("query", ["q=%ED%A0%80", "q=%FF", "=&=", "q", "&".join("a=1" * 200)])
+    def test_a_malformed_query(self, client: WebClient, operation: Operation, query: str) -> None:
+        path = path_of(operation).partition("?")[0]
+        assert ask(client, operation, f"{path}?{query}").status == 400
+
+    def test_a_media_type_that_is_not_sent(self, client: WebClient, operation: Operation) -> None:
+        answer = ask(client, operation, accept="image/png, text/csv;q=0.5")
+        assert (answer.status, answer.json["type"]) == (406, "urn:roocontext:not-acceptable")
+
+    def test_a_change_of_a_read_only_server(self, reader: WebClient, operation: Operation) -> None:
+        if STREAM in operation.media:
+            return  # it would not end
+        answer = ask(reader, operation)
+        if operation.needs == "read":
+            assert answer.status != 403
+        else:
+            option = {"write": "--allow-write", "admin": "--admin"}[operation.needs]
+            assert (answer.status, answer.json["option"]) == (403, option)
+
+    def test_no_version_where_one_is_required(
+        self, client: WebClient, operation: Operation
+    ) -> None:
+        if operation.if_match != "required":
+            return
+        document = BODIES.get(operation.body.__name__, {}) if operation.body else {}
+        answer = client.ask(operation.method, path_of(operation), document)
+        assert (answer.status, answer.json["type"]) == (428, "urn:roocontext:precondition-required")
+
+    def test_a_header_that_it_does_not_take(self, client: WebClient, operation: Operation) -> None:
+        if not operation.takes_key:
+            assert ask(client, operation, idempotency_key="k").status == 400
+        if not operation.if_match:
+            assert ask(client, operation, if_match='"4"').status == 400
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"{",
+            b"\xff",
+            b'{"a":1,"a":1}',
+            b'{"a":NaN}',
+            b'{"a":1e400}',
+            b'{"a":' + b"9" * 5000 + b"}",
+            b"[" * 2000 + b"]" * 2000,
+            b"null",
+            b'"text"',
+            b"\xef\xbb\xbf{}",
+            b"{\x00}",
+        ],
+    )
+    def test_a_body_that_is_none(
+        self, client: WebClient, operation: Operation, body: bytes
+    ) -> None:
+        headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
+        answer = client.ask(operation.method, path_of(operation), body=body, **headers)
+        assert answer.status in ((400,) if operation.body is None else (400, 422))
+
+    def test_a_body_of_another_type(self, client: WebClient, operation: Operation) -> None:
+        if operation.body is None:
+            return
+        for media in (
+            "text/plain",
+            "application/x-www-form-urlencoded",
+            "application/json; charset=latin-1",
+        ):
+            assert ask(client, operation, content_type=media).status == 415
+
+    def test_a_body_that_is_too_large(self, client: WebClient, operation: Operation) -> None:
+        headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
+        body = json.dumps({"role": "user", "content": "x" * 20_000}).encode()
+        answer = client.ask(operation.method, path_of(operation), body=body, **headers)
+        assert (answer.status, answer.json["limit"]) == (413, 10_000)
+
+
+@every_operation
+def test_an_unknown_session_is_not_found(client: WebClient, operation: Operation) -> None:
+    if operation.has_session and operation.method != "PUT":
+        answer = ask(client, operation, path_of(operation, "none"))
+        assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
+
+
+@every_operation
+def test_an_error_is_a_problem_document(client: WebClient, operation: Operation) -> None:
+    answer = ask(client, operation, host="evil.test")
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json
+    assert problem["status"] == answer.status
+    assert problem["instance"] == path_of(operation).partition("?")[0]
+    assert {"type", "title", "detail", "category"} <= {*problem}
+    assert answer.status in statuses(operation)
+
+
+class TestMethods:
+    def test_another_method_is_refused(self, client: WebClient) -> None:
+        for method in ("DELETE", "OPTIONS", "TRACE", "PROPFIND"):
+            answer = client.ask(method, f"{PREFIX}/sessions")
+            assert (answer.status, answer.headers["allow"]) == (405, "GET, HEAD, POST")
+
+    def test_head_has_the_headers_of_get(self, client: WebClient) -> None:
+        got = client.get(f"{PREFIX}/sessions/s/view")
+        answer = client.ask("HEAD", f"{PREFIX}/sessions/s/view")
+        assert (answer.status, answer.body, answer.etag) == (200, b"", got.etag)
+
+
+def test_each_operation_is_described(client: WebClient) -> None:
+    document = client.get(f"{PREFIX}/openapi.json").json
+    described = {
+        (path, method.upper()): set(map(int, about["responses"]))
+        for path, methods in document["paths"].items()
+        for method, about in methods.items()
+    }
+    assert described == {
+        (PREFIX + operation.path, operation.method): set(statuses(operation))
+        for operation in OPERATIONS
+    }
+    names = [
+        about["operationId"] for paths in document["paths"].values() for about in paths.values()
+    ]
+    assert len(names) == len({*names})

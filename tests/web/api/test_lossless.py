@@ -1,0 +1,140 @@
+"""Contents come back equal over HTTP: as JSON, as texts, byte for byte, on both engines."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roocontext.testing.contents import NUL, NUMBERS, SURROGATES, TEXTS
+
+VALUES: dict[str, Any] = {
+    **NUMBERS,
+    **TEXTS,
+    **NUL,
+    **SURROGATES,
+    "order": {"b": 1, "a": 2, "": 3, "\ud800": 4},
+    "deep": json.loads("[" * 400 + "]" * 400),
+    "4,000 digits": 10**4000,
+}
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(codec=None, categories=None), max_size=8)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, with the same types and the same order of keys."""
+    return json.dumps(one) == json.dumps(other)
+
+
+def content(value: Any) -> list[Any]:
+    return [{"type": "new", "value": value}]
+
+
+def check(talk: Any, value: Any) -> None:
+    """Write a value as JSON and as a text, and read it in each way."""
+    stored = content(value)
+    for document in (
+        {"content": stored, "extra": value},
+        {"content_json": json.dumps(stored), "extra_json": json.dumps(value)},
+    ):
+        answer = talk.post("/entries", {"role": "user", **document})
+        assert answer.status == 201, answer.json
+        seq = answer.json["seq"]
+        message = talk.chat.message(seq)
+        assert same(message.content, stored)
+        text = talk.chat.internals.stored_content(seq)
+        raw = talk.get(f"/entries/{seq}/content")
+        assert (raw.body, raw.headers["content-type"]) == (text.encode(), "application/json")
+        row = talk.get(f"/entries/{seq}")
+        assert text.encode() in row.body
+        assert same((row.json["content"], row.json["extra"]), (stored, value))
+        row = talk.get(f"/entries/{seq}?content=text").json
+        assert row["content_json"] == text
+        assert (
+            row["extra_json"] is None
+            if value is None
+            else same(json.loads(row["extra_json"]), value)
+        )
+        for page, rows in (("/entries?limit=1", "entries"), ("/view?last=1", "messages")):
+            assert same(talk.get(page).json[rows][0]["content"], stored)
+            texts = talk.get(f"{page}&content=text").json[rows]
+            assert texts[0]["content_json"] == text
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_agents_send_comes_back(talk, name):
+    check(talk, VALUES[name])
+
+
+def test_anything_comes_back(web):
+    @given(values)
+    def run(value):
+        check(web.of(web.store.create()), value)
+
+    run()
+
+
+def test_a_tool_call_and_its_answer_keep_their_values(talk):
+    value = {"big": 2**70, "one": 1.0, "half": "\ud800"}
+    use = {"type": "tool_use", "id": "t", "name": "run", "input": value}
+    reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [use]}
+    reply |= {"stop_reason": "tool_use", "usage": {}}
+    assert talk.post("/record", {"reply": reply}).status == 201
+    (pending,) = talk.get("/pending").json["pending"]
+    assert same(pending["input"], value)
+    (pending,) = talk.get("/pending?content=text").json["pending"]
+    assert same(json.loads(pending["input_json"]), value)
+    talk.post("/answer", {"seq": 1, "block": 0, "output_json": json.dumps(value)})
+    assert same(json.loads(talk.chat.message(2).content[0]["content"]), value)
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e400", "-1e400", '{"a":1,"a":2}', "[", "", "1 2"])
+def test_a_text_that_would_be_changed_is_refused(talk, text):
+    answer = talk.post("/entries", {"role": "user", "content_json": text})
+    assert (answer.status, answer.json["path"]) == (422, "content_json")
+    assert talk.chat.info().last_seq == 0
+
+
+def test_a_value_that_is_given_twice_is_refused(talk):
+    document = {"role": "user", "content": "x", "content_json": '"y"'}
+    assert talk.post("/entries", document).status == 422
+
+
+def test_a_value_that_is_nested_too_deeply_is_refused(talk):
+    deep = json.loads("[" * 600 + "]" * 600)
+    answer = talk.post("/entries", {"role": "user", "content": content(deep)})
+    assert (answer.status, answer.json["type"]) == (422, "urn:roocontext:invalid-message")
+
+
+def test_texts_of_any_kind_are_sendable_in_every_document(web, talk):
+    nasty = "\x00 \ud800 \u2028 </script> \x1b[31m"
+    talk.chat.append("user", nasty)
+    talk.chat.append(
+        "assistant", [{"type": "tool_use", "id": nasty, "name": nasty, "input": nasty}]
+    )
+    talk.chat.begin((2, 0))
+    for path in (
+        "",
+        "/entries",
+        "/view",
+        "/messages",
+        "/pending",
+        "/diff?from=0",
+        "/usage",
+        "/export",
+    ):
+        answer = talk.get(path)
+        assert answer.status == 200, path
+        assert answer.body.isascii() or path == "/export"
+    assert web.client.get("/api/v1/sessions").status == 200

@@ -1,0 +1,323 @@
+"""The operations that read: pages, versions, views, documents."""
+
+import json
+from typing import Any
+
+import pytest
+
+from roocontext import Plan
+from roocontext.log.values import as_json
+from roocontext.reports.history import audit_rows, difference, message_rows
+from roocontext.reports.tree import tree_of
+from roocontext.reports.why import why
+from support.dialogue import call, fill, result, seqs, text
+
+
+def through_json(document: Any) -> Any:
+    return json.loads(json.dumps(as_json(document)))
+
+
+@pytest.fixture
+def condensed(talk):
+    """A session of 8 messages, of which 1 to 4 are hidden by summary 9."""
+    kept = fill(talk.chat, 8)
+    talk.chat.commit(Plan.condense(talk.chat.view(), kept[:4], "S"))
+    return talk
+
+
+class TestSessions:
+    def test_a_page_continues_where_the_one_before_ended(self, web):
+        parent = web.store.create().id
+        children = [web.store.create(parent=parent).id for _ in range(3)]
+        found, after = [], ""
+        while True:
+            page = web.client.get(f"/api/v1/sessions?parent={parent}&limit=2{after}").json
+            found += [row["session_id"] for row in page["sessions"]]
+            if page["next"] is None:
+                break
+            after = f"&after={page['next']}"
+        assert sorted(found) == sorted(children)
+
+    def test_metadata_selects_sessions(self, web):
+        one = web.store.create(metadata={"tool": "a b"})
+        web.store.create(metadata={"tool": "c"})
+        page = web.client.get("/api/v1/sessions?where=tool%3Da%20b").json
+        assert [row["session_id"] for row in page["sessions"]] == [one.id]
+
+    @pytest.mark.parametrize(
+        "query",
+        ["after=x", "limit=0", "limit=1001", "where=x", "since=yesterday", "since=2026-01-01"],
+    )
+    def test_a_value_that_makes_no_sense_is_refused(self, web, query):
+        assert web.client.get(f"/api/v1/sessions?{query}").status == 400
+
+
+class TestSession:
+    def test_it_has_the_title_the_sizes_and_the_turn(self, condensed):
+        condensed.chat.set_title("Übung")
+        found = condensed.get().json
+        info, stats = condensed.chat.info(), condensed.chat.stats()
+        assert found["title"] == "Übung"
+        assert found["waits_for"] == "user"
+        assert found["hidden_messages"] == stats.hidden_messages == 4
+        assert found["head_seq"] == info.head_seq
+
+    def test_an_unknown_one_is_not_found(self, web):
+        for name in ("none", "%00", "%ED%A0%80", "%FF", "a" * 2000):
+            answer = web.client.get(f"/api/v1/sessions/{name}")
+            assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
+
+    def test_any_id_can_be_a_part_of_the_path(self, web):
+        for name in ("a/b?c#d", "codex:01 9", "日本%2F", '"<script>', "..x", "+&="):
+            chat = web.store.create(name)
+            assert web.of(chat).get().json["session_id"] == name
+
+
+class TestHead:
+    def test_it_is_the_version_that_if_match_takes(self, condensed):
+        head, answer = condensed.chat.head(), condensed.get("/head")
+        assert answer.json == {
+            "session_id": condensed.chat.id,
+            "head_seq": 9,
+            "seq": head.seq,
+            "hash": head.hash,
+        }
+        assert answer.etag == '"9"'
+
+    def test_a_note_does_not_change_it(self, condensed):
+        before = condensed.get("/head").etag
+        condensed.chat.set_title("new")
+        assert condensed.get("/head").etag == before
+        assert condensed.get("/head", if_none_match=before).status == 304
+
+
+class TestVersions:
+    PATHS = ("", "/entries", "/entries/1", "/entries/1/content", "/view", "/pins", "/timeline")
+
+    @pytest.mark.parametrize("path", PATHS)
+    def test_a_known_version_is_not_sent_again(self, condensed, path):
+        answer = condensed.get(path)
+        head = condensed.chat.head()
+        assert answer.etag == f'"{head.seq}-{head.hash[:16]}"'
+        for known in (answer.etag, f"W/{answer.etag}", f'"x", {answer.etag}', "*"):
+            again = condensed.get(path, if_none_match=known)
+            assert (again.status, again.body, again.etag) == (304, b"", answer.etag)
+        assert condensed.get(path, if_none_match='"x"').status == 200
+
+    @pytest.mark.parametrize("path", PATHS)
+    def test_every_entry_is_another_version(self, condensed, path):
+        chat = condensed.chat
+        for change in (
+            lambda: chat.append("user", "more"),
+            lambda: chat.set_title("T"),
+            lambda: chat.pin(5),
+            lambda: chat.rewind(6),
+            lambda: chat.redact(1),
+        ):
+            before = condensed.get(path).etag
+            change()
+            answer = condensed.get(path, if_none_match=before)
+            assert answer.status == 200
+            assert answer.etag != before
+
+
+class TestEntries:
+    def test_the_rows_are_those_of_the_audit(self, condensed):
+        condensed.chat.rewind(7)
+        page = condensed.get("/entries").json
+        assert page["entries"] == [through_json(row) for row in audit_rows(condensed.chat)]
+        assert (page["previous"], page["next"]) == (None, None)
+
+    def test_pages_backwards_and_forwards_have_each_entry_once(self, condensed):
+        last = condensed.chat.info().last_seq
+        found, before = [], ""
+        while before is not None:
+            page = condensed.get(f"/entries?limit=4{before}").json
+            found = [row["seq"] for row in page["entries"]] + found
+            before = page["previous"] and f"&before={page['previous']}"
+        assert found == [*range(1, last + 1)]
+        found, after = [], 0
+        while after is not None:
+            page = condensed.get(f"/entries?limit=4&after={after}").json
+            found += [row["seq"] for row in page["entries"]]
+            after = page["next"]
+        assert found == [*range(1, last + 1)]
+
+    def test_kind_role_and_state_select(self, condensed):
+        fill(condensed.chat, 2)
+        condensed.chat.rewind(10)
+
+        def found(query):
+            return [row["seq"] for row in condensed.get(f"/entries?{query}").json["entries"]]
+
+        assert found("kind=summary&kind=rewind") == [9, 12]
+        assert found("role=assistant&limit=2") == [8, 11]
+        assert found("role=assistant&limit=2&after=0") == [2, 4]
+        assert found("state=hidden") == [1, 2, 3, 4]
+        assert found("state=rewound") == [11]
+        assert found("state=rewound&state=hidden&before=4") == [1, 2, 3]
+
+    def test_a_page_ends_before_it_is_too_large(self, talk):
+        for _ in range(3):
+            talk.chat.append("user", "x" * 600_000)
+        page = talk.get("/entries").json
+        assert [row["seq"] for row in page["entries"]] == [3]
+        page = talk.get(f"/entries?before={page['previous']}").json
+        assert [row["seq"] for row in page["entries"]] == [2]
+
+    def test_beyond_the_end_there_is_an_empty_page(self, condensed):
+        page = condensed.get("/entries?after=500").json
+        assert page == {"entries": [], "previous": None, "next": None}
+
+    @pytest.mark.parametrize("query", ["after=1&before=5", "limit=x", "after=1&after=2", "state=x"])
+    def test_a_query_that_contradicts_itself_is_refused(self, condensed, query):
+        assert condensed.get(f"/entries?{query}").status == 400
+
+
+class TestEntry:
+    def test_it_is_a_row_of_the_audit(self, condensed):
+        (row,) = [row for row in audit_rows(condensed.chat) if row.seq == 2]
+        assert condensed.get("/entries/2").json == through_json(row)
+
+    def test_what_hides_it_is_explained(self, condensed):
+        assert condensed.get("/entries/2/why").json == through_json(why(condensed.chat, 2))
+
+    @pytest.mark.parametrize("path", ["/entries/0", "/entries/500", "/entries/500/content"])
+    def test_one_that_does_not_exist_is_not_found(self, condensed, path):
+        assert condensed.get(path).status in (400, 404)
+        assert condensed.get(path).status == 404 or path == "/entries/0"
+
+
+class TestView:
+    def test_it_is_what_the_model_sees(self, condensed):
+        view = condensed.chat.view()
+        found = condensed.get("/view").json
+        assert found["messages"] == [through_json(row) for row in message_rows(view.messages)]
+        assert (found["seq"], found["head_seq"]) == (view.seq, view.head_seq)
+
+    def test_it_is_what_the_model_saw(self, condensed):
+        for seq in range(1, 10):
+            found = condensed.get(f"/view?as_of={seq}").json
+            assert seqs_of(found) == seqs(condensed.chat.view(as_of=seq))
+
+    def test_a_part_of_it(self, condensed):
+        assert seqs_of(condensed.get("/view?last=2").json) == [7, 8]
+        assert seqs_of(condensed.get("/view?last=2&before=7").json) == [5, 6]
+        assert seqs_of(condensed.get("/view?limit=2").json) == [9, 5]
+        assert seqs_of(condensed.get("/view?limit=2&after=9").json) == [5, 6]
+        assert condensed.get("/view?last=2&limit=2").status == 400
+
+    def test_a_time_needs_its_offset(self, condensed):
+        assert condensed.get("/view?as_of=2000-01-01T00:00:00Z").json["messages"] == []
+        assert condensed.get("/view?as_of=2000-01-01T00:00:00").status == 400
+
+
+class TestMessages:
+    @pytest.mark.parametrize("form", ["anthropic", "openai", "openai-responses", "gemini"])
+    def test_they_are_what_the_provider_accepts(self, talk, form):
+        chat = talk.chat
+        chat.append("user", "Hello")
+        chat.append("assistant", [text("I look"), call("t1")])
+        chat.append("user", [result("t1", "files")])
+        chat.append("user", [result("gone", "late")])
+        found = talk.get(f"/messages?form={form}").json
+        assert found["messages"] == through_json(chat.messages(form))
+        assert [row["seq"] for row in found["repairs"]] == [
+            repair.seq for repair in chat.repairs(form)
+        ]
+        assert found["repairs"]
+
+
+class TestPending:
+    def test_calls_that_wait_are_listed(self, talk):
+        talk.chat.append("user", "go")
+        talk.chat.append("assistant", [call("t1"), call("t2")])
+        talk.chat.begin((2, 1))
+        found = talk.get("/pending").json
+        assert found["waits_for"] == "tools"
+        assert [(row["block"], row["begun"]) for row in found["pending"]] == [(0, False), (1, True)]
+        texts = talk.get("/pending?content=text").json["pending"]
+        assert texts[0]["input_json"] == '{"command":"ls"}'
+
+
+class TestDiff:
+    def test_it_is_what_entered_and_left_the_view(self, condensed):
+        found = condensed.get("/diff?from=8&to=9").json
+        assert found == through_json(difference(condensed.chat, 8, 9))
+        assert ([row["seq"] for row in found["left"]], seqs_in(found["came"])) == (
+            [1, 2, 3, 4],
+            [9],
+        )
+        assert condensed.get("/diff?to=9").status == 400
+
+
+class TestTimeline:
+    def test_it_has_the_branches(self, condensed):
+        condensed.chat.rewind(6)
+        assert condensed.get("/timeline").json == through_json(tree_of(condensed.chat))
+
+
+class TestVerification:
+    def test_a_log_that_continues_a_saved_head_is_ok(self, condensed):
+        saved = condensed.chat.head()
+        fill(condensed.chat, 1)
+        query = f"saved_seq={saved.seq}&saved_hash={saved.hash}"
+        assert condensed.get(f"/verification?{query}").json["ok"]
+        query = f"saved_seq={saved.seq}&saved_hash={'0' * 64}"
+        assert not condensed.get(f"/verification?{query}").json["ok"]
+        assert condensed.get("/verification?saved_seq=1").status == 400
+
+
+class TestUsage:
+    def test_reported_usage_is_summed(self, web, talk):
+        talk.chat.append("user", "hi")
+        usage = {"input_tokens": 10, "output_tokens": 5}
+        talk.chat.append("assistant", "ho", model="claude-sonnet-4-5", usage=usage)
+        (model,) = talk.get("/usage").json["models"]
+        assert (model["input"], model["output"]) == (10, 5)
+        names = {row["name"] for row in web.client.get("/api/v1/usage?by=session").json["rows"]}
+        assert talk.chat.id in names
+        assert talk.get("/context").json["reported"] == 15
+
+
+class TestSearch:
+    def test_hidden_messages_are_found(self, web, talk):
+        talk.chat.append("user", "the zyzzyva sings")
+        fill(talk.chat, 3)
+        talk.chat.commit(Plan.condense(talk.chat.view(), [1], "S"))
+        found = web.client.get("/api/v1/search?q=zyzzyva&among=hidden").json
+        assert [(hit["session_id"], hit["seq"]) for hit in found["hits"]] == [(talk.chat.id, 1)]
+        assert web.client.get("/api/v1/search?q=zyzzyva&session=none").json["hits"] == []
+        assert web.client.get("/api/v1/search").status == 400
+
+
+class TestExport:
+    def test_jsonl_is_the_log_itself(self, web, condensed):
+        answer = condensed.get("/export")
+        assert answer.headers["content-type"] == "application/jsonl"
+        assert answer.headers["content-disposition"].startswith("attachment; filename=")
+        rows = [json.loads(line) for line in answer.body.splitlines()]
+        assert rows[0]["session_id"] == condensed.chat.id
+
+    @pytest.mark.parametrize("to", ["markdown", "html", "anthropic", "openai", "gemini"])
+    def test_other_formats(self, condensed, to):
+        answer = condensed.get(f"/export?to={to}")
+        assert answer.status == 200
+        assert b"message 7" in answer.body
+
+    def test_a_name_never_breaks_the_header(self, web):
+        chat = web.store.create('a"\r\nx: y/../日')
+        chat.append("user", "x")
+        answer = web.of(chat).get("/export")
+        assert answer.headers["content-disposition"] == 'attachment; filename="a___x__y_..__.jsonl"'
+
+    def test_several_files_cannot_be_sent(self, condensed):
+        assert condensed.get("/export?to=roo").status == 400
+
+
+def seqs_of(found):
+    return seqs_in(found["messages"])
+
+
+def seqs_in(rows):
+    return [row["seq"] for row in rows]

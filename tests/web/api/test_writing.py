@@ -1,0 +1,370 @@
+"""The operations that change a session: receipts, conditions, repetitions."""
+
+import json
+
+import pytest
+
+from roocontext import Plan
+from support.dialogue import call, fill, shown, text
+from support.web_server import session_path
+
+HELLO = {"role": "user", "content": "Hello"}
+
+
+def urn(answer):
+    return answer.json["type"].removeprefix("urn:roocontext:")
+
+
+class TestCreate:
+    def test_it_is_where_location_says(self, web):
+        document = {"session_id": "a/b", "title": "T", "metadata": {"k": [1, {"x": None}]}}
+        answer = web.client.post("/api/v1/sessions", document)
+        assert (answer.status, answer.headers["location"]) == (201, "/api/v1/sessions/a%2Fb")
+        found = web.client.get(answer.headers["location"]).json
+        assert (found["title"], found["metadata"]) == ("T", {"k": [1, {"x": None}]})
+        again = web.client.post("/api/v1/sessions", document)
+        assert (again.status, urn(again)) == (409, "session-exists")
+
+    def test_an_id_is_made_if_none_is_given(self, web):
+        answer = web.client.post("/api/v1/sessions")
+        assert web.store.session(answer.json["session_id"])
+
+    def test_a_parent_has_to_exist(self, web):
+        assert web.client.post("/api/v1/sessions", {"parent": "none"}).status == 404
+
+    @pytest.mark.parametrize("name", ["", "a\0", "x" * 1001, "\ud800", 5])
+    def test_an_id_that_cannot_be_stored_is_refused(self, web, name):
+        assert web.client.post("/api/v1/sessions", {"session_id": name}).status == 422
+
+
+class TestOpen:
+    def test_it_is_created_once(self, web):
+        path = session_path("opened once")
+        answers = [web.client.ask("PUT", path, {"title": name}) for name in ("one", "two")]
+        assert [answer.status for answer in answers] == [201, 200]
+        assert answers[1].json["title"] == "one"
+
+    def test_another_parent_is_refused(self, web):
+        parent = web.store.create().id
+        path = session_path("with a parent")
+        assert web.client.ask("PUT", path, {}).status == 201
+        assert web.client.ask("PUT", path, {"parent": parent}).status == 409
+
+
+class TestChange:
+    def test_title_and_metadata_are_replaced(self, talk):
+        answer = talk.ask("PATCH", "", {"title": "T", "metadata": {"a": 1}}, idempotency_key="k")
+        assert (answer.status, answer.json["title"], answer.json["metadata"]) == (
+            200,
+            "T",
+            {"a": 1},
+        )
+        again = talk.ask("PATCH", "", {"title": "T", "metadata": {"a": 1}}, idempotency_key="k")
+        assert again.headers["idempotency-replayed"] == "true"
+        assert talk.chat.info().last_seq == 2
+        other = talk.ask("PATCH", "", {"title": "U", "metadata": {"a": 1}}, idempotency_key="k")
+        assert (other.status, urn(other)) == (422, "duplicate-message")
+
+    @pytest.mark.parametrize("document", [{}, {"titel": "x"}, {"title": 5}, {"metadata": []}, []])
+    def test_anything_else_is_refused(self, talk, document):
+        assert talk.ask("PATCH", "", document).status == 422
+
+
+class TestAppend:
+    def test_the_receipt_is_sent_when_it_is_durable(self, talk):
+        answer = talk.post("/entries", HELLO)
+        assert (answer.status, answer.json["seq"], answer.json["new"]) == (201, 1, True)
+        assert talk.chat.message(1).content == "Hello"
+
+    def test_all_fields_are_stored(self, talk):
+        talk.post("/entries", HELLO)
+        talk.post("/entries", {"role": "assistant", "content": [call("t1")]})
+        given = {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}],
+            "ts": -5,
+            "message_id": "m",
+            "client_id": "c",
+            "model": "claude-x",
+            "usage": {"input_tokens": 1},
+            "extra": {"commit": "abc"},
+            "asked_at": 1,
+            "answers": [2, 0],
+        }
+        assert talk.post("/entries", given).status == 201
+        row = talk.get("/entries/3").json
+        assert {name: row[name] for name in given} == given
+
+    def test_many_are_written_in_one_transaction(self, talk):
+        messages = [{"role": "user", "content": f"m{n}", "client_id": f"c{n}"} for n in range(3)]
+        answer = talk.post("/entries", messages)
+        assert (answer.status, [row["seq"] for row in answer.json]) == (201, [1, 2, 3])
+        again = talk.post("/entries", messages)
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        refused = talk.post("/entries", [HELLO, {"role": "user", "content": [5]}])
+        assert (refused.status, talk.chat.head_seq()) == (422, 3)
+        refused = talk.post("/entries", [HELLO, {"role": "user", "contents": "x"}])
+        assert (refused.status, refused.json["path"]) == (422, "1.contents")
+        assert talk.post("/entries", []).status == 400
+
+    def test_a_stale_version_is_refused_with_the_present_one(self, talk):
+        talk.post("/entries", HELLO, if_match='"0"')
+        answer = talk.post("/entries", HELLO, if_match='"0"')
+        assert (answer.status, urn(answer)) == (412, "version-conflict")
+        assert (answer.json["expected"], answer.json["actual"]) == (0, 1)
+        assert talk.post("/entries", HELLO, if_match="*").status == 201
+        assert talk.post("/entries", HELLO, if_match='"1-abcdef"').status == 412
+        for malformed in ("1", 'W/"2"', '"1", "2"', "x"):
+            assert talk.post("/entries", HELLO, if_match=malformed).status == 400
+
+    def test_a_repetition_after_a_lost_answer_has_the_first_receipt(self, talk):
+        first = talk.post("/entries", HELLO, if_match='"0"', idempotency_key='"k 1"')
+        fill(talk.chat, 2)
+        again = talk.post("/entries", HELLO, if_match='"0"', idempotency_key='"k 1"')
+        assert (first.status, again.status) == (201, 200)
+        assert again.headers["idempotency-replayed"] == "true"
+        assert (again.json["seq"], again.json["hash"]) == (1, first.json["hash"])
+        other = talk.post("/entries", HELLO | {"content": "x"}, idempotency_key="k 1")
+        assert (other.status, urn(other)) == (400, "malformed-request")
+        other = talk.post("/entries", HELLO | {"content": "x"}, idempotency_key='"k 1"')
+        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert talk.chat.info().last_seq == 3
+
+    def test_a_key_and_another_client_id_are_refused(self, talk):
+        document = HELLO | {"client_id": "c"}
+        assert talk.post("/entries", document, idempotency_key="k").status == 400
+        assert talk.post("/entries", [HELLO], idempotency_key="k").status == 400
+
+    def test_it_is_refused_with_the_path_of_the_fault(self, talk):
+        document = {"role": "user", "content": [{"type": "text", "text": "x"}, 5]}
+        answer = talk.post("/entries", document)
+        assert (answer.status, urn(answer)) == (422, "invalid-message")
+        assert "content" in answer.json["path"]
+        assert talk.chat.info().last_seq == 0
+
+
+class TestLoop:
+    def test_a_turn_with_a_tool(self, talk):
+        talk.post("/entries", HELLO)
+        request = talk.post("/request", {"form": "anthropic", "system": "Be kind.", "model": "m"})
+        assert request.json["body"]["messages"] == [{"role": "user", "content": "Hello"}]
+        assert request.json["body"]["system"] == "Be kind."
+        asked = {"seq": request.json["seq"], "form": "anthropic", "model": "m"}
+        reply = {
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [text("I look."), call("t1")],
+            "stop_reason": "tool_use",
+            "usage": {"input_tokens": 3, "output_tokens": 2},
+        }
+        recorded = talk.post("/record", {"reply": reply, "request": asked})
+        assert recorded.status == 201
+        again = talk.post("/record", {"reply_json": json.dumps(reply), "request": asked})
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        assert again.json["seq"] == recorded.json["seq"]
+        place = {"seq": recorded.json["seq"], "block": 0}
+        assert talk.post("/request", {}).status == 409
+        assert talk.post("/begin", place).status == 201
+        assert talk.get("/pending").json["pending"][0]["begun"]
+        answered = talk.post("/answer", place | {"output": "a.py", "extra": {"ms": 3}})
+        assert answered.status == 201
+        assert talk.post("/answer", place | {"output": "other"}).json["seq"] == answered.json["seq"]
+        assert talk.get("/pending").json == {
+            "session_id": talk.chat.id,
+            "waits_for": "model",
+            "pending": [],
+        }
+        assert talk.post("/answer", {"seq": 1, "block": 0, "output": "x"}).status == 409
+
+    @pytest.mark.parametrize("form", ["anthropic", "openai", "openai-responses", "gemini"])
+    def test_a_request_of_any_form(self, talk, form):
+        talk.post("/entries", HELLO)
+        assert "Hello" in json.dumps(talk.post("/request", {"form": form}).json["body"])
+
+    def test_a_request_as_it_was(self, talk):
+        fill(talk.chat, 3)
+        body = talk.post("/request", {"as_of": 1}).json["body"]
+        assert len(body["messages"]) == 1
+
+    @pytest.mark.parametrize("document", [{}, {"reply": 5}, {"reply": {"content": []}}])
+    def test_what_is_no_reply_is_refused(self, talk, document):
+        assert talk.post("/record", document).status == 422
+
+
+class TestPins:
+    def test_a_pinned_message_stays(self, talk):
+        fill(talk.chat, 4)
+        assert talk.ask("PUT", "/pins/1").json == {
+            "session_id": talk.chat.id,
+            "pins": [1],
+            "changed": True,
+        }
+        plan = {"aim": "condense", "hide": [1, 2], "summary": "S"}
+        assert talk.change("/compactions", plan).status == 409
+        assert talk.ask("DELETE", "/pins/1").json["pins"] == []
+        assert talk.change("/compactions", plan).status == 201
+        assert talk.ask("PUT", "/pins/500").status == 404
+
+
+class TestCompact:
+    def test_the_agents_own_summary(self, talk):
+        fill(talk.chat, 4)
+        plan = {"aim": "condense", "hide": [1, 2], "summary": "A \ud800 summary"}
+        preview = talk.post("/plans", plan)
+        assert (preview.status, preview.json["hidden"], preview.json["dry_run"]) == (200, 2, True)
+        assert shown(talk.chat) == [1, 2, 3, 4]
+        answer = talk.post("/compactions", plan, if_match='"4"', idempotency_key="k")
+        assert (answer.status, answer.json["seqs"]) == (201, [5])
+        assert shown(talk.chat) == [5, 3, 4]
+        fill(talk.chat, 1)
+        again = talk.post("/compactions", plan, if_match='"4"', idempotency_key="k")
+        assert (again.status, again.json["seq"]) == (200, 5)
+        assert talk.post("/compactions", plan, if_match='"4"').status == 412
+
+    def test_own_truncation_and_clearing(self, talk):
+        fill(talk.chat, 2)
+        talk.chat.append("assistant", [call("t1")])
+        talk.chat.answer((3, 0), "long output " * 100)
+        assert talk.change("/compactions", {"aim": "clear", "blocks": [[4, 0]]}).status == 201
+        assert talk.get("/view").json["messages"][3]["cleared"] == [0]
+        assert talk.change("/compactions", {"aim": "truncate", "hide": [1, 2]}).status == 201
+        assert shown(talk.chat) == [6, 3, 4]
+
+    @pytest.mark.parametrize("aim", ["condense", "truncate"])
+    def test_a_policy_decides(self, talk, aim):
+        fill(talk.chat, 30)
+        asked = {"aim": aim, "limit": 2_000}
+        preview = talk.post("/plans", asked).json
+        assert (preview["dry_run"], talk.chat.head_seq()) == (True, 30)
+        answer = talk.change("/compactions", asked)
+        assert answer.status == 201
+        assert answer.json["tokens_after"] < answer.json["tokens_before"]
+        assert len(preview["view"]) == len(shown(talk.chat))
+
+    def test_nothing_to_do_is_no_change(self, talk):
+        fill(talk.chat, 2)
+        answer = talk.change("/compactions", {"aim": "manage", "model": "claude-sonnet-4-5"})
+        assert (answer.status, answer.json["status"]) == (200, "noop")
+
+    def test_a_window_is_never_guessed(self, talk):
+        fill(talk.chat, 2)
+        for asked in ({"aim": "condense"}, {"aim": "condense", "model": "no-such-model"}):
+            answer = talk.change("/compactions", asked)
+            assert (answer.status, answer.json["name"]) == (400, "limit")
+
+    @pytest.mark.parametrize(
+        "document",
+        [
+            {},
+            {"aim": "x"},
+            {"aim": "condense", "hide": [1]},
+            {"aim": "condense", "hide": [], "summary": "S"},
+            {"aim": "truncate", "hide": [1], "summary": "S"},
+            {"aim": "clear", "hide": [1]},
+            {"aim": "manage", "blocks": [[1, 0]]},
+            {"aim": "clear", "blocks": [[1]]},
+        ],
+    )
+    def test_half_a_plan_is_refused(self, talk, document):
+        assert talk.change("/compactions", document).status == 422
+
+    def test_an_unknown_policy_is_refused(self, talk):
+        fill(talk.chat, 2)
+        asked = {"aim": "condense", "limit": 900, "policy": "x"}
+        answer = talk.change("/compactions", asked)
+        assert (answer.status, urn(answer)) == (400, "unknown-plugin")
+
+
+class TestRewind:
+    def test_to_an_entry_and_back(self, talk):
+        fill(talk.chat, 4)
+        preview = talk.change("/rewinds", {"to": 2, "dry_run": True})
+        assert (preview.status, preview.json["left"], shown(talk.chat)) == (200, 2, [1, 2, 3, 4])
+        answer = talk.change("/rewinds", {"to": 2})
+        assert (answer.status, answer.json["left"]) == (201, 2)
+        undone = talk.change("/undo")
+        assert (undone.status, undone.json["undone"]) == (201, 5)
+        assert shown(talk.chat) == [1, 2, 3, 4]
+
+    def test_to_a_message_id_a_time_and_a_ts(self, talk):
+        for n in range(3):
+            talk.chat.append("user", f"m{n}", message_id=f"id{n}", ts=n * 1000)
+        assert talk.change("/rewinds", {"message_id": "id1"}).json["to"] == 2
+        assert talk.change("/undo").status == 201
+        assert talk.change("/rewinds", {"ts": 1000, "keep_target": False}).json["to"] == 1
+        assert talk.change("/undo").status == 201
+        assert talk.change("/rewinds", {"time": "1970-01-01T00:00:01.500Z"}).json["to"] == 2
+
+    def test_one_that_changes_nothing_writes_nothing(self, talk):
+        fill(talk.chat, 2)
+        answer = talk.change("/rewinds", {"to": 2})
+        assert (answer.status, answer.json["changed"]) == (200, False)
+
+    @pytest.mark.parametrize("document", [{}, {"to": 1, "ts": 2}, {"to": "x"}, {"time": "x"}])
+    def test_one_target_is_needed(self, talk, document):
+        assert talk.change("/rewinds", document).status == 422
+
+    def test_an_entry_that_does_not_exist(self, talk):
+        assert talk.change("/rewinds", {"to": 5}).status == 404
+
+
+class TestUndo:
+    def test_nothing_to_undo(self, talk):
+        assert (talk.change("/undo").status, urn(talk.change("/undo"))) == (409, "nothing-to-undo")
+
+    def test_newer_entries_are_not_hidden_unseen(self, talk):
+        fill(talk.chat, 3)
+        talk.chat.rewind(1)
+        fill(talk.chat, 1)
+        assert talk.change("/undo").status == 409
+        assert talk.change("/undo", {"force": True}).status == 201
+
+
+class TestUncover:
+    def test_what_a_summary_hid_is_back(self, talk):
+        fill(talk.chat, 4)
+        talk.chat.commit(Plan.condense(talk.chat.view(), [1, 2], "S"))
+        assert talk.change("/uncover", {"seq": 5, "dry_run": True}).status == 200
+        assert talk.change("/uncover", {"seq": 5}).status == 201
+        assert talk.change("/uncover", {"seq": 5}).status == 200
+        assert shown(talk.chat) == [1, 2, 3, 4]
+        assert talk.change("/uncover", {"seq": 1}).status == 409
+
+
+class TestFork:
+    def test_it_begins_as_a_copy(self, web, talk):
+        fill(talk.chat, 3)
+        answer = talk.post("/forks", {"at": 2, "session_id": "b/1"})
+        assert (answer.status, answer.headers["location"]) == (201, "/api/v1/sessions/b%2F1")
+        assert shown(web.store.session("b/1")) == [1, 2]
+        assert talk.post("/forks", {"session_id": "b/1"}).status == 409
+        assert talk.post("/forks", {"at": 500}).status == 404
+        assert talk.post("/forks", {}, if_match='"1"').status == 412
+
+
+class TestErase:
+    def test_a_redaction_is_shown_first(self, talk):
+        talk.chat.append("user", "my secret")
+        shown_first = talk.change("/redactions", {"seq": 1})
+        assert (shown_first.status, shown_first.json["beginning"]) == (200, "my secret")
+        assert talk.chat.message(1).content == "my secret"
+        done = talk.change("/redactions", {"seq": 1, "dry_run": False})
+        assert (done.status, done.json["changed"]) == (201, True)
+        assert b"secret" not in talk.get("/entries").body
+        assert talk.change("/redactions", {"seq": 500, "dry_run": False}).status == 404
+
+    def test_a_purge_is_shown_first_and_leaves_a_receipt(self, talk):
+        fill(talk.chat, 2)
+        match = {"if_match": '"2"'}
+        assert talk.post("/purges", if_match='"1"').status == 412
+        assert talk.post("/purges", **match).json["dry_run"]
+        done = talk.post("/purges", {"dry_run": False}, **match)
+        assert (done.status, done.json["messages"], done.json["changed"]) == (201, 2, True)
+        again = talk.post("/purges", {"dry_run": False}, **match)
+        assert (again.status, again.json["changed"]) == (200, False)
+        gone = talk.get("/view")
+        assert (gone.status, urn(gone)) == (404, "session-purged")
+        assert gone.json["receipt"]["messages"] == 2
+        assert talk.ask("PUT", "", {}).status == 404

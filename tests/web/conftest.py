@@ -1,0 +1,66 @@
+"""Servers over the stores of both engines, which the tests of a module share."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from support.web_server import Answer, WebClient, serving, session_path
+
+
+@dataclass(frozen=True)
+class Web:
+    """A server that permits everything, its store, and a client."""
+
+    lab: Any
+    client: WebClient
+
+    @property
+    def store(self) -> Any:
+        """The store that is served."""
+        return self.lab.store
+
+    def of(self, chat: Any) -> "SessionClient":
+        """A client of one session."""
+        return SessionClient(self.client, chat)
+
+
+@dataclass(frozen=True)
+class SessionClient:
+    """Asks for paths below a session."""
+
+    client: WebClient
+    chat: Any
+
+    def get(self, rest: str = "", **headers: str) -> Answer:
+        """Read something of the session."""
+        return self.client.get(session_path(self.chat.id, rest), **headers)
+
+    def post(self, rest: str, document: Any = None, **headers: str) -> Answer:
+        """Change something, by default without a condition."""
+        return self.client.post(session_path(self.chat.id, rest), document, **headers)
+
+    def change(self, rest: str, document: Any = None) -> Answer:
+        """Change something, based on the present version."""
+        return self.post(rest, document, if_match=f'"{self.chat.head_seq()}"')
+
+    def ask(self, method: str, rest: str, document: Any = None, **headers: str) -> Answer:
+        """Ask with any method."""
+        return self.client.ask(method, session_path(self.chat.id, rest), document, **headers)
+
+
+@pytest.fixture(scope="module", params=["file", "postgres"])
+def web(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[Web]:
+    """A server over a store of its own."""
+    with (
+        opened(request.param, "sync") as lab,
+        serving(lab.store, allow_write=True, admin=True) as client,
+    ):
+        yield Web(lab, client)
+
+
+@pytest.fixture
+def talk(web: Web) -> SessionClient:
+    """A client of a new session."""
+    return web.of(web.store.create())
