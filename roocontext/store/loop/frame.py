@@ -77,8 +77,10 @@ def frame_unlike(
     """The frame that was given, if it differs from the recorded one."""
     if given.is_empty:
         return None
-    is_left_out = not given.is_whole and known is not None
-    frame = given.over(read_frame(tx, session_id, known.seq) if is_left_out else None)
+    recorded = None
+    if not given.is_whole and known is not None:
+        recorded = read_frame(tx, session_id, known.seq)
+    frame = given.over(recorded)
     return None if known is not None and known.holds(frame) else frame
 
 
