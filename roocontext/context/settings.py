@@ -22,6 +22,7 @@ from roocontext.summarisers import (
     with_fallback,
 )
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
+from roocontext.tokens.refusals import with_remembered
 
 _POLICY: Final = ("name", "compat", "due", "decide")
 
@@ -129,10 +130,14 @@ class Settings:
         """The function that measures a message."""
         return partial(size_of, self.counter)
 
-    def window(self) -> Limit:
-        """The limits of the model, determined anew at each run."""
+    def window(self, remembered: Mapping[str, Any] | None = None) -> Limit:
+        """The limits of the model, determined anew at each run.
+
+        `remembered` is the session's note of the limits that providers named.
+        """
         profile = getattr(self.policy, "limited_as", "default")
         limit = limit_for(self.model, override=self.limit, profile=profile, environ=self.environ)
+        limit = with_remembered(limit, self.model, remembered)
         if self.output is not None:
             limit = limit._replace(output=self.output)
         if self.limits.tokens is not None and self.limits.tokens < limit.context:

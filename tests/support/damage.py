@@ -24,7 +24,7 @@ WANTED = Wanted(
     others=[BYTES],
     calls=64,
     estimates=lambda _: True,
-    note="mine",
+    notes=["mine", "other"],
 )
 """All that a snapshot can hold, by a counter that has counted nothing yet and by one that has."""
 SECRET = "a secret that no error may quote"
@@ -164,6 +164,11 @@ def _taken(feed: Any) -> Any:
         return feed.read(timeout=0)
 
 
+def _in_turn(chat: Any) -> None:
+    with chat.turn() as turn:
+        turn.set_title("mine")
+
+
 READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
@@ -241,6 +246,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "record": lambda _, chat: chat.record(REPLY),
     "waits_for": lambda _, chat: chat.waits_for(),
     "begin": lambda _, chat: chat.begin((9, 0)),
+    "turn": lambda _, chat: _in_turn(chat),
     "answer": lambda _, chat: chat.answer((9, 0), "done"),
     "pending": lambda _, chat: [chat.append("assistant", [CALL]), chat.pending()],
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),

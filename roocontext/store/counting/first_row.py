@@ -82,6 +82,9 @@ _FIRST = (
     )
     .where(of_session(sessions))
 )
+_NEWEST = select(*(_note.c[column.name] for column in NOTE_COLUMNS)).where(
+    of_session(_note), _note.c.seq == _newest(bindparam("note"))
+)
 _HEAD = len(HEAD_COLUMNS)
 _NOTE = _HEAD + 3
 _FRAME = _NOTE + len(NOTE_COLUMNS)
@@ -98,9 +101,14 @@ class FirstRow(NamedTuple):
     frame: Recorded | None
 
 
-def first_query(session_id: str, note: str | None) -> Query:
+def first_query(session_id: str, note: str) -> Query:
     """The query for the first row, with the newest note of a kind."""
-    return _FIRST, {"session_id": session_id, "note": note or ""}
+    return _FIRST, {"session_id": session_id, "note": note}
+
+
+def note_query(session_id: str, note: str) -> Query:
+    """The query for the newest note of another kind."""
+    return _NEWEST, {"session_id": session_id, "note": note}
 
 
 def to_first(session_id: str, rows: list[SqlRow]) -> FirstRow:
