@@ -134,7 +134,7 @@ class LiveSession:
             for seq, view in snapshot.estimated.items()
         }
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
-        state = yield from self.state(snapshot.notes.get(COMPACTION))
+        state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
         options = self._options
         unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]

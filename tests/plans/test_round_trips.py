@@ -167,12 +167,12 @@ def test_manage_with_nothing_to_do(chat: Session, waits: Waits) -> None:
     assert waits.of(lambda: manager.manage(chat)) == 4
 
 
-def test_manage_reads_what_it_needs_in_five_statements(chat: Session, waits: Waits) -> None:
+def test_manage_reads_what_it_needs_in_six_statements(chat: Session, waits: Waits) -> None:
     """Between the nodes of a cluster each takes a message there and back, sent together or not."""
     chat.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 1}, model=MODEL)
     manager = ContextManager(model=MODEL)
     manager.manage(chat)
     waits.sent.clear()
     manager.manage(chat)
-    assert sum(text.startswith("SELECT") for text in waits.sent) == 5
+    assert sum(text.startswith("SELECT") for text in waits.sent) == 6
     assert sum(text.startswith("SELECT sessions.last_seq") for text in waits.sent) == 1

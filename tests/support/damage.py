@@ -25,7 +25,7 @@ WANTED = Wanted(
     others=[BYTES],
     calls=64,
     estimates=lambda _: True,
-    notes=["mine"],
+    notes=["mine", "other"],
 )
 """All that a snapshot can hold, by a counter that has counted nothing yet and by one that has."""
 SECRET = "a secret that no error may quote"

@@ -3,15 +3,12 @@
 A distant server, or the nodes of a cluster, take a message there and back for each statement.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
     ColumnElement,
-    FromClause,
     ScalarSelect,
-    Text,
     and_,
     bindparam,
     literal_column,
@@ -63,17 +60,7 @@ def _newest(kind: ColumnElement[str]) -> ScalarSelect[Any]:
     )
 
 
-MOST_NOTES: Final = 2
-_notes = [(f"note{number}", entries.alias(f"note{number}")) for number in range(MOST_NOTES)]
-_frame = entries.alias("frame")
-_joined: FromClause = sessions
-_kinds: list[ColumnElement[str]] = [*(bindparam(name) for name, _ in _notes)]
-for _row, _kind in zip(
-    (*(note for _, note in _notes), _frame),
-    (*_kinds, literal_column(f"'{FRAME}'", Text)),
-    strict=True,
-):
-    _joined = _joined.outerjoin(_row, and_(of_session(_row), _row.c.seq == _newest(_kind)))
+_note, _frame = entries.alias("note"), entries.alias("frame")
 _of_note, _of_frame = select(*NOTE_COLUMNS), select(*RECORDED_COLUMNS)
 _FIRST = (
     select(
@@ -82,54 +69,60 @@ _FIRST = (
         _first_cleared.is_not(None),
         COVERING.scalar_subquery().is_not(None),
         # With labels, because a column of an outer join may be NULL: they are checked below.
-        *(
-            note.c[column.name].label(f"{name}_{column.name}")
-            for name, note in _notes
-            for column in NOTE_COLUMNS
-        ),
+        *(_note.c[column.name].label(f"note_{column.name}") for column in NOTE_COLUMNS),
         *(_frame.c[column.name].label(f"frame_{column.name}") for column in RECORDED_COLUMNS),
     )
-    .select_from(_joined)
+    .select_from(
+        sessions.outerjoin(
+            _note, and_(of_session(_note), _note.c.seq == _newest(bindparam("note")))
+        ).outerjoin(
+            _frame,
+            and_(of_session(_frame), _frame.c.seq == _newest(literal_column(f"'{FRAME}'"))),
+        )
+    )
     .where(of_session(sessions))
 )
+_NEWEST = select(*(_note.c[column.name] for column in NOTE_COLUMNS)).where(
+    of_session(_note), _note.c.seq == _newest(bindparam("note"))
+)
 _HEAD = len(HEAD_COLUMNS)
-_NOTES = _HEAD + 3
-_FRAME = _NOTES + MOST_NOTES * len(NOTE_COLUMNS)
+_NOTE = _HEAD + 3
+_FRAME = _NOTE + len(NOTE_COLUMNS)
 
 
 class FirstRow(NamedTuple):
-    """The head, the newest control row or 0, what the view has, the newest notes, the frame."""
+    """The head, the newest control row or 0, what the view has, the newest note, the frame."""
 
     head: SessionHead
     changed: int
     has_cleared: bool
     has_coverings: bool
-    notes: Mapping[str, Note]
+    note: Note | None
     frame: Recorded | None
 
 
-def first_query(session_id: str, kinds: Sequence[str]) -> Query:
-    """The query for the first row, with the newest note of each kind."""
-    assert len(kinds) <= MOST_NOTES
-    kinds = [*kinds, *[""] * (MOST_NOTES - len(kinds))]
-    notes = {name: kind for (name, _), kind in zip(_notes, kinds, strict=True)}
-    return _FIRST, {"session_id": session_id, **notes}
+def first_query(session_id: str, note: str) -> Query:
+    """The query for the first row, with the newest note of a kind."""
+    return _FIRST, {"session_id": session_id, "note": note}
+
+
+def note_query(session_id: str, note: str) -> Query:
+    """The query for the newest note of another kind."""
+    return _NEWEST, {"session_id": session_id, "note": note}
 
 
 def to_first(session_id: str, rows: list[SqlRow]) -> FirstRow:
     """Make the first row from the rows of that query, or raise the error that there is none."""
     head = to_head(session_id, [row[:_HEAD] for row in rows])
-    changed, has_cleared, has_coverings = rows[0][_HEAD:_NOTES]
-    width = len(NOTE_COLUMNS)
-    notes = [rows[0][at : at + width] for at in range(_NOTES, _FRAME, width)]
-    frame = rows[0][_FRAME:]
-    newest = checked_rows(_of_note, [note for note in notes if note[0] is not None])
+    changed, has_cleared, has_coverings = rows[0][_HEAD:_NOTE]
+    note, frame = rows[0][_NOTE:_FRAME], rows[0][_FRAME:]
+    notes = checked_rows(_of_note, [note] if note[0] is not None else [])
     frames = checked_rows(_of_frame, [frame] if frame[0] is not None else [])
     return FirstRow(
         head,
         0 if changed is None else whole_number(changed),
         bool(has_cleared),
         bool(has_coverings),
-        {note.note: note for note in (to_note(*row) for row in newest)},
+        to_note(*notes[0]) if notes else None,
         Recorded(*frames[0]) if frames else None,
     )

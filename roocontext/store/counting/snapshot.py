@@ -12,7 +12,7 @@ from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.counting.assumed import assumed_controls, shown_if
 from roocontext.store.counting.count import CountedPart, Counting, uncounted
-from roocontext.store.counting.first_row import first_query, to_first
+from roocontext.store.counting.first_row import first_query, note_query, to_first
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop.frame import frame_sent, frame_unlike
@@ -27,7 +27,7 @@ from roocontext.store.reading.messages import (
     read_messages,
     shown_messages,
 )
-from roocontext.store.reading.notes import Note, pinned
+from roocontext.store.reading.notes import Note, pinned, to_note
 from roocontext.store.reading.usage import Call, calls_query, to_calls
 from roocontext.store.reading.view import VISIBLE_SPANS, shown_after, visible_by
 from roocontext.store.writing.kept_counts import Counted, is_whole
@@ -47,10 +47,10 @@ class Wanted:
 
     Pins are read with the `rows`, or if `pins` is set. The view is summed up by `counter` and by
     the `others`. Calls are searched for among the last `calls` entries; where `estimates` returns
-    True, the request that a call answered is counted too. Of each kind of `notes`, at most two, the
-    newest is read. `known` are counts of an earlier snapshot that are not stored yet. The `frame`
-    is compared with the recorded one. With `sealed`, the sealed coverings in the view are read. The
-    session is read as if the `uncovered` entries were uncovered, the first of them first.
+    True, the request that a call answered is counted too. Of `notes`, the newest of each kind is
+    read. `known` are counts of an earlier snapshot that are not stored yet. The `frame` is compared
+    with the recorded one. With `sealed`, the sealed coverings in the view are read. The session is
+    read as if the `uncovered` entries were uncovered, the first of them first.
     """
 
     counter: Counter
@@ -103,7 +103,7 @@ class Snapshot:
     since: int | None
     estimated: Mapping[int, int]
     frames: Mapping[int, Frame]
-    notes: Mapping[str, Note]
+    notes: Mapping[str, Note | None]
     counted: Counted
     is_new_frame: bool = False
     sealed: tuple[SealedCovering, ...] = ()
@@ -123,14 +123,19 @@ class _Reading:
         self._tx = tx
         self._session_id = session_id
         self._wanted = wanted
-        first, spans_, *calls = tx.all(
+        kind, *kinds = wanted.notes or ("",)
+        first, spans_, calls, *notes = tx.all(
             [
-                first_query(session_id, wanted.notes),
+                first_query(session_id, kind),
                 (VISIBLE_SPANS, {"session_id": session_id}),
-                *([calls_query(session_id, wanted.calls)] if wanted.calls else []),
+                calls_query(session_id, wanted.calls),
+                *(note_query(session_id, other) for other in kinds),
             ]
         )
         self._first = to_first(session_id, first)
+        self._notes = {kind: self._first.note}
+        for other, rows in zip(kinds, notes, strict=True):
+            self._notes[other] = to_note(*rows[0]) if rows else None
         self._head = self._first.head
         last = self._head.last_seq
         # If nothing is assumed, the cached spans say what is visible.
@@ -155,7 +160,7 @@ class _Reading:
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # From here on the order matters: estimates depend on the calls, and the tail on both.
-        self._calls = [call for rows in calls for call in to_calls(rows, self._first.changed)]
+        self._calls = to_calls(calls, self._first.changed)
         if self._assumed is not None:  # no call was made of a view that is only assumed
             self._calls = [replace(call, current=False) for call in self._calls]
         self._new = self._to_estimate()
@@ -212,7 +217,7 @@ class _Reading:
             since=after(current.seq) if current else None,
             estimated=estimated,
             frames=self._frames,
-            notes=self._first.notes,
+            notes=self._notes,
             counted=counted,
             is_new_frame=self._is_new_frame,
             sealed=self._sealed,
