@@ -28,9 +28,10 @@ $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt
 	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-adapters.txt -e '.[test-frameworks]'
 	touch $@
 
-$(WEB)/.ready: pyproject.toml constraints.txt constraints-web.txt
+$(WEB)/.ready: pyproject.toml constraints.txt constraints-web.txt tests/web/browser/package-lock.json
 	$(PYTHON) -m venv $(WEB)
 	$(WEB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-web.txt -e '.[test-web]'
+	npm ci --silent --no-audit --no-fund --prefix tests/web/browser
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
@@ -43,8 +44,9 @@ test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, an
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
 	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
 
-test-web: $(WEB)/.ready  ## the web server with the tools of others: schemathesis, TypeScript on Node
+test-web: $(WEB)/.ready  ## the web server with the tools of others: schemathesis, TypeScript on Node, Chromium (CHROMIUM or found)
 	$(WEB)/bin/python -m pytest -n 2 --dist worksteal tests/web/clients
+	$(WEB)/bin/python -m pytest tests/web/browser
 
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
 	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks
