@@ -128,13 +128,13 @@ class LiveSession:
             pins=self._options is not None,
         )
         snapshot = yield from self.read(wanted)
-        self.learn(snapshot.notes[REFUSED])
+        self.learn(snapshot.notes.get(REFUSED))
         estimates = {
             seq: view + self._overhead(snapshot.frames.get(seq))
             for seq, view in snapshot.estimated.items()
         }
         self._counted = self._counted.with_estimates(self.settings.counter, estimates)
-        state = yield from self.state(snapshot.notes[COMPACTION])
+        state = yield from self.state(snapshot.notes.get(COMPACTION))
         totals = replace(self._totals(snapshot), failures=state.failures)
         options = self._options
         unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]

@@ -12,11 +12,11 @@ from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.counting.assumed import assumed_controls, shown_if
 from roocontext.store.counting.count import CountedPart, Counting, uncounted
+from roocontext.store.counting.first_row import first_query, to_first
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.loop.frame import frame_sent, frame_to_record
+from roocontext.store.loop.frame import frame_sent, frame_unlike
 from roocontext.store.reading.coverings import SealedCovering, sealed_by
-from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
 from roocontext.store.reading.messages import (
     SHOWN,
@@ -27,9 +27,9 @@ from roocontext.store.reading.messages import (
     read_messages,
     shown_messages,
 )
-from roocontext.store.reading.notes import Note, newest_note, pinned
-from roocontext.store.reading.usage import Call, model_calls
-from roocontext.store.reading.view import shown_after, visible_now
+from roocontext.store.reading.notes import Note, pinned
+from roocontext.store.reading.usage import Call, calls_query, to_calls
+from roocontext.store.reading.view import VISIBLE_SPANS, shown_after, visible_by
 from roocontext.store.writing.kept_counts import Counted, is_whole
 
 
@@ -47,10 +47,10 @@ class Wanted:
 
     Pins are read with the `rows`, or if `pins` is set. The view is summed up by `counter` and by
     the `others`. Calls are searched for among the last `calls` entries; where `estimates` returns
-    True, the request that a call answered is counted too. Of `notes`, the newest of each kind is
-    read. `known` are counts of an earlier snapshot that are not stored yet. The `frame` is compared
-    with the recorded one. With `sealed`, the sealed coverings in the view are read. The session is
-    read as if the `uncovered` entries were uncovered, the first of them first.
+    True, the request that a call answered is counted too. Of each kind of `notes`, at most two, the
+    newest is read. `known` are counts of an earlier snapshot that are not stored yet. The `frame`
+    is compared with the recorded one. With `sealed`, the sealed coverings in the view are read. The
+    session is read as if the `uncovered` entries were uncovered, the first of them first.
     """
 
     counter: Counter
@@ -103,7 +103,7 @@ class Snapshot:
     since: int | None
     estimated: Mapping[int, int]
     frames: Mapping[int, Frame]
-    notes: Mapping[str, Note | None]
+    notes: Mapping[str, Note]
     counted: Counted
     is_new_frame: bool = False
     sealed: tuple[SealedCovering, ...] = ()
@@ -123,7 +123,15 @@ class _Reading:
         self._tx = tx
         self._session_id = session_id
         self._wanted = wanted
-        self._head = read_head(tx, session_id)
+        first, spans_, *calls = tx.all(
+            [
+                first_query(session_id, wanted.notes),
+                (VISIBLE_SPANS, {"session_id": session_id}),
+                *([calls_query(session_id, wanted.calls)] if wanted.calls else []),
+            ]
+        )
+        self._first = to_first(session_id, first)
+        self._head = self._first.head
         last = self._head.last_seq
         # If nothing is assumed, the cached spans say what is visible.
         self._assumed = (
@@ -131,7 +139,14 @@ class _Reading:
         )
         self._end = last + len(wanted.uncovered)
         self._view = (
-            visible_now(tx, session_id, last)
+            visible_by(
+                tx,
+                session_id,
+                last,
+                spans_,
+                has_cleared=self._first.has_cleared,
+                has_coverings=self._first.has_coverings,
+            )
             if self._assumed is None
             else shown_if(self._assumed, last)
         )
@@ -140,7 +155,9 @@ class _Reading:
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # From here on the order matters: estimates depend on the calls, and the tail on both.
-        self._calls = self._read_calls()
+        self._calls = [call for rows in calls for call in to_calls(rows, self._first.changed)]
+        if self._assumed is not None:  # no call was made of a view that is only assumed
+            self._calls = [replace(call, current=False) for call in self._calls]
         self._new = self._to_estimate()
         sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
         self._frames = {seq: frame for seq, frame in sent if frame is not None}
@@ -153,10 +170,9 @@ class _Reading:
         self._sealed: tuple[SealedCovering, ...] = ()
         if wanted.sealed:
             self._sealed = sealed_by(tx, session_id, self._view.compacted.values())
-        self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
         given = wanted.frame
         self._is_new_frame = (
-            given is not None and frame_to_record(tx, session_id, given) is not None
+            given is not None and frame_unlike(tx, session_id, given, self._first.frame) is not None
         )
 
     def counted(self) -> Snapshot:
@@ -196,20 +212,11 @@ class _Reading:
             since=after(current.seq) if current else None,
             estimated=estimated,
             frames=self._frames,
-            notes=self._notes,
+            notes=self._first.notes,
             counted=counted,
             is_new_frame=self._is_new_frame,
             sealed=self._sealed,
         )
-
-    def _read_calls(self) -> list[Call]:
-        wanted = self._wanted
-        if not wanted.calls:
-            return []
-        calls = model_calls(self._tx, self._session_id, last=wanted.calls)
-        # No call was made of a view that is only assumed.
-        is_real = self._assumed is None
-        return calls if is_real else [replace(call, current=False) for call in calls]
 
     def _to_estimate(self) -> list[Call]:
         """The calls whose requests are to be counted. For a redacted reply no count is stored."""
