@@ -89,7 +89,7 @@ def contents(chat: Session) -> list[Any]:
     return [message.content for message in chat.view().messages]
 
 
-def test_a_turn_with_a_tool_is_recorded_without_loss(agent: Agent, store: Store) -> None:
+def test_turn_with_a_tool_is_recorded_without_loss(agent: Agent, store: Store) -> None:
     replies = [Calls("I look.", command="echo found"), Answer("It is there.")]
     done = agent("s 1/é", "Where", "is it?", replies=replies)
     assert done.stdout == "It is there.\n"
