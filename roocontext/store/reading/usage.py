@@ -197,17 +197,19 @@ def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsa
 REQUEST: Final = "request"
 """The variant of a count that is the estimate of the whole request that the message answers."""
 
-_first_of_last = LAST - bindparam("last", type_=BigInteger)
+_before = LAST - bindparam("last", type_=BigInteger)
+# One lower bound, and none below the first entry: nothing of the log is before it.
+_before_last = case((_before > 0, _before), else_=literal_column("0"))
 _REPLIES = select(entries.c.seq, entries.c.model, entries.c.usage).where(
     entries.c.session_id == bindparam("session_id"),
-    entries.c.seq > _first_of_last,
+    entries.c.seq > _before_last,
     entries.c.seq <= LAST,
     entries.c.usage.is_not(None),
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.variant == text(f"'{REQUEST}'"),
-    counts.c.seq > _first_of_last,
+    counts.c.seq > _before_last,
 )
 # In one statement; not joined, because a join reads the estimates of a session for each of its
 # calls. An estimate has no usage.
