@@ -44,8 +44,8 @@ test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, an
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
 	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
 
-test-web: $(WEB)/.ready  ## the web server with the tools of others: schemathesis, TypeScript on Node, Chromium (CHROMIUM or found)
-	$(WEB)/bin/python -m pytest -n 2 --dist worksteal tests/web/clients
+test-web: $(WEB)/.ready  ## the web server, also by the tools of others: schemathesis, TypeScript on Node, Chromium (CHROMIUM or found)
+	$(WEB)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/web tests/web/clients
 	$(WEB)/bin/python -m pytest tests/web/browser
 
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters

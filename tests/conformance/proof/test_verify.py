@@ -14,6 +14,7 @@ from roocontext import Counts, Head, NewMessage, Plan
 from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, RooContextError
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.plan import Action
+from roocontext.store.engine.schema import metadata
 from support.dialogue import fill, shown, state, work
 
 COLUMNS = (
@@ -357,10 +358,14 @@ def test_rewritten_tail_is_found_with_a_saved_head(forger, damaged):
 def test_session_swapped_whole_is_found_with_a_saved_head(forger, damaged):
     saved = damaged.head()
     fill(forger.other, saved.seq)
-    for table in ("entries", "spans", "clearings", "sessions"):
+    for name in ("entries", "spans", "clearings", "sessions"):
+        names = [column.name for column in metadata.tables[name].columns]
+        rest = ", ".join(names[1:])
         forger.sql(
-            f"DELETE FROM {table} WHERE session_id = 's'",
-            f"UPDATE {table} SET session_id = 's' WHERE session_id = 'other'",
+            f"DELETE FROM {name} WHERE session_id = 's'",
+            f"INSERT INTO {name} (session_id, {rest}) SELECT 's', {rest} FROM {name}"
+            " WHERE session_id = 'other'",
+            f"DELETE FROM {name} WHERE session_id = 'other'",
         )
     assert damaged.verify().ok
     assert found(damaged, saved) == saved.seq
@@ -426,12 +431,11 @@ FORGED = {
 
 def forged(seq, row):
     """A row with a client id and digests, put into the session at a seq."""
-    digest = f"(SELECT hash FROM entries {where(4)})"
     return (
         "INSERT INTO entries (session_id, seq, recorded_at, message_id, client_id, size,"
         " messages_total, bytes_total, salt, content_digest, hash, kind, role, format, note,"
-        f" target, content, details) VALUES ('s', {seq}, 1, 'forged', 'forged', 8, 1, 8, {digest},"
-        f" {digest}, {digest}, {row})"
+        f" target, content, details) SELECT 's', {seq}, 1, 'forged', 'forged', 8, 1, 8, hash, hash,"
+        f" hash, {row} FROM entries {where(4)}"
     )
 
 
