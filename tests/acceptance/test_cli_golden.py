@@ -86,6 +86,7 @@ LOOKING = [
     "head parser",
     "verify",
     "db current",
+    "db grants --role agent",
     "db history",
     "db upgrade",
 ]
