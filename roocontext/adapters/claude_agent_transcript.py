@@ -20,7 +20,7 @@ from roocontext.adapters.adapter_notes import BEGUN, EPOCH, fits
 from roocontext.errors import InvalidMessage
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.files import SourceLine
-from roocontext.formats.imported import storable
+from roocontext.formats.imported import storable, storable_model
 from roocontext.formats.importers.claude_code import Calls, events_of
 from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
@@ -314,7 +314,7 @@ def _is_ours(client_id: str | None) -> bool:
 
 def _ready(message: NewMessage, name: str | None) -> NewMessage:
     """A message as the store takes it."""
-    model, message_id = storable(message.model), storable(message.message_id)
+    model, message_id = storable_model(message.model), storable(message.message_id)
     return replace(message, client_id=name, message_id=message_id, model=model)
 
 

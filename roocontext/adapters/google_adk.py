@@ -21,7 +21,7 @@ from roocontext.adapters.google_adk_state import (
 )
 from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
-from roocontext.formats.imported import storable
+from roocontext.formats.imported import storable, storable_model
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader
 from roocontext.store.given import AnyStore, GivenStore, OverStore
@@ -217,7 +217,7 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
         FORMAT,
         ts=round(event.timestamp * 1000),
         message_id=storable(event.id),
-        model=storable(event.model_version or None),
+        model=storable_model(event.model_version),
         usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
     )
 

@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 import msgspec
 
 from roocontext.adapters.serializing import framework, serializing
-from roocontext.formats.imported import storable
+from roocontext.formats.imported import storable, storable_model
 from roocontext.log.encoding import encode
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import LEFT_OUT
@@ -136,19 +136,17 @@ def to_new(content: Content, channel: str) -> NewMessage:
     """The session's message with this content, of a channel."""
     data = content["data"]
     reported = data.get("response_metadata")
-    model = reported.get("model_name") if isinstance(reported, dict) else None
+    name, model = data.get("id"), None
+    if isinstance(reported, dict):
+        model = reported.get("model_name")
     return NewMessage(
         role_of(content),
         content if channel == MAIN else {**content, "channel": channel},
         FORMAT,
-        message_id=_name(data.get("id")),
-        model=_name(model),
+        message_id=storable(name) if isinstance(name, str) and name else None,
+        model=storable_model(model) if isinstance(model, str) else None,
         usage=_usage(data.get("usage_metadata")),
     )
-
-
-def _name(value: object) -> str | None:
-    return storable(value) if isinstance(value, str) and value else None
 
 
 def _usage(reported: object) -> dict[str, Any] | None:

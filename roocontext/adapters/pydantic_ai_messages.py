@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from roocontext.adapters.serializing import check_json, framework, serializing
-from roocontext.formats.imported import storable
+from roocontext.formats.imported import storable_model
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.readings import reader, text_of
 
@@ -41,7 +41,7 @@ def serialized_message(entry: ConversationEntry) -> NewMessage:
         message_id=entry.id,
         # With the parent, because a redaction leaves the client id.
         client_id=f"{entry.id}|{entry.parent_id or ''}",
-        model=None if reply is None else storable(reply.model_name or None),
+        model=None if reply is None else storable_model(reply.model_name),
         usage=None if reply is None else _usage(reply.usage),
     )
 

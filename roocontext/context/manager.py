@@ -13,10 +13,16 @@ from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 from roocontext.context.drift import drift_of
 from roocontext.context.hooks import Hooks
 from roocontext.context.outcome import Outcome
-from roocontext.context.prompt_too_long import RECOVERIES, recoveries, too_long
+from roocontext.context.recoveries import RECOVERIES, recoveries
 from roocontext.context.restore import Restored, restored
 from roocontext.context.run import Run
-from roocontext.context.session_port import AnySession, DryRun, LiveSession, any_session
+from roocontext.context.session_port import (
+    AnySession,
+    DryRun,
+    LiveSession,
+    WindowOf,
+    any_session,
+)
 from roocontext.context.settings import (
     AIMS,
     GivenTools,
@@ -41,7 +47,8 @@ from roocontext.store.engine.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
 from roocontext.summarisers import summarised
 from roocontext.tokens import Drift, Limit
-from roocontext.tokens.limits import DEFAULT
+from roocontext.tokens.limits import DEFAULT, variable_of
+from roocontext.tokens.refusals import too_long
 
 _log: Final = logging.getLogger(__name__)
 
@@ -54,16 +61,15 @@ class ManagerRuns:
         self._awaits = awaits
         self._is_limit_known = True
 
-    def _window(self) -> Limit:
+    def _window(self, remembered: Mapping[str, Any] | None) -> Limit:
         """The limits of the model. An assumed limit is logged once."""
-        window = self.settings.window()
+        window = self.settings.window(remembered)
         if self.settings.model and window.source == DEFAULT and self._is_limit_known:
             self._is_limit_known = False
             _log.warning(
                 "The context of the model %r is not known: %d tokens are assumed. Pass limit= to"
-                " the manager, or set MODEL_MAX_CONTEXT_TOKENS.",
-                self.settings.model,
-                window.context,
+                " the manager, or set %s or MODEL_MAX_CONTEXT_TOKENS.",
+                *(self.settings.model, window.context, variable_of(self.settings.model)),
             )
         return window
 
@@ -74,9 +80,9 @@ class ManagerRuns:
 
     def _parts(
         self, chat: AnySession, system: Any, tools: GivenTools
-    ) -> tuple[AnySession, Settings, SizedFrame, Limit]:
+    ) -> tuple[AnySession, Settings, SizedFrame, WindowOf]:
         frame = frame_of(self.settings.measure, system, tools)
-        return any_session(chat), self.settings, frame, self._window()
+        return any_session(chat), self.settings, frame, self._window
 
     def _run(
         self,
@@ -154,8 +160,9 @@ class ManagerRuns:
     ) -> Steps[Outcome]:
         """Cut a request that the provider refused as too long to three quarters or less.
 
-        Any other error is raised again. After three cuts without a reply of the model, by any
-        manager or process, RecoveryExhausted is raised.
+        A limit that the provider names is remembered in the session, and used from then on. Any
+        other error is raised again. After three cuts without a reply of the model, by any manager
+        or process, RecoveryExhausted is raised.
         """
         if not isinstance(error, BaseException):
             raise InvalidOption("error must be the provider's exception.", name="error")
@@ -165,9 +172,13 @@ class ManagerRuns:
             raise error
         port = self._port(chat, system, tools)
         before = yield from recoveries(port)
+        port.remember(refusal.limit)
+        new = [] if port.new_limits is None else [port.new_limits]
         limit = port.window.context
         # Counted in the log, not here: a crash or another process must not begin anew.
         if before.done >= RECOVERIES:
+            for note in new:
+                yield from port.note(note)
             raise RecoveryExhausted(
                 f"The request was cut {before.done} times, to {before.tokens:,} tokens, and the"
                 " provider still refuses it.",
@@ -176,10 +187,12 @@ class ManagerRuns:
                 limit=limit,
             ) from error
         cap = refusal.cap(before.tokens)
-        run = Run(port, Aim.RECOVER, "recover", self._summarise, cap, notes=[before.note])
+        run = Run(port, Aim.RECOVER, "recover", self._summarise, cap, notes=[before.note, *new])
         outcome = yield from run.run()
         # After a veto or a conflict the caller may try again. Otherwise nothing is left to cut.
         if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
+            for note in new:
+                yield from port.note(note)
             raise RecoveryExhausted(
                 f"All {before.tokens:,} tokens of the request must stay. {outcome.reason}".strip(),
                 attempts=before.done + 1,
@@ -243,10 +256,11 @@ class _Manager:
 
         `limit` is the model's context, in tokens; if it is not a positive number, a warning is
         logged and the next source is used. `output` is the model's longest answer; `limits` are the
-        bytes and images of a request. `client` is a client of the Anthropic SDK, which writes the
-        summaries; without it and without a `summariser` they are extracted, offline. Set `recall`
-        if the model has the tools of `roocontext.recall`: then a summary names the entries that it
-        hides, and the tools that find them.
+        bytes and images of a request. `client` is a client of the SDK of Anthropic, OpenAI or
+        Google, or a function that asks a model: it writes the summaries. Without it and without a
+        `summariser` they are extracted, offline. Set `recall` if the model has the tools of
+        `roocontext.recall`: then a summary names the entries that it hides, and the tools that find
+        them.
         """
         chosen = policy_of(policy, environ)
         settings = Settings(

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from roocontext.context.session_port import AnySession
+from roocontext.context.session_port import AnySession, WindowOf
 from roocontext.context.settings import Settings, SizedFrame
 from roocontext.context.steps import Steps, ask
 from roocontext.errors import UncoverRefused, VersionConflict
@@ -13,7 +13,7 @@ from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind
 from roocontext.log.values import Value
 from roocontext.store.counting.count import Restorable
-from roocontext.tokens import Limit
+from roocontext.tokens.refusals import REFUSED
 from roocontext.tokens.usage import IMAGES
 
 SHARE: Final = 2
@@ -67,10 +67,12 @@ class Restored(Value):
 
 
 def restored(
-    chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit, *, dry_run: bool
+    chat: AnySession, settings: Settings, frame: SizedFrame, window_of: WindowOf, *, dry_run: bool
 ) -> Steps[Restored]:
     """Uncover entries, newest first, until one does not fit or none is left."""
     counter, overhead = settings.counter, frame.overhead
+    note = yield from ask(lambda: chat.newest_note(REFUSED))
+    window = window_of(None if note is None else note.content)
     before = (yield from ask(lambda: chat.tokens(counter))) + overhead.tokens
     done = Restored(
         counter=counter.name,

@@ -16,23 +16,29 @@ from roocontext.log.compactions import can_read
 from roocontext.log.counting import BYTES, COMPACTION, Size
 from roocontext.log.entries import Message
 from roocontext.log.events import Event
+from roocontext.log.model_names import is_requested_as
 from roocontext.log.plan import Committed
 from roocontext.log.request import NOTHING
 from roocontext.policies.situation import Aim, ReportedTokens, Row, Situation, Totals
 from roocontext.store.aio import AsyncSession
 from roocontext.store.counting.snapshot import CountedMessage, Snapshot, SnapshotRows, Wanted
+from roocontext.store.reading.coverings import SealedCovering
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
 from roocontext.store.session import Session
 from roocontext.store.writing.items import NewNote
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.tokens import Limit, last_request, usage_tokens
+from roocontext.tokens.refusals import REFUSED, remembered
 from roocontext.tokens.usage import IMAGES
 
 LOOK_BACK: Final = 64
 """How many entries are searched for the last calls of the model."""
 
 AnySession: TypeAlias = Session | AsyncSession
+
+WindowOf: TypeAlias = Callable[[Mapping[str, Any] | None], Limit]
+"""The limits of the model, given the session's note of the limits that providers named."""
 
 
 def any_session(chat: object) -> AnySession:
@@ -60,27 +66,48 @@ class DueCheck(NamedTuple):
 
 
 class LiveSession:
-    """Reads a session, and commits to it.
+    """Reads a session, and commits to it. The window is known once the session was read.
 
     Counts that are made on the way are stored with the next commit, or by `keep`: a transaction of
     their own would cost as much as the plan's.
     """
 
     is_dry_run = False
+    window: Limit
 
     def __init__(
-        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: WindowOf
     ) -> None:
         self.chat = chat
         self.settings = settings
         self.frame = frame
-        self.window = window
+        self._window = window
+        self._remembered: Mapping[str, Any] | None = None
+        self.new_limits: NewNote | None = None
+        """The note of a limit that a provider has just named, until it is written."""
         self._counted = Counted()
 
     @property
     def id(self) -> str:
         """The id of the session."""
         return self.chat.id
+
+    def learn(self, note: Note | None) -> None:
+        """Determine the window, given the newest note of limits that providers named."""
+        if self.new_limits is None:
+            self._remembered = None if note is None else note.content
+        self.window = self._window(self._remembered)
+
+    def remember(self, limit: int | None) -> None:
+        """Use the limit that a provider named, and make the note of it, if it is new."""
+        model = self.settings.model
+        if not model or limit is None:
+            return
+        content = remembered(self._remembered, model, limit, self.window)
+        if content is not None:
+            self.new_limits = NewNote(REFUSED, content)
+            self._remembered = content
+            self.window = self._window(content)
 
     def check(self) -> Steps[DueCheck]:
         """Read the totals and the state. Only messages that were never counted are read."""
@@ -94,13 +121,14 @@ class LiveSession:
             calls=LOOK_BACK,
             # A dry run keeps nothing, and so would make the same estimates each time.
             estimates=None if self.is_dry_run else self._has_no_estimate,
-            notes=[COMPACTION],
+            notes=[COMPACTION, REFUSED],
             frame=None if self.is_dry_run else self.frame,
             # Without a model of its own, the manager follows the one that replied.
             sealed=bool(self.settings.model),
             pins=self._options is not None,
         )
         snapshot = yield from self.read(wanted)
+        self.learn(snapshot.notes.get(REFUSED))
         estimates = {
             seq: view + self._overhead(snapshot.frames.get(seq))
             for seq, view in snapshot.estimated.items()
@@ -109,7 +137,7 @@ class LiveSession:
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
         options = self._options
-        unreadable = [one.seq for one in snapshot.sealed if not self._reads(one.model)]
+        unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]
         return DueCheck(
             totals,
             state,
@@ -227,9 +255,10 @@ class LiveSession:
         """The method of a policy that may leave the work to the provider."""
         return getattr(self.settings.policy, "options", None)
 
-    def _reads(self, maker: str | None) -> bool:
+    def _reads(self, sealed: SealedCovering) -> bool:
         """True if the manager's model can read what another one sealed."""
-        return can_read(recorded.as_recorded(self.settings.model, maker), maker)
+        model = self.settings.model
+        return can_read(model, sealed.model) or is_requested_as(model, sealed.requested)
 
     def _has_no_estimate(self, call: Call) -> bool:
         # Estimates are by counter: with another one, all are new.
@@ -259,7 +288,7 @@ class DryRun(LiveSession):
     is_dry_run = True
 
     def __init__(
-        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: Limit
+        self, chat: AnySession, settings: Settings, frame: SizedFrame, window: WindowOf
     ) -> None:
         super().__init__(chat, settings, frame, window)
         self.situated: Situation | None = None

@@ -19,9 +19,11 @@ from roocontext.summarisers import (
     as_summariser,
     is_async,
     summariser_for,
+    summariser_over,
     with_fallback,
 )
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
+from roocontext.tokens.refusals import with_remembered
 
 _POLICY: Final = ("name", "compat", "due", "decide")
 
@@ -80,7 +82,7 @@ def summariser_of(summariser: Any, client: Any) -> AnySummariser:
     extractive = summariser_for("extractive")
     if client is None:
         return extractive
-    return with_fallback(summariser_for("anthropic", client=client), extractive)
+    return with_fallback(summariser_over(client), extractive)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,10 +131,14 @@ class Settings:
         """The function that measures a message."""
         return partial(size_of, self.counter)
 
-    def window(self) -> Limit:
-        """The limits of the model, determined anew at each run."""
+    def window(self, remembered: Mapping[str, Any] | None = None) -> Limit:
+        """The limits of the model, determined anew at each run.
+
+        `remembered` is the session's note of the limits that providers named.
+        """
         profile = getattr(self.policy, "limited_as", "default")
         limit = limit_for(self.model, override=self.limit, profile=profile, environ=self.environ)
+        limit = with_remembered(limit, self.model, remembered)
         if self.output is not None:
             limit = limit._replace(output=self.output)
         if self.limits.tokens is not None and self.limits.tokens < limit.context:

@@ -14,7 +14,7 @@ import msgspec
 
 from roocontext.errors import InvalidIdentifier
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, TitleSet, WentBack
-from roocontext.log.encoding import check_id, encode
+from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry
 
@@ -116,6 +116,15 @@ def storable(name: str | None) -> str | None:
     except InvalidIdentifier:
         short = False
     return name if short else sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def storable_model(name: str | None) -> str | None:
+    """A source's name of a model; None for one that the store would refuse."""
+    try:
+        check_model(name or "-")
+    except InvalidIdentifier:
+        return None
+    return name or None
 
 
 def storable_title(title: str) -> str:

@@ -40,6 +40,7 @@ from roocontext.formats.imported import (
     ImportedEvent,
     Keys,
     storable,
+    storable_model,
 )
 from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
@@ -53,7 +54,6 @@ from roocontext.formats.writing import (
     note_of,
     refused_message,
 )
-from roocontext.log.encoding import MAX_MODEL
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store.session import Session
@@ -168,7 +168,9 @@ class _Player:
     def _write(self, event: Added | Hid | Cleared | WentBack, key: str, size: int) -> None:
         match event:
             case Added(message=message):
-                self._wait(event, key, self._answering(event, self._message(message, key)), size)
+                self._wait(
+                    event, key, self._answering(event, self._message(event, message, key)), size
+                )
             case Hid():
                 self._hide(event, key, size)
             case Cleared():
@@ -350,15 +352,22 @@ class _Player:
         record = [{"content": row.content, "extra": row.extra} for row in event.rows]
         return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
 
-    def _message(self, message: NewMessage, key: str) -> NewMessage:
+    def _message(self, event: Event, message: NewMessage, key: str) -> NewMessage:
         """A message as the store takes it."""
-        model = storable(message.model or None)
         return with_fields(
             message,
             message_id=storable(message.message_id),
-            model=model if model is None or len(model) <= MAX_MODEL else None,
+            model=self._model(event, message.model),
             client_id=self._known.client_id(key),
         )
+
+    def _model(self, event: Event, name: str | None) -> str | None:
+        """The name of a model; one that the store would refuse is reported and left out."""
+        model = storable_model(name)
+        if name and model is None:
+            what = f"the name of a model, of {len(name):,} characters, is not valid"
+            self._report(event, f"{what}; the message was imported without it")
+        return model
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""
@@ -373,7 +382,9 @@ class _Player:
         lead = event.lead
         names = [f"{BEFORE if n < lead else AFTER}#{n}#{key}" for n in range(len(event.rows))]
         names[lead] = key
-        rows = [self._message(row, name) for row, name in zip(event.rows, names, strict=True)]
+        rows = [
+            self._message(event, row, name) for row, name in zip(event.rows, names, strict=True)
+        ]
         self.flush()
         session = self._open()
         head = session.head_seq()

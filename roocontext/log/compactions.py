@@ -8,6 +8,7 @@ content is a compaction that failed.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from roocontext.log.model_names import is_same_model
 from roocontext.log.readings.blocks import Block
 from roocontext.registry import Registry
 
@@ -83,7 +84,9 @@ def can_read(model: str | None, maker: str | None) -> bool:
     if model is None or maker is None:
         return False
     group = model_groups["compactions"]
-    return model == maker or (group(maker) is not None and group(model) == group(maker))
+    return is_same_model(model, maker) or (
+        group(maker) is not None and group(model) == group(maker)
+    )
 
 
 def _read(format_: str, index: int, block: Block) -> Compaction:

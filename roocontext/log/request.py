@@ -7,7 +7,6 @@ Anthropic's newer models refuse a thinking block after another prefix than the o
 other messages, another system prompt or other tools. `unbound` finds such blocks.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -81,10 +80,6 @@ class GivenFrame:
         )
 
 
-_DATED: Final = re.compile(r"-(?:latest|\d{8}|\d{4}-\d{2}-\d{2})$")
-"""The suffix that providers add to a model's name in their replies."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Request(Value, Mapping[str, Any]):
     """The keyword arguments of the SDK's call, as a mapping: `create(model=..., **request)`.
@@ -92,6 +87,8 @@ class Request(Value, Mapping[str, Any]):
     `seq` is the last entry that was read: `record` stores it with the reply. Only the thinking of
     `model` was kept. `repairs` lists the changes that this provider's rules required. `names` are
     those of tools that it refuses, by the names that are sent instead; `record` restores them.
+    `requested` is the model's name as it was given, which `record` stores; None if the model
+    follows from the newest reply.
     """
 
     body: Mapping[str, Any]
@@ -100,6 +97,7 @@ class Request(Value, Mapping[str, Any]):
     model: str | None
     repairs: tuple[Repair, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    requested: str | None = None
 
     @property
     def thinking_off(self) -> bool:
@@ -124,7 +122,10 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Sendable(NamedTuple):
-    """The messages of a view, the model that gets them, and the rows whose thinking it refuses."""
+    """The messages of a view, the model that gets them, and the rows whose thinking it refuses.
+
+    Replies that were requested under the name of this model have it as their model.
+    """
 
     messages: Sequence[Message]
     model: str | None
@@ -141,7 +142,8 @@ class Asked(NamedTuple):
     """The parts of a request.
 
     It `is_complete` if the model is to answer the user or its tools, and not to continue its own
-    words. `is_new` says that the frame is not recorded yet.
+    words. `is_new` says that the frame is not recorded yet. `requested` is the model's name as it
+    was given.
     """
 
     sendable: Sendable
@@ -149,11 +151,12 @@ class Asked(NamedTuple):
     frame: Frame
     is_complete: bool
     is_new: bool
+    requested: str | None = None
 
 
 def compose_request(
     asked: Asked,
-    form: str,
+    given: str | Form,
     *,
     dialect: str | None = None,
     cache: bool,
@@ -164,7 +167,8 @@ def compose_request(
 
     `management` are the fields that say how the provider manages the context.
     """
-    composer = form_named(form, dialect)
+    composer = form_named(given, dialect)
+    form = given if isinstance(given, str) else str(getattr(given, "format", type(given).__name__))
     outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
@@ -175,7 +179,7 @@ def compose_request(
     replaced = replaced_tools(composer, tools)
     repairs = (*(Repair(0, Rule.NAME, index) for index, *_ in replaced), *outgoing.repairs)
     names = {new: name for _, name, new in replaced}
-    return Request(body, asked.seq, form, asked.sendable.model, repairs, names)
+    return Request(body, asked.seq, form, asked.sendable.model, repairs, names, asked.requested)
 
 
 def replaced_tools(form: Form, tools: Sequence[Any]) -> list[tuple[int, str, str]]:
@@ -193,17 +197,6 @@ def _without_blanks(system: Any) -> Any:
 
 def _is_blank(text: object) -> bool:
     return isinstance(text, str) and not text.strip()
-
-
-def as_recorded(model: str | None, newest: str | None) -> str | None:
-    """The model's name as its replies have it, by default the model of the newest reply.
-
-    A model that is asked for as `claude-x` answers as `claude-x-20260205`. Taken for another model,
-    its own thinking would be left out.
-    """
-    if model is None or newest is None:
-        return model or newest
-    return newest if _DATED.sub("", newest) == _DATED.sub("", model) else model
 
 
 def unbound(

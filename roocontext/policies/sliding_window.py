@@ -51,6 +51,7 @@ class SlidingWindow:
     reserve: int = 0
     name: ClassVar[str] = "sliding_window"
     compat: ClassVar[bool] = False
+    limited_as: ClassVar[str] = "sliding_window"
 
     def due(self, totals: Totals) -> bool:
         """True if the request is over the limit."""

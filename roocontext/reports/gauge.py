@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from roocontext.log.model_names import is_same_model
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
 from roocontext.reports.tree import controls_of
 from roocontext.tokens import counter_for, last_request, limit_for, size_of
+from roocontext.tokens.refusals import REFUSED, with_remembered
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from roocontext import Session
     from roocontext.log.counting import Counter
     from roocontext.store.proof.verify import Progress
@@ -44,7 +48,8 @@ class Gauge(Document):
     if the view was changed since. In this case all tokens were counted, and `has_frame` says
     whether they include the system prompt and the tools. `limit` is None if no model is known.
     `limit_source` is `table:` and a line of the table of models, the name of an environment
-    variable, `override` for a given limit, or `default` if the table does not have the model.
+    variable, `override` for a given limit, `refusal` for a limit that the provider named when it
+    refused a request, or `default` if the table does not have the model.
     """
 
     tokens: int
@@ -85,7 +90,9 @@ def counted_gauge(
     counter = counter_for(model or "")
     reporting = _Reporting(counter, chat.stats().visible_messages, progress)
     known = last_reported(chat, model, as_of)
-    fields: dict[str, Any] = {"counter": counter.name, "exact": counter.exact, **_limited(model)}
+    note = chat.newest_note(REFUSED, as_of=as_of)
+    named = _limited(model, None if note is None else note.content)
+    fields: dict[str, Any] = {"counter": counter.name, "exact": counter.exact, **named}
     if known is None:
         frame = _frame_tokens(chat, counter, as_of)
         tokens = chat.tokens(reporting, as_of=as_of) + (frame or 0)
@@ -123,7 +130,7 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     for call in reversed(chat.calls(last=last - seq + _RECENT)):
         used = last_request(call.usage)
         if used is not None and call.seq <= seq and within(live, call.seq):
-            is_current = call.seq > changed and call.model == model
+            is_current = call.seq > changed and is_same_model(call.model, model)
             return Reported(call.seq, used.input + used.output) if is_current else None
     return None
 
@@ -138,11 +145,11 @@ def _frame_tokens(chat: "Session", counter: "Counter", as_of: int | None) -> int
     return frame_of(partial(size_of, counter), frame.system, frame.tools).overhead.tokens
 
 
-def _limited(model: str | None) -> dict[str, Any]:
-    """The fields with the model and its limit."""
+def _limited(model: str | None, remembered: "Mapping[str, Any] | None" = None) -> dict[str, Any]:
+    """The fields with the model and its limit, also as a provider has named it."""
     if model is None:
         return {}
-    limit, _, source = limit_for(model)
+    limit, _, source = with_remembered(limit_for(model), model, remembered)
     return {"model": model, "limit": limit, "limit_source": source}
 
 

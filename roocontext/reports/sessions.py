@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from roocontext.log.model_names import is_same_model
 from roocontext.log.moments import milliseconds
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Time
@@ -170,7 +171,9 @@ def _row(overview: "SessionOverview", model: str | None) -> SessionRow:
 def context_of(overview: "SessionOverview", model: str | None) -> Gauge:
     """The tokens of the last call if it was this model's, and an estimate of the rest."""
     call = overview.last_call
-    used = last_request(call.usage) if call is not None and call.model == model else None
+    used = (
+        last_request(call.usage) if call is not None and is_same_model(call.model, model) else None
+    )
     if call is None or used is None:
         return gauge.estimated_gauge(model, overview.stats.visible_bytes)
     reported = used.input + used.output

@@ -11,7 +11,7 @@ from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
-from roocontext.log.forms import Outgoing, Repair, form_named
+from roocontext.log.forms import Form, Outgoing, Repair, form_named
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
@@ -186,7 +186,7 @@ class Session:
 
     def request(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -244,10 +244,10 @@ class Session:
     ) -> RecordedReply:
         """Append a model's reply: the SDK's object, or a dict of the same shape.
 
-        Content, model, usage and message id are taken from it. Its id, its stop reason and the id
-        of the HTTP request are stored in the message's `extra`; the `request` that it answers says
-        which entries the model had read, and which tools had other names in it. For a stream, pass
-        the final object, or the list of its chunks.
+        Content, model, usage and message id are taken from it. Its id, its stop reason, the id of
+        the HTTP request and the model's name in the request are stored in the message's `extra`;
+        the `request` that it answers says which entries the model had read, and which tools had
+        other names in it. For a stream, pass the final object, or the list of its chunks.
 
         A reply that was recorded before returns the first receipt. The same id with other content,
         for the same request, raises DuplicateMessage.
@@ -259,6 +259,7 @@ class Session:
         if request is not None and not isinstance(request, Request):
             raise InvalidOption("request must be what `request()` returned.", name="request")
         read = read_reply(reply)
+        requested = None if request is None else request.requested
         if request is not None:
             read = read.with_names(request.names)
         elif read.has_made_names:
@@ -274,7 +275,7 @@ class Session:
             asked_at=None if request is None else request.seq,
         )
         now, salts = self._clock(), self._ids.salt
-        draft = message_draft(message, now=now, salts=salts, kept=read.kept())
+        draft = message_draft(message, now=now, salts=salts, kept=read.kept(requested))
         sources = Sources(now, salts, self._ids.new_id)
         return self._database.write(record.record, self.id, draft, read.compacting, sources)
 
@@ -349,7 +350,7 @@ class Session:
 
     def messages(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -358,7 +359,8 @@ class Session:
     ) -> list[dict[str, Any]]:
         """Return the view as a provider accepts it; `repairs` lists what had to be repaired.
 
-        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses`, `gemini` and
+        `bedrock-converse`, or any object with the methods of `roocontext.log.forms.Form`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
         by default that of the newest reply. `dialect` is that of `request`.
         """
@@ -367,7 +369,7 @@ class Session:
 
     def repairs(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -771,7 +773,7 @@ class Session:
         return self._database.write(rebuild.rebuild, self.id)
 
     def _composed(
-        self, form: str, model: str | None, dialect: str | None, as_of: Point
+        self, form: str | Form, model: str | None, dialect: str | None, as_of: Point
     ) -> Outgoing:
         if model is not None:
             check_model(model)

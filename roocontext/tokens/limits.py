@@ -20,24 +20,23 @@ from roocontext.errors import UnknownPlugin
 from roocontext.log.compactions import model_groups
 from roocontext.log.counting import model_facts
 from roocontext.log.encoding import check_model_size
+from roocontext.log.model_names import without_prefixes
 
-_MAKER: Final = re.compile(r".*/|^(?:[a-z]+\.)*anthropic\.|^ft:")
 _STEP: Final = re.compile(r"[-_:@\[][^-_:@\[]*$")
 
 
 def bare(model: str) -> str:
     """The name without its provider, in lower case; Claude's versions are written with a hyphen."""
-    check_model_size(model)
-    name = _MAKER.sub("", model.strip().lower())
-    return name.replace(".", "-") if name.startswith("claude-") else name
+    return without_prefixes(model)[1].removeprefix("ft:")
 
 
 def families(model: str) -> Iterator[str]:
     """Yield the name, then the bare name, then shorter ones: trailing words are removed one by one.
 
-    A dot does not separate words: gpt-4.1-mini belongs to gpt-4.1 and gpt, but not to gpt-4.
+    A dot does not separate words: gpt-4.1-mini belongs to gpt-4.1 and gpt, but not to gpt-4. A
+    colon does, as in qwen3:32b.
     """
-    name = bare(model)
+    name = bare(model).replace(":", "-")
     yield model
     while name:
         yield name
@@ -51,13 +50,15 @@ _log = logging.getLogger(__name__)
 
 OVERRIDE: Final = "override"
 DEFAULT: Final = "default"
+TABLE: Final = "table:"
 
 
 class Limit(NamedTuple):
     """The tokens of a model's context and, if known, of its longest answer.
 
     `source` says where `context` comes from: `override`, the name of an environment variable, the
-    line of the table (`table:gpt-4o`), or `default`.
+    line of the table (`table:gpt-4o`), or `default`. A manager may also take it from a provider's
+    `refusal`, or from its `limits`.
     """
 
     context: int
@@ -92,7 +93,7 @@ def limit_for(
     for name, context in _from_environment(rules, model, _variables(environ)):
         return Limit(context, output, name)
     if line is not None:
-        return Limit(known["context"], output, f"table:{line}")
+        return Limit(known["context"], output, f"{TABLE}{line}")
     return Limit(rules["context"], output, DEFAULT)
 
 
@@ -116,6 +117,11 @@ def compacting_form(model: str) -> str | None:
 def models() -> dict[str, int]:
     """The models of the default table with the tokens of their contexts."""
     return {line: known["context"] for line, known in _profile("default")["models"].items()}
+
+
+def variable_of(model: str) -> str:
+    """The environment variable that sets the limit of this model alone."""
+    return _names("<MODEL>_MAX_CONTEXT_TOKENS", model)[-1]
 
 
 def switches(environ: Mapping[str, str] | None = None) -> Switches:
@@ -148,7 +154,7 @@ def _profile(name: str) -> dict[str, Any]:
             known=known,
         )
     rules: dict[str, Any] = table[name]
-    return rules
+    return {**table[rules["like"]], **rules} if "like" in rules else rules
 
 
 def _line(rules: Mapping[str, Any], model: str) -> str | None:

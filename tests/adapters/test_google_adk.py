@@ -170,7 +170,7 @@ def test_fork_is_no_conversation_of_adk(driver):
     assert [one.id for one in driver.run(driver.service.list_sessions(**user)).sessions] == ["s"]
 
 
-@pytest.mark.parametrize("name", ["x" * 2_000, "a\0b", ""])
+@pytest.mark.parametrize("name", ["x" * 2_000, "x" * 250, "a\0b", ""])
 def test_event_id_and_a_model_name_are_any_string(driver, name):
     session = driver.create()
     event = text_event("x", author="m", id=name or "i", model_version=name)

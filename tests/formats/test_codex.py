@@ -284,6 +284,17 @@ def test_summary_of_an_earlier_compaction_is_not_kept(store, path):
     assert take(store, path).new == 0
 
 
+def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
+    write(path, META, line("turn_context", model="m" * 201, cwd="/work"))
+    write(path, item("user", "hello"), item("assistant", "hi"))
+    done = take(store, path)
+    (problem,) = {it.what for it in done.problems}
+    assert problem == (
+        "the name of a model, of 201 characters, is not valid; the message was imported without it"
+    )
+    assert [message.model for message in store.session("codex:aa").view().messages] == [None, None]
+
+
 def rollout(path: Path, version: str) -> Path:
     file = path / "rollout.jsonl"
     file.unlink(missing_ok=True)

@@ -112,6 +112,25 @@ def test_process_environment_is_read_anew_each_time(monkeypatch):
         ("gpt-4-1106-preview", "gpt-4-1106"),
         ("models/gemini-2.5-flash-lite", "gemini-2.5-flash"),
         ("o3-mini-2025-01-31", "o3"),
+        ("deepseek-chat", "deepseek-chat"),
+        ("openrouter/deepseek/deepseek-r1-0528:free", "deepseek-r1"),
+        ("us.deepseek.r1-v1:0", "deepseek.r1"),
+        ("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2-instruct-0905"),
+        ("kimi-k2-0905-preview", "kimi-k2-0905"),
+        ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3-coder-480b"),
+        ("qwen3-coder:30b", "qwen3-coder-30b"),
+        ("qwen3:32b", "qwen3-32b"),
+        ("mistral-large-latest", "mistral-large-latest"),
+        ("xai/grok-4-0709", "grok-4"),
+        ("grok-4-fast-reasoning", "grok-4-fast"),
+        ("openai.gpt-oss-120b-1:0", "gpt-oss-120b"),
+        ("gpt-oss:20b", "gpt-oss-20b"),
+        ("meta.llama3-3-70b-instruct-v1:0", "llama3-3-70b"),
+        ("meta-llama/Llama-3.3-70B-Instruct", "llama-3.3-70b"),
+        ("llama3.3:70b", "llama3.3-70b"),
+        ("us.amazon.nova-pro-v1:0", "nova-pro"),
+        ("zai-org/GLM-4.6", "glm-4.6"),
+        ("global.moonshotai.kimi-k3", "kimi-k3"),
     ],
 )
 def test_name_finds_its_line(model, line):
@@ -119,8 +138,18 @@ def test_name_finds_its_line(model, line):
 
 
 @pytest.mark.parametrize("model", ["", "llama", "gpt-4.9", "gpt", "claude", "my-gpt-4", "gpt4"])
-def test_unknown_model_holds_4096(model):
-    assert limit_for(model, environ={}) == Limit(4_096, None, "default")
+def test_unknown_model_is_assumed_to_hold_128000(model):
+    assert limit_for(model, environ={}) == Limit(128_000, None, "default")
+    assert limit_for(model, profile="sliding_window", environ={}) == Limit(4_096, None, "default")
+
+
+def test_sliding_window_has_the_same_table_and_variables():
+    environ = {"CHATGPT_MAX_TOKENS": "99"}
+    for model in ("gpt-4o", "claude-opus-5", "deepseek-chat"):
+        limits = {
+            limit_for(model, profile=it, environ=environ) for it in ("default", "sliding_window")
+        }
+        assert len(limits) == 1
 
 
 @pytest.mark.parametrize(
@@ -147,7 +176,7 @@ def test_multi_llm_chat_takes_the_first_line_that_fits_anywhere():
 def test_unknown_profile_is_refused_with_the_known_ones():
     with pytest.raises(UnknownPlugin, match="multi_llm_chat") as refused:
         limit_for("gpt-4o", profile="other")
-    assert refused.value.known == ("default", "gemini", "multi_llm_chat")
+    assert refused.value.known == ("default", "sliding_window", "gemini", "multi_llm_chat")
 
 
 @given(st.text(), st.sampled_from(["default", "gemini", "multi_llm_chat"]))

@@ -16,6 +16,7 @@ from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.forms.tools import with_name
+from roocontext.log.model_names import is_same_model
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
 
@@ -245,7 +246,7 @@ class RequestState:
 
     def is_of_model(self, message: Message) -> bool:
         """Return True if the model wrote this row."""
-        return message.model == self.model
+        return is_same_model(message.model, self.model)
 
     def keeps_thinking(self, message: Message) -> bool:
         """Return True if the model wrote this row and accepts its thinking."""

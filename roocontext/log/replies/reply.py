@@ -5,10 +5,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.compactions import Compaction, newest_compaction
+from roocontext.log.draft import KEPT_UNDER
+from roocontext.log.encoding import MAX_MODEL, decode
 from roocontext.log.forms.tools import MADE_NAME, with_names
 from roocontext.log.readings import reader
+from roocontext.log.readings.blocks import as_dict
 
 RESPONSES: Final = "openai-responses"
+
+REQUESTED: Final = "requested_model"
+"""The name under which the log keeps the model's name in the request for a reply."""
 
 
 class Compacting(NamedTuple):
@@ -55,11 +61,23 @@ class Reply:
         names = (it.get("name") for it in blocks if it.get("type") == "tool_use")
         return any(isinstance(name, str) and MADE_NAME.fullmatch(name) for name in names)
 
-    def kept(self) -> dict[str, Any]:
-        """The fields that the log keeps in addition to the message."""
+    def kept(self, requested: str | None = None) -> dict[str, Any]:
+        """The fields that the log keeps in addition to the message.
+
+        `requested` is the name of the model in the request.
+        """
         fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
+        fields[REQUESTED] = requested
         kept = {name: value for name, value in fields.items() if value is not None}
         return {**kept, **self.beside}
+
+
+def requested_model(extra: str | None) -> str | None:
+    """The model's name in the request for a stored reply, read from its `extra`."""
+    # A search in the text first: most messages have no such name.
+    fields = decode(extra) if extra is not None and f'"{REQUESTED}"' in extra else None
+    name = as_dict(as_dict(fields).get(KEPT_UNDER)).get(REQUESTED)
+    return name if isinstance(name, str) and len(name) <= MAX_MODEL else None
 
 
 class ReplyReader(Protocol):

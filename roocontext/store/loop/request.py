@@ -4,21 +4,28 @@ By default that is the model of the newest live reply. The reply may be hidden: 
 does not decide which model it is.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.counting import is_bound_to_prefix
-from roocontext.log.entries import Message, Range, View
+from roocontext.log.entries import Message, Range, View, ranges_of
 from roocontext.log.forms import newest_reply
+from roocontext.log.model_names import is_requested_as, is_same_model
 from roocontext.log.moments import Point
-from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, as_recorded, unbound
+from roocontext.log.replies import requested_model
+from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, unbound
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.messages import read_backwards, read_controls
+from roocontext.store.reading.messages import bounds, read_backwards, read_controls
 from roocontext.store.reading.notes import FRAME, read_notes
 from roocontext.store.reading.view import read_view, view_now
 
@@ -84,6 +91,7 @@ def read_request(
         sent,
         is_complete=not compact and (not prefill if as_of is not None else turn != "user"),
         is_new=as_of is None and frame.frame_to_record(tx, session_id, given) is not None,
+        requested=model,
     )
 
 
@@ -93,9 +101,10 @@ def sendable(database: Database, session_id: str, *, model: str | None, as_of: P
         return database.snapshot(_read_for, session_id, None, model, as_of)
     view = view_now(database, session_id)
     shown, is_newest = _newest_shown(view)
-    chosen = as_recorded(model, None if shown is None else shown.model)
+    chosen = model or (None if shown is None else shown.model)
+    is_known = is_newest if model is None else not _of_others(view.messages, model)
     # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
-    if is_newest and not is_bound_to_prefix(chosen):
+    if is_known and not _is_bound(_own_names(view.messages, chosen), chosen):
         return Sendable(view.messages, chosen)
     return database.snapshot(_read_for, session_id, view, model, None)
 
@@ -119,9 +128,16 @@ def _sendable(
     is_past: bool,
 ) -> Sendable:
     """Read what a model gets of a view; the frame is the recorded one unless another is `sent`."""
-    chosen = as_recorded(model, _newest_model(tx, session_id, view, is_past=is_past))
-    if not is_bound_to_prefix(chosen):
-        return Sendable(view.messages, chosen)
+    chosen = model
+    messages: Sequence[Message] = view.messages
+    if model is None:
+        chosen = _newest_model(tx, session_id, view, is_past=is_past)
+    else:
+        messages = _under_one_name(tx, session_id, messages, model)
+    pairs = zip(view.messages, messages, strict=True)
+    came_as = {before.model for before, after in pairs if is_same_model(after.model, chosen)}
+    if not _is_bound(came_as, chosen):
+        return Sendable(messages, chosen)
     notes = read_notes(tx, session_id, FRAME, view.seq)
     if sent is None:
         sent = Frame.of(notes[-1].content) if notes else Frame()
@@ -132,8 +148,57 @@ def _sendable(
         return Frame.of(then[-1].content) == sent if then else not notes
 
     controls = read_controls(tx, session_id, view.seq)
-    bad = unbound(view.messages, controls, view.seq, is_same_frame)
-    return Sendable(view.messages, chosen, bad)
+    bad = unbound(messages, controls, view.seq, is_same_frame)
+    return Sendable(messages, chosen, bad)
+
+
+_EXTRA: Final = (
+    select(entries.c.seq, entries.c.extra)
+    .where(
+        of_session(entries),
+        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
+        entries.c.extra.is_not(None),
+    )
+    .order_by(entries.c.seq)
+)
+
+
+def _under_one_name(
+    tx: Transaction, session_id: str, messages: Sequence[Message], model: str
+) -> Sequence[Message]:
+    """The messages with `model` as the model of all replies that were requested under this name.
+
+    A deployment or an alias such as `-latest` is not the name that a reply comes with.
+    """
+    others = _of_others(messages, model)
+    if not others:
+        return messages
+    ranges = ranges_of(sorted(message.seq for message in messages))
+    rows = tx.each(_EXTRA, bounds(session_id, ranges))
+    names = {seq: requested_model(extra) for seq, extra in rows if seq in others}
+    return [
+        replace(message, model=model) if is_requested_as(model, names.get(message.seq)) else message
+        for message in messages
+    ]
+
+
+def _of_others(messages: Sequence[Message], model: str) -> frozenset[int]:
+    """The messages of models with other names."""
+    strange = {message.model for message in messages} - _own_names(messages, model) - {None}
+    return frozenset(message.seq for message in messages if message.model in strange)
+
+
+def _own_names(messages: Sequence[Message], model: str | None) -> set[str | None]:
+    """The names in these messages that are this model's."""
+    return {name for name in {it.model for it in messages} if is_same_model(name, model)}
+
+
+def _is_bound(came_as: set[str | None], model: str | None) -> bool:
+    """True if a model refuses its thinking after a new prefix.
+
+    Of an alias, only the names with which its replies came say so.
+    """
+    return any(map(is_bound_to_prefix, {model, *came_as}))
 
 
 def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:

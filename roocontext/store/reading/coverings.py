@@ -6,18 +6,25 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, select
 
 from roocontext.log.entries import Control
+from roocontext.log.replies import requested_model
 from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import Transaction
 
-_MODEL = select(entries.c.model).where(of_session(entries), entries.c.seq == bindparam("seq"))
+_MODEL = select(entries.c.model, entries.c.extra).where(
+    of_session(entries), entries.c.seq == bindparam("seq")
+)
 
 
 class SealedCovering(NamedTuple):
-    """A sealed covering, the entry of its compaction, and the model that made it."""
+    """A sealed covering, the entry of its compaction, and the model that made it.
+
+    `requested` is the name under which that model was asked.
+    """
 
     seq: int
     source: int
     model: str | None
+    requested: str | None = None
 
 
 def sealed_by(
@@ -28,6 +35,6 @@ def sealed_by(
     for covering in coverings:
         if covering.source is not None and covering.sealed:
             source, _ = covering.source
-            row = tx.row(_MODEL, session_id=session_id, seq=source)
-            sealed.append(SealedCovering(covering.seq, source, row[0] if row else None))
+            model, extra = tx.row(_MODEL, session_id=session_id, seq=source) or (None, None)
+            sealed.append(SealedCovering(covering.seq, source, model, requested_model(extra)))
     return tuple(sorted(sealed))

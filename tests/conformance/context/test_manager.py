@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from roocontext import ContextManager, Hooks, NewMessage, Plan, Store
+from roocontext import ContextManager, Hooks, NewMessage, Plan, RooContextError, Store
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -456,10 +456,74 @@ def test_assumed_limit_is_warned_of_once(chat, caplog):
         context.manage(chat)
     (record,) = caplog.records
     assert "'a-model-of-nobody'" in record.getMessage()
-    assert str(context.settings.window().context) in record.getMessage()
+    assert "128000 tokens are assumed" in record.getMessage()
+    for way in ("limit=", "A_MODEL_OF_NOBODY_MAX_CONTEXT_TOKENS", "MODEL_MAX_CONTEXT_TOKENS"):
+        assert way in record.getMessage()
     caplog.clear()
     manager(chat, "gpt-4o", limit=None).manage(chat)
     assert not caplog.records
+
+
+TOO_LONG = (
+    "This model's maximum context length is 32768 tokens. However, you requested 40000 tokens."
+)
+
+
+def test_limit_that_a_provider_names_is_used_from_then_on(chat, caplog):
+    fill(chat, 300)
+    context = manager(chat, "acme-1", limit=None, environ={}, summariser=Scripted())
+    assert context.recover(chat, RuntimeError(TOO_LONG)).window == 32_768
+    (note,) = chat.notes("model_limits")
+    assert note.content == {"limits": [{"model": "acme-1", "limit": 32_768, "used": 128_000}]}
+    caplog.clear()
+    for model, window, source in (
+        ("acme-1", 32_768, "refusal"),
+        ("openrouter/acme-1", 32_768, "refusal"),
+        ("acme-2", 128_000, "default"),
+        ("gpt-4o", 128_000, "table:gpt-4o"),
+    ):
+        outcome = manager(chat, model, limit=None, environ={}).manage(chat)
+        assert (outcome.window, outcome.window_source) == (window, source)
+        restored = manager(chat, model, limit=None, environ={}).restore(chat, dry_run=True)
+        assert (restored.window, restored.window_source) == (window, source)
+    assert "acme-1" not in caplog.text
+    forked = chat.fork()
+    assert manager(chat, "acme-1", limit=None, environ={}).manage(forked).window == 32_768
+
+
+def test_given_limit_is_lowered_until_a_larger_one_is_given(chat):
+    fill(chat, 300)
+    first = manager(chat, "acme-1", limit=100_000, summariser=Scripted())
+    assert first.recover(chat, RuntimeError(TOO_LONG)).window == 32_768
+    for limit, window in ((100_000, 32_768), (20_000, 20_000), (400_000, 400_000)):
+        assert manager(chat, "acme-1", limit=limit).manage(chat).window == window
+
+
+def test_limits_of_several_models_are_remembered(chat):
+    fill(chat, 400)
+    for model, limit in (("acme-1", 32_768), ("acme-2", 16_384), ("acme-1", 8_192)):
+        context = manager(chat, model, limit=None, environ={}, summariser=Scripted())
+        error = RuntimeError(f"Range of input length should be [1, {limit}]")
+        context.recover(chat, error)
+        chat.append("assistant", "So.")
+        chat.append("user", "Go on.")
+    for model, window in (("acme-1", 8_192), ("acme-2", 16_384)):
+        assert manager(chat, model, limit=None, environ={}).manage(chat).window == window
+
+
+def test_limit_is_remembered_where_nothing_is_left_to_cut(chat):
+    chat.append("user", "x " * 20_000)
+    context = manager(chat, "acme-1", limit=None, environ={}, policy="sliding_window")
+    with pytest.raises(RooContextError):
+        context.recover(chat, RuntimeError(TOO_LONG))
+    assert len(chat.notes("model_limits")) == 1
+
+
+def test_refusal_without_numbers_is_not_remembered(chat):
+    fill(chat, 300)
+    context = manager(chat, "acme-1", limit=None, environ={}, summariser=Scripted())
+    assert context.recover(chat, RuntimeError("prompt is too long")).changed
+    assert chat.notes("model_limits") == []
 
 
 def test_manager_s_own_model_writes_the_summary(chat):

@@ -133,10 +133,11 @@ def test_thinking_goes_to_the_model_that_is_asked_for_by_its_short_name(chat):
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     chat.record(reply(thought, call("t1")), chat.request(model="claude-x"))
     chat.append("user", [result("t1")])
-    assert chat.request(model="claude-x").model == "claude-x-20260205"
-    for own in (None, "claude-x", "claude-x-latest", "claude-x-20260205"):
+    assert chat.request(model="claude-x").model == "claude-x"
+    assert chat.request().model == "claude-x-20260205"
+    for own in (None, "claude-x", "anthropic/claude-x", "claude-x@20260205", "claude-x-20260205"):
         assert thought in chat.request(model=own)["messages"][1]["content"]
-    for other in ("claude", "claude-x-mini", "claude-y"):
+    for other in ("claude", "claude-x-mini", "claude-y", "claude-x-latest", "claude-x-20260301"):
         assert thought not in chat.request(model=other)["messages"][1]["content"]
 
 

@@ -1,0 +1,249 @@
+"""Any error of an agent can be given to `recover`, whatever it was raised from."""
+
+import pytest
+
+from roocontext.tokens import Limit
+from roocontext.tokens.refusals import PromptTooLong, remembered, too_long, with_remembered
+
+REFUSAL = "prompt is too long: 210000 tokens > 200000 maximum"
+
+
+def test_error_that_is_its_own_cause_is_read_once():
+    first, second = ValueError("x"), ValueError("y")
+    first.__cause__, second.__cause__ = second, first
+    assert too_long(first) is None
+    second.args = (REFUSAL,)
+    assert too_long(first) == PromptTooLong(210_000, 200_000)
+
+
+def test_only_exception_groups_have_errors_inside():
+    class WithNone(Exception):
+        exceptions = None
+
+    assert too_long(WithNone(REFUSAL)) == PromptTooLong(210_000, 200_000)
+    assert too_long(WithNone("x")) is None
+    group = ExceptionGroup("two", [ValueError("x"), ExceptionGroup("in", [ValueError(REFUSAL)])])
+    assert too_long(group) == PromptTooLong(210_000, 200_000)
+
+
+def test_absurd_numbers_are_no_numbers():
+    assert too_long(ValueError(f"prompt is too long: {'9' * 5000} tokens > 2")) == PromptTooLong()
+
+
+# Each as the provider words it.
+NAMED = {
+    "anthropic": (REFUSAL, (210_000, 200_000)),
+    "anthropic-output": (
+        "exceed context limit: 195000 + 20000 > 200000, decrease",
+        (195_000, 200_000),
+    ),
+    "openai": (
+        (
+            "This model's maximum context length is 128000 tokens. However, your messages resulted"
+            " in 150000 tokens. Please reduce the length of the messages."
+        ),
+        (150_000, 128_000),
+    ),
+    "openai-input": (
+        (
+            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in"
+            " 300000 tokens. Please reduce the length of the messages."
+        ),
+        (300_000, 272_000),
+    ),
+    "deepseek": (
+        (
+            "This model's maximum context length is 65536 tokens. However, you requested 69128"
+            " tokens (61128 in the messages, 8000 in the completion)."
+        ),
+        (69_128, 65_536),
+    ),
+    "openrouter": (
+        (
+            "This endpoint's maximum context length is 131072 tokens. However, you requested about"
+            " 137422 tokens (129422 of text input, 8000 in the output)."
+        ),
+        (137_422, 131_072),
+    ),
+    "vllm": (
+        (
+            "'max_tokens' is too large: 16384. This model's maximum context length is 262144 tokens"
+            " and your request has 246773 input tokens"
+        ),
+        (246_773, 262_144),
+    ),
+    "vllm-prompt": (
+        "The decoder prompt (length 5951) is longer than the maximum model length of 4096.",
+        (5_951, 4_096),
+    ),
+    "sglang": (
+        (
+            "Requested token count exceeds the model's maximum context length of 32768 tokens. You"
+            " requested a total of 40000 tokens: 39000 tokens from the input messages"
+        ),
+        (40_000, 32_768),
+    ),
+    "together": (
+        "The input (516368 tokens) is longer than the model's context length (262144 tokens).",
+        (516_368, 262_144),
+    ),
+    "siliconflow": (
+        "Input length (265330) exceeds model's maximum context length (262144).",
+        (265_330, 262_144),
+    ),
+    "xai": (
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+        (537_812, 131_072),
+    ),
+    "gemini": (
+        "The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).",
+        (1_196_265, 1_048_575),
+    ),
+    "gemini-short": (
+        "The input token count exceeds the maximum number of tokens allowed 1048576.",
+        (None, 1_048_576),
+    ),
+    "copilot": ("prompt token count of 200000 exceeds the limit of 128000", (200_000, 128_000)),
+    "mistral": (
+        (
+            "Prompt contains 300000 tokens and 0 draft tokens, too large for model with 131072"
+            " maximum context length"
+        ),
+        (300_000, 131_072),
+    ),
+    "kimi": (
+        "Invalid request: Your request exceeded model token limit: 262144 (requested: 291351)",
+        (291_351, 262_144),
+    ),
+    "kimi-short": ("Your request exceeded model token limit: 8192", (None, 8_192)),
+    "qwen": (
+        "InternalError.Algo.InvalidParameter: Range of input length should be [1, 202745]",
+        (None, 202_745),
+    ),
+    "llama.cpp": (
+        "request (9001 tokens) exceeds the available context size (8192 tokens), try increasing it",
+        (9_001, 8_192),
+    ),
+    "tgi": (
+        (
+            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given:"
+            " 5000 `inputs` tokens and 512 `max_new_tokens`"
+        ),
+        (5_000, 4_096),
+    ),
+    "cohere": (
+        "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000",
+        (5_000, 4_081),
+    ),
+    "separators": (
+        "Prompt has 300,000 tokens, but the configured context size is 131,072 tokens",
+        (300_000, 131_072),
+    ),
+    "bedrock": ("Input is too long for requested model.", (None, None)),
+    "groq": ("Please reduce the length of the messages or completion.", (None, None)),
+    "minimax": ("invalid params, context window exceeds limit (2013)", (None, None)),
+}
+
+
+@pytest.mark.parametrize("provider", NAMED)
+def test_numbers_of_each_provider_are_read(provider):
+    text, numbers = NAMED[provider]
+    assert too_long(RuntimeError(text)) == PromptTooLong(*numbers)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 40000.",
+        "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens",
+        "The maximum tokens you requested exceeds the model limit of 8192",
+        "You exceeded your current quota",
+        "model not found",
+    ],
+)
+def test_another_refusal_is_not_about_length(text):
+    assert too_long(RuntimeError(text)) is None
+
+
+def test_numbers_may_be_in_the_body_of_the_error():
+    refused = RuntimeError("Error code: 400")
+    refused.body = {"error": {"n_prompt_tokens": 5_000, "n_ctx": 4_096}}
+    assert too_long(refused) == PromptTooLong(5_000, 4_096)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "cap"),
+    [
+        (PromptTooLong(), 75_000),
+        (PromptTooLong(200_000, 100_000), 47_500),
+        (PromptTooLong(110_000, 100_000), 75_000),
+        (PromptTooLong(None, 10_000), 9_500),
+        (PromptTooLong(90_000, 100_000), 75_000),
+    ],
+)
+def test_request_is_cut_to_the_provider_s_limit_or_to_three_quarters(refusal, cap):
+    assert refusal.cap(100_000) == cap
+
+
+ASSUMED = Limit(128_000, None, "default")
+TABLE = Limit(200_000, 64_000, "table:m")
+GIVEN = Limit(200_000, None, "override")
+
+
+def test_limit_is_remembered_by_model():
+    note = remembered(None, "acme-1", 32_768, ASSUMED)
+    note = remembered(note, "acme-2", 16_384, ASSUMED)
+    note = remembered(note, "openrouter/acme-1", 65_536, ASSUMED)
+    assert [(it["model"], it["limit"]) for it in note["limits"]] == [
+        ("acme-2", 16_384),
+        ("openrouter/acme-1", 65_536),
+    ]
+    assert with_remembered(ASSUMED, "acme-1", note) == Limit(65_536, None, "refusal")
+    assert with_remembered(ASSUMED, "acme-2", note).context == 16_384
+    assert with_remembered(ASSUMED, "acme-3", note) == ASSUMED
+
+
+def test_assumed_limit_is_replaced_and_any_other_is_lowered():
+    larger = remembered(None, "m", 1_000_000, ASSUMED)
+    assert with_remembered(ASSUMED, "m", larger).context == 1_000_000
+    assert with_remembered(TABLE, "m", larger) == TABLE
+    assert with_remembered(GIVEN, "m", larger) == GIVEN
+    smaller = remembered(None, "m", 100_000, TABLE)
+    assert with_remembered(TABLE, "m", smaller) == Limit(100_000, 64_000, "refusal")
+    assert with_remembered(GIVEN, "m", smaller).context == 100_000
+
+
+def test_larger_limit_that_is_given_later_counts_again():
+    note = remembered(None, "m", 32_768, GIVEN)
+    later = GIVEN._replace(context=400_000)
+    assert with_remembered(later, "m", note) == later
+    assert with_remembered(TABLE._replace(context=400_000), "m", note).context == 32_768
+
+
+@pytest.mark.parametrize("named", [0, 1, 1_023])
+def test_absurd_limit_is_not_remembered(named):
+    assert remembered(None, "m", named, ASSUMED) is None
+
+
+def test_known_limit_is_not_remembered_again():
+    note = remembered(None, "m", 32_768, ASSUMED)
+    assert remembered(note, "m", 32_768, with_remembered(ASSUMED, "m", note)) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"limits": None},
+        {"limits": [None, {}, {"model": 1, "limit": 2, "used": 3}]},
+        {
+            "limits": [
+                {"model": "m", "limit": "9", "used": 3},
+                {"model": "m", "limit": 0, "used": 1},
+            ]
+        },
+        {"limits": [{"model": "m" * 201, "limit": 2_000, "used": 3}]},
+    ],
+)
+def test_note_of_another_program_is_ignored(content):
+    assert with_remembered(ASSUMED, "m", content) == ASSUMED
