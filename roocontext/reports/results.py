@@ -98,6 +98,13 @@ class Distributed(Document):
     dry_run: bool
 
 
+class Granted(Document):
+    """The statements with which the owner of the tables gives a role its rights."""
+
+    role: Text
+    statements: list[Text]
+
+
 class RevisionRow(Document):
     """A migration of this release, and whether the database has it."""
 

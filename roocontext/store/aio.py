@@ -258,6 +258,7 @@ class AsyncSession(_Threaded[Session]):
     unpin = _threaded(Session.unpin)
     set_title = _threaded(Session.set_title)
     set_metadata = _threaded(Session.set_metadata)
+    update_metadata = _threaded(Session.update_metadata)
     note = _threaded(Session.note)
     fork = _session(Session.fork)
     redact = _threaded(Session.redact)

@@ -1,7 +1,7 @@
 """Session: the log of one session. Each method runs one function in one transaction."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from roocontext.log.request import Frame, GivenFrame, Request, compose_request
 from roocontext.log.turns import PendingCall, WaitsFor
 from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
+    check_mapping,
     check_maybe,
     check_page,
     check_whole,
@@ -557,6 +558,35 @@ class Session:
     def set_metadata(self, metadata: Mapping[str, Any], *, client_id: str | None = None) -> Receipt:
         """Replace the session's metadata."""
         return self._note(SetMetadata(metadata, client_id))
+
+    def update_metadata(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        *,
+        remove: Collection[str] = (),
+        client_id: str | None = None,
+    ) -> Receipt:
+        """Change or remove single keys of the session's metadata, and leave the others alone.
+
+        Two callers that change different keys at once do not undo each other's change.
+        """
+        given = {} if changes is None else changes
+        check_mapping("changes", given)
+        if isinstance(remove, str) or not all(isinstance(key, str) for key in remove):
+            raise InvalidOption("remove must be a list of keys.", name="remove")
+        if both := sorted(set(remove) & given.keys()):
+            raise InvalidOption(f"{len(both)} keys are both changed and removed.", name="remove")
+        if client_id is not None:
+            check_id("client_id", client_id)
+        return self._database.write(
+            notes.update_metadata,
+            self.id,
+            given,
+            frozenset(remove),
+            client_id=client_id,
+            now=self._clock(),
+            salts=self._ids.salt,
+        )
 
     def note(
         self,

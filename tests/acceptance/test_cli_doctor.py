@@ -20,6 +20,7 @@ from roocontext.errors import StoreUnavailable
 from roocontext.reports.document import as_json
 from roocontext.reports.health import Diagnosis, hindered, judged
 from roocontext.store.engine.cluster import ClusterFacts, NodeFacts
+from roocontext.store.engine.grants import grants
 from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from support import showcase
@@ -208,6 +209,17 @@ def test_doctor_measures_the_write_ahead_log(tmp_path: Path, command_line: Comma
         found = command_line(path)("doctor", "--json").document["findings"]
         waiting = next(one for one in found if one["check"] == "log")
         assert waiting["status"] == "note"
+
+
+def test_grants_are_printed_without_a_database(tmp_path: Path, command_line: CommandLines) -> None:
+    run = command_line(str(tmp_path / "none.db"))
+    done = run("db", "grants", "--role", "agent", "--no-erase")
+    assert done.code == 0
+    assert done.out.splitlines() == grants("agent", erase=False)
+    assert run("db", "grants", "--role", "agent", "--json").document == {
+        "role": "agent",
+        "statements": grants("agent"),
+    }
 
 
 def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:

@@ -262,6 +262,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "unpin": lambda _, chat: chat.unpin(3),
     "set_title": lambda _, chat: chat.set_title("u"),
     "set_metadata": lambda _, chat: chat.set_metadata({"b": 2}),
+    "update_metadata": lambda _, chat: chat.update_metadata({"c": 3}, remove=["b"]),
     "note": lambda _, chat: chat.note("mine", {}),
     "commit": lambda _, chat: chat.commit(_plan(chat)),
     "clear": lambda _, chat: chat.commit(Plan.clear(chat.view(), [(10, 0)])),

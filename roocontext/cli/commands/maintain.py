@@ -165,6 +165,28 @@ def distribute(
     context.show(answer, results.draw_distributed)
 
 
+@_db(document="Granted")
+def grants(
+    context: CommandContext,
+    *,
+    role: Annotated[
+        str, typer.Option(metavar="NAME", help="The role that uses the store and owns nothing.")
+    ],
+    no_erase: Annotated[
+        bool, typer.Option("--no-erase", help="Leave out what `redact` and `purge` need.")
+    ] = False,
+) -> None:
+    """Print the GRANTs for a role on PostgreSQL that may not change the schema.
+
+    Nothing is asked or changed: the owner of the tables runs them, for instance by `psql`.
+    """
+    from roocontext.store.engine import grants as rights  # noqa: PLC0415 - heavy
+
+    statements = rights.grants(role, erase=not no_erase)
+    answer = reports.results.Granted(role=role, statements=statements)
+    context.show(answer, results.draw_grants)
+
+
 @_db(document="History")
 def history(context: CommandContext) -> None:
     """Show the migrations of this release, and which of them the database has."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Checked,
         Distributed,
         Forked,
+        Granted,
         History,
         OutcomeReport,
         Pins,
@@ -174,6 +175,11 @@ def draw_distributed(screen: Screen, answer: "Distributed") -> None:
     else:
         screen.line("Distributed the store. Its tables have as many rows as before:")
         screen.facts([(table, f"{rows:,}") for table, rows in answer.rows.items()])
+
+
+def draw_grants(screen: Screen, answer: "Granted") -> None:
+    """The statements, to be run by the owner."""
+    screen.raw("\n".join(safe(statement) for statement in answer.statements))
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:

@@ -4,7 +4,7 @@ A note is chained like any entry, but no model sees it, no rewind takes it back,
 conflicts with no other writer. Among notes of the same kind and target, the newest counts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -86,6 +86,32 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     (receipt,) = write(tx, session_id, head, [draft])
     show(tx, session_id, draft.sealed.note, shown)
     return receipt
+
+
+def update_metadata(
+    tx: Transaction,
+    session_id: str,
+    changes: Mapping[str, Any],
+    removed: Collection[str],
+    *,
+    client_id: str | None,
+    now: int,
+    salts: Salts,
+) -> Receipt:
+    """Write the newest metadata with some keys changed."""
+    head = lock(tx, session_id)
+    # A repeated request is compared with what it wrote, whatever was changed since.
+    stored = stored_by(tx, session_id, [client_id]).get(client_id or "")
+    newest = newest_row(tx, session_id, METADATA, None, head.last_seq)
+    if stored is not None:
+        content = stored.content if stored.note == METADATA else None
+    else:
+        content = None if newest is None else newest[3]
+    old = {} if content is None else decode(content)[METADATA]
+    metadata = {key: value for key, value in old.items() if key not in removed} | dict(changes)
+    return write_note(
+        tx, session_id, drafted(SetMetadata(metadata, client_id), now=now, salts=salts)
+    )
 
 
 def first_note(

@@ -10,7 +10,9 @@ import pytest
 from sqlalchemy import make_url
 
 from roocontext import ContextManager, NewMessage, Plan, Session, Store
-from roocontext.errors import StoreReadOnly
+from roocontext.errors import RooContextError, StoreReadOnly
+from roocontext.store.engine.grants import grants
+from support.damage import READING, WRITING, build
 
 PAGE = Path(__file__).parents[3] / "docs" / "operations" / "postgres.md"
 GRANTS = re.findall(r"^GRANT .* TO agent;$", PAGE.read_text(), re.MULTILINE)
@@ -107,6 +109,28 @@ def test_grants_of_the_guide_are_enough(role: Role) -> None:
         assert store.restore("restored", store.session("child").stored())
 
 
+def test_guide_shows_what_the_command_prints() -> None:
+    assert grants("agent", erase=False) == GRANTS
+
+
+def test_printed_grants_are_enough_for_every_call(role: Role) -> None:
+    """Calls may be refused for what they ask, but none for a right that is missing."""
+    role.may(*grants("agent"))
+    with Store.open(role.url, upgrade=False) as store:
+        chat = build(store)
+        for call in [*READING.values(), *WRITING.values()]:
+            try:
+                call(store, chat)
+            except StoreReadOnly:
+                raise
+            except RooContextError:
+                continue
+
+
+def test_role_in_grants_is_quoted() -> None:
+    assert all(line.endswith(' TO "Ann""s";') for line in grants('Ann"s'))
+
+
 def without(grant: str) -> Iterator[tuple[str, str, list[str]]]:
     """Each right of a grant: its name, its table, and all grants without it."""
     rights, tables = re.fullmatch(r"GRANT (.*) ON (.*) TO agent;", grant).groups()  # type: ignore[union-attr]  # it is a grant
@@ -120,14 +144,14 @@ VIEWS = {"messages", "effective_history"}
 
 
 @pytest.mark.parametrize(
-    ("right", "table", "grants"),
+    ("right", "table", "granted"),
     [one for one in RIGHTS if one[1] not in VIEWS],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_error_names_the_table_of_a_right_that_is_missing(
-    role: Role, right: str, table: str, grants: Any
+    role: Role, right: str, table: str, granted: Any
 ) -> None:
-    role.may(*grants)
+    role.may(*granted)
     with pytest.raises(StoreReadOnly) as caught, Store.open(role.url, upgrade=False) as store:
         everything(store)
     assert caught.value.table == table
