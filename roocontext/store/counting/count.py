@@ -170,7 +170,7 @@ class Counting:
             (seq, *map(whole_number, total))
             for (lo, hi), (_, _, *totals) in zip(ranges, kept, strict=True)
             for seq, total in ((hi, totals[:2]), (lo - 1, totals[2:]))
-            if total[0] is not None
+            if seq != 0 and total[0] is not None  # before the first entry is nothing
         ]
         held = to_totals([[one] for one in ranges], [ends])
         lacking = [
