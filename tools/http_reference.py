@@ -14,7 +14,7 @@ from roocontext.web.errors import status_of, title_of, urn_of
 BEGINNING = """\
 # HTTP API
 
-Every operation of the [HTTP API](../guide/http-api.md). `/api/v1/openapi.json` is the same for
+Every operation of the [HTTP API](../operations/http-api.md). `/api/v1/openapi.json` is the same for
 programs. A document is the one that [`--json` prints](../cli/reference.md#documents), if it has the
 same name.
 """

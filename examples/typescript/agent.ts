@@ -30,7 +30,7 @@ const TOOLS = [
 
 interface Call { seq: number; block: number; name: string; input_json: string; begun: boolean }
 interface Pending { waits_for: "user" | "tools" | "model"; pending: Call[] }
-interface Request { body_json: string; seq: number; form: string; model: string | null }
+interface Request { body_json: string; repairs: unknown; thinking_off: boolean }
 interface Head { head_seq: number }
 interface Gauge { tokens: number; limit: number | null }
 interface Message { content: string | { text?: string }[] }
@@ -87,8 +87,9 @@ async function askModel(chat: Session): Promise<void> {
     await chat.change("/compactions", { aim: "manage", model: MODEL });
   }
   const asked = { form: "anthropic", model: MODEL, system: SYSTEM, tools: TOOLS };
-  const request = await chat.post<Request>("/request?content=text", asked);
-  const { seq, form, model } = request;
+  const { body_json, repairs, thinking_off, ...request } = await chat.post<Request>(
+    "/request?content=text", asked,
+  );
   const response = await fetch(`${PROVIDER}/v1/messages`, {
     method: "POST",
     headers: {
@@ -96,11 +97,11 @@ async function askModel(chat: Session): Promise<void> {
       "anthropic-version": "2023-06-01",
       "x-api-key": process.env.ANTHROPIC_API_KEY ?? "",
     },
-    body: `{"model":${JSON.stringify(MODEL)},"max_tokens":4096,${request.body_json.slice(1)}`,
+    body: `{"model":${JSON.stringify(MODEL)},"max_tokens":4096,${body_json.slice(1)}`,
   });
   const reply = await response.text();
   if (!response.ok) throw new Error(`The model answered ${response.status}.`);
-  await chat.post("/record", { reply_json: reply, request: { seq, form, model } });
+  await chat.post("/record", { reply_json: reply, request });
 }
 
 /** Run a tool. If it had begun before a crash it may have run: the model decides what to do. */

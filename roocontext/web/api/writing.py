@@ -100,8 +100,9 @@ def post_record(asked: ApiRequest) -> Answer:
     """Append a model's reply. If it was recorded before, this is its first receipt."""
     body, request = asked.body, None
     if body.request is not None:
-        reference = body.request
-        request = Request({}, reference.seq, reference.form, reference.model, ())
+        given = body.request
+        named = (given.names, given.requested)
+        request = Request({}, given.seq, given.form, given.model, (), *named)
     receipt = asked.chat.record(body.value("reply"), request, extra=body.value("extra"))
     done = documents.ReplyReport.of(receipt)
     return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)

@@ -149,7 +149,7 @@ class TestLoop:
         request = talk.post("/request", {"form": "anthropic", "system": "Be kind.", "model": "m"})
         assert request.json["body"]["messages"] == [{"role": "user", "content": "Hello"}]
         assert request.json["body"]["system"] == "Be kind."
-        asked = {"seq": request.json["seq"], "form": "anthropic", "model": "m"}
+        asked = {name: request.json[name] for name in ("seq", "form", "model", "requested")}
         reply = {
             "id": "msg_1",
             "type": "message",
