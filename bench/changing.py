@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,6 +23,8 @@ from bench.sites import LENGTH_BUDGET, Site, line_of
 from bench.sizes import Sizes
 from bench.timing import Step, alternate
 from roocontext import Session
+from roocontext.log.entries import Message
+from roocontext.log.readings import read_message, text_of
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,6 +74,70 @@ class _Condenser:
     def take_back(self, _: int) -> None:
         """Show them again."""
         self._head = self._chat.rewind(to=self._before).head_seq
+
+
+class _Compactor:
+    """Records replies in which a provider compacted all messages; a rewind takes each back."""
+
+    def __init__(self, chat: Session, kept: int) -> None:
+        self._chat = chat
+        self._before = chat.head_seq()
+        self._made = 0
+        asked = [one for one in chat.view().messages if one.role == "user"] if kept else []
+        self._kept = [_item(one) for one in asked[:: max(1, len(asked) // (kept or 1))][:kept]]
+
+    def compact(self, _: int) -> None:
+        """Record one, as an answer that lists the messages that were kept."""
+        self._made += 1
+        item = {"type": "compaction", "id": f"c{self._made}", "encrypted_content": "sealed"}
+        answer = {"object": "response.compaction", "id": f"r{self._made}", "usage": None}
+        self._chat.record({**answer, "output": [*self._kept, item]})
+
+    def take_back(self, _: int) -> None:
+        """Show them again."""
+        self._chat.rewind(to=self._before)
+
+    def read(self) -> None:
+        """Read them all."""
+        self._chat.view()
+
+
+def _item(asked: Message) -> dict[str, Any]:
+    """A user's message as the provider lists it."""
+    words = text_of(read_message(asked)[1])
+    content = [{"type": "input_text", "text": words}]
+    return {"type": "message", "role": "user", "content": content}
+
+
+def coverings(site: Site, sizes: Sizes) -> Iterator[Line]:
+    """A reply in which the provider compacted: all of a long session, and all but some messages."""
+    store, kept = site.store("covered"), 500
+    whole = _Compactor(grow(store.create(), sizes.hidden), 0)
+    partly = _Compactor(grow(store.create(), sizes.hidden), kept)
+    site.settle("covered")
+    floor, text = site.floor("floor_full"), encoded(0)
+    times = alternate(
+        [
+            Step("raw", lambda _: floor.append(text)),
+            Step("whole", whole.compact),
+            Step(None, whole.take_back),
+            Step("partly", partly.compact),
+            Step(None, partly.take_back),
+        ],
+        rounds=sizes.folds,
+    )
+    raw = "one raw durable commit"
+    what = f"record a compaction of {sizes.hidden:,} messages"
+    yield line_of(site, "covering", what, raw, times["whole"], times["raw"], 6.0)
+    yield line_of(
+        site,
+        "covering.kept",
+        f"{what}, of which {kept} are kept",
+        f"read {sizes.hidden:,} messages",
+        times["partly"],
+        alternate([Step("read", lambda _: whole.read())], rounds=sizes.folds)["read"],
+        2.0,
+    )
 
 
 def condensations(site: Site, long: Session, sizes: Sizes) -> Iterator[Line]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from bench import crowd
 from bench.answering import answering
-from bench.changing import condensations, rewinding, rewinding_by_time, rewriting
+from bench.changing import condensations, coverings, rewinding, rewinding_by_time, rewriting
 from bench.data import grow
 from bench.looking import folding, viewing
 from bench.managing import cutting, keeping
@@ -56,6 +56,7 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     other = long.fork(sizes.long)
     yield from rewinding(site, short, long, sizes)
     yield from condensations(site, other, sizes)
+    yield from coverings(site, sizes)
     yield from rewriting(site, sizes)
     yield from rewinding_by_time(site, sizes)
     say(f"{site.title}: view")

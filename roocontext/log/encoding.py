@@ -104,7 +104,8 @@ def plain(value: Any, path: str = "content") -> Any:
 def _dumped(model: Any, dump: Callable[..., Any]) -> Any:
     try:
         # An alias is the name on the wire; in Python, google-genai has other names for the same.
-        return dump(mode="json", exclude_unset=True, by_alias=True)
+        # A kept message of a compaction is not of the types that OpenAI's SDK declares for it.
+        return dump(mode="json", exclude_unset=True, by_alias=True, warnings=False)
     except (ValueError, RecursionError):
         name = type(model).__name__
         raise InvalidMessage(f"A {name} cannot be dumped as JSON by its own model_dump.") from None

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.counting import Counter, ReportedUsage, counter_named
@@ -64,6 +64,9 @@ from roocontext.store.writing.record import RecordedReply, Sources
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
+if TYPE_CHECKING:
+    from roocontext.store.turn import SessionTurn
+
 Result = TypeVar("Result")
 
 
@@ -88,7 +91,7 @@ class Session:
     @property
     def internals(self) -> SessionInternals:
         """Operations for other packages of roocontext; not part of the API."""
-        return SessionInternals(self._opened, self.id)
+        return SessionInternals(self._opened, self.id, self._database)
 
     def info(self) -> SessionInfo:
         """Read the title, metadata, times and sizes of the session."""
@@ -115,6 +118,22 @@ class Session:
         When the user has spoken since, no call is pending.
         """
         return self._database.snapshot(turns.pending, self.id)
+
+    def turn(
+        self, lease: float = 60, wait: float = 0, *, holder: str | None = None
+    ) -> "SessionTurn":
+        """Take the session's turn: `with chat.turn() as turn`, so that one runner works on it.
+
+        `turn` is this session, and what is written through it is refused with TurnLost once another
+        runner has taken over. The lease is `lease` seconds, and is renewed as long as the process
+        lives. If another runner has the turn for more than `wait` seconds, TurnTaken names it by
+        its `holder`, which is by default the host and the process.
+        """
+        from roocontext.store.turn import SessionTurn  # noqa: PLC0415 - it is a session itself
+
+        return SessionTurn(
+            self._opened, self.id, self.parent, lease=lease, wait=wait, holder=holder
+        )
 
     def append(
         self,

@@ -37,8 +37,8 @@ def readable_by(
     repairs = [
         Repair(message.seq, Rule.UNCOMPACTED, found.block)
         for message in messages
-        if message.compacted is None
         for found in held.get(message.seq, ())
+        if message.compacted is None or _is_redacted(message, message.compacted)
     ]
     newest = max(
         (index for index, message in enumerate(messages) if message.compacted), default=None
@@ -117,7 +117,7 @@ def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
 def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     """A message with compactions, as the model can read it."""
     compacted = message.compacted
-    if compacted is not None:
+    if compacted is not None and not _is_redacted(message, compacted):
         is_own = message.format == form
         if is_own and (not compacted.sealed or can_read(model, message.model)):
             yield message
@@ -126,6 +126,12 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     rest = without_compactions(message.format, message.content)
     if rest:
         yield replace(message, content=rest, compacted=None)
+
+
+def _is_redacted(message: Message, compacted: Compacted) -> bool:
+    """True if nothing is left of a compaction that is in effect."""
+    found = compactions_in(message.format, message.content)
+    return all(it.failed for it in found if it.block == compacted.block)
 
 
 def _summary(message: Message, compacted: Compacted) -> Message:

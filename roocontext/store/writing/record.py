@@ -5,6 +5,8 @@ provider has compacted even pinned rows, so nothing can be refused. It records w
 the audit says which pins were not kept.
 """
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,7 +35,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.readings import read_message, text_of
 from roocontext.log.replies import RESPONSES, Compacting
-from roocontext.log.spans import within
+from roocontext.log.spans import visible_ranges, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, lock
@@ -230,12 +232,18 @@ def _write_covered(
     changed = (Kind.REWIND, Kind.UNCOVERING)
     if any(control.kind in changed and control.seq > read for control in tail.controls):
         return None
-    visible = tail.ranges(tail.spans())
+    spans_ = tail.spans()
+    visible = tail.ranges(spans_)
     covered = _covered(tx, session_id, tail, visible, read)
-    rows = read_messages(tx, session_id, covered, {})
-    kept, others = _matched(compacting.kept, rows)
-    hides = subtract(covered, [(seq, seq) for seq in kept])
-    if not rows or len(kept) == len(rows):
+    kept: list[int] = []
+    others: list[Any] = []
+    if compacting.kept:  # in the order in which they were sent
+        shown = visible_ranges(spans_, head.last_seq)
+        sent = [part for stretch in shown for part in common([stretch], covered)]
+        kept, others = _matched(compacting.kept, read_messages(tx, session_id, sent, {}))
+    hides = subtract(covered, [(seq, seq) for seq in sorted(kept)])
+    (total,) = totals_of(tx, session_id, [hides])
+    if not total.messages:
         return None
     compaction_id = sources.new_id()
     around = [
@@ -268,7 +276,7 @@ def _write_covered(
     *_, reply, last = write_decided(tx, session_id, Decided(None, head, drafts, tail, present))
     left = subtract(visible, hides)
     unread = read_messages(tx, session_id, common(left, [(read + 1, head.last_seq)]), {})
-    return _Covered(reply, last, len(rows) - len(kept), tuple(message.seq for message in unread))
+    return _Covered(reply, last, total.messages, tuple(message.seq for message in unread))
 
 
 def _covered(
@@ -289,19 +297,20 @@ def _covered(
 
 def _matched(items: Sequence[Any], rows: Sequence[Message]) -> tuple[list[int], list[Any]]:
     """The rows that the provider kept, found in order by their text, and its other messages."""
+    places: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for at, row in enumerate(rows):
+        places[_words(row)].append(at)
     kept: list[int] = []
     others: list[Any] = []
-    following = iter(rows)
+    start = 0
     for item in items:
-        words = _words(NewMessage("user", [item], RESPONSES))
-        waiting = list(following)
-        at = next((at for at, row in enumerate(waiting) if _words(row) == words), None)
-        if at is None:
+        found = places.get(_words(NewMessage("user", [item], RESPONSES)), [])
+        index = bisect_left(found, start)
+        if index == len(found):
             others.append(item)
-            following = iter(waiting)
         else:
-            kept.append(waiting[at].seq)
-            following = iter(waiting[at + 1 :])
+            kept.append(rows[found[index]].seq)
+            start = found[index] + 1
     return kept, others
 
 

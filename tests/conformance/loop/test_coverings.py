@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from roocontext import Kind, Plan
+from roocontext import Kind, Plan, Store
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
+from roocontext.formats.jsonl import export_session, restore_file
 
 CLAUDE, GPT = "claude-opus-4-6-20260205", "gpt-5.4"
 
@@ -293,9 +294,60 @@ class TestOnDemand:
         assert seqs(long) == [1, 2, 3, 4, 5, 7]
 
 
+def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any) -> None:
+    """A summary comes before older messages, although its entry is a later one."""
+    plan = Plan.condense(long.view(), [1, 2], "Short.", compat=True)
+    summary = long.commit(plan).seq
+    request = long.request("openai-responses", model=GPT, compact=True)
+    assert seqs(long) == [summary, 3, 4, 5]
+    kept = [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
+        for words in ("Short.", "question 1", "question 2")
+    ]
+    answer = {
+        "id": "resp_c",
+        "object": "response.compaction",
+        "output": [*kept, SEALED],
+        "usage": None,
+    }
+    done = long.record(answer, request)
+    assert done.hidden == 1
+    assert seqs(long) == [summary, 3, 5, done.seq]
+
+
+def test_covering_survives_an_export_and_an_import(long: Any, tmp_path: Any) -> None:
+    request = long.request("anthropic", model=CLAUDE)
+    long.append("user", "wait")
+    done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+    path = tmp_path / "one.jsonl"
+    path.write_bytes(b"".join(export_session(long)))
+    with Store.open(":memory:") as other:
+        assert len(list(restore_file(other, path))) == 1
+        copy = other.session(long.id)
+        assert copy.view().messages == long.view().messages
+        assert copy.head() == long.head()
+        assert copy.verify().ok
+        assert copy.record(claude(compaction("All so far."), text("Going on.")), request) == (
+            replace(done, new=False)
+        )
+        assert copy.uncover(done.covering).returned == 5
+
+
 def test_redaction_lists_the_covering(long: Any) -> None:
     done = long.record(claude(compaction("All so far."), text("Going on.")))
     assert long.redact(1).summaries == ((long.id, done.covering),)
+
+
+@pytest.mark.parametrize("model", [CLAUDE, GPT])
+def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
+    long: Any, model: str
+) -> None:
+    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    long.append("user", "more")
+    long.redact(done.seq)
+    form = "anthropic" if model == CLAUDE else "openai"
+    assert "compaction" not in str(long.messages(form, model=model))
+    assert seqs(long) == [done.seq, done.covering + 1]
 
 
 def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:

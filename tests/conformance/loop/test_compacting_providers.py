@@ -1,0 +1,248 @@
+"""The loop with providers that compact, through their SDKs: the four forms of server compaction."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import anthropic
+import openai
+import pytest
+
+from roocontext import ContextManager
+from roocontext.errors import SummarySealed
+from roocontext.tokens import usage_tokens
+from support.compacting_server import SUMMARY, CompactingServer, Quarters
+from support.dialogue import WORDS, shown
+
+CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
+THRESHOLD = 500
+
+
+@pytest.fixture
+def server() -> Iterator[CompactingServer]:
+    with CompactingServer() as running:
+        yield running
+
+
+class Wire(NamedTuple):
+    """One form of compaction: the model, the form of requests, and the call that compacts."""
+
+    model: str
+    form: str
+    on_demand: bool
+
+    def compacts(self, server: CompactingServer, chat: Any, **options: Any) -> Any:
+        """Ask for a compaction, and record the reply."""
+        request = chat.request(self.form, model=self.model, compact=self.on_demand)
+        return chat.record(self.call(server, request, **self.asking(**options)), request)
+
+    def speaks(self, server: CompactingServer, chat: Any) -> Any:
+        """Ask the model as usual, and record the reply."""
+        request = chat.request(self.form, model=self.model)
+        return chat.record(self.call(server, request), request)
+
+    def call(
+        self, server: CompactingServer, request: Any, *, compact: bool = False, **fields: Any
+    ) -> Any:
+        """Call the SDK."""
+        if self.form == "anthropic":
+            messages = server.anthropic().beta.messages
+            return messages.create(model=self.model, max_tokens=99, **request, **fields)
+        responses = server.openai().responses
+        if compact:
+            return responses.compact(model=self.model, **request)
+        return responses.create(model=self.model, **request, **fields)
+
+    def asking(self, **options: Any) -> dict[str, Any]:
+        """The fields of a request that compacts."""
+        if self.on_demand:
+            return {"compact": True}
+        if self.form == "anthropic":
+            trigger = {"type": "input_tokens", "value": THRESHOLD}
+            edit = {"type": "compact_20260112", "trigger": trigger, **options}
+            return {"context_management": {"edits": [edit]}, "betas": ["compact-2026-01-12"]}
+        return {"context_management": [{"type": "compaction", "compact_threshold": THRESHOLD}]}
+
+
+ANTHROPIC = Wire(CLAUDE, "anthropic", on_demand=False)
+ANTHROPIC_ON_DEMAND = Wire(CLAUDE, "anthropic", on_demand=True)
+OPENAI = Wire(GPT, "openai-responses", on_demand=False)
+OPENAI_ON_DEMAND = Wire(GPT, "openai-responses", on_demand=True)
+WIRES = {
+    "anthropic": ANTHROPIC,
+    "anthropic-on-demand": ANTHROPIC_ON_DEMAND,
+    "openai": OPENAI,
+    "openai-on-demand": OPENAI_ON_DEMAND,
+}
+wires = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+
+
+def talk(chat: Any, model: str, turns: int = 12) -> None:
+    """Some turns; the user has the last word."""
+    for number in range(turns):
+        chat.append("user", f"Question {number}: {WORDS}")
+        chat.append("assistant", f"Answer {number}: {WORDS}", model=model)
+    chat.append("user", "Go on.")
+
+
+def gauge(chat: Any) -> int:
+    return chat.tokens(Quarters())
+
+
+def check_gauge(server: CompactingServer, chat: Any, wire: Wire) -> None:
+    """The next request costs the model what we count, within a tenth."""
+    chat.append("user", f"What is next? {WORDS}")
+    counted = gauge(chat)
+    wire.speaks(server, chat)
+    assert abs(counted - server.read[-1]) <= server.read[-1] / 10, (counted, server.read[-1])
+
+
+@wires
+class TestEachForm:
+    def test_twice_in_a_row(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        full = gauge(chat)
+        first = wire.compacts(server, chat)
+        assert first.covering is not None
+        assert gauge(chat) < full
+        check_gauge(server, chat, wire)
+        talk(chat, wire.model)
+        second = wire.compacts(server, chat)
+        assert second.covering is not None
+        assert first.seq not in shown(chat)
+        check_gauge(server, chat, wire)
+        assert chat.verify().ok
+
+    def test_while_the_session_waits_for_the_user(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        wire.speaks(server, chat)
+        assert chat.waits_for() == "user"
+        if not wire.on_demand:
+            chat.append("user", "More.")
+        assert wire.compacts(server, chat).covering
+        assert chat.waits_for() == "user"
+        check_gauge(server, chat, wire)
+
+    def test_message_that_arrives_meanwhile(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        request = chat.request(wire.form, model=wire.model, compact=wire.on_demand)
+        late: list[int] = []
+        server.while_answering = lambda: late.append(chat.append("user", f"Wait: {WORDS}").seq)
+        reply = wire.call(server, request, **wire.asking())
+        server.while_answering = lambda: None
+        done = chat.record(reply, request)
+        assert done.unread == tuple(late)
+        assert len(late) == 1
+        assert chat.waits_for() == "model"
+        counted = gauge(chat)
+        wire.speaks(server, chat)
+        assert abs(counted - server.read[-1]) <= server.read[-1] / 10
+
+    def test_switch_of_the_provider(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        done = wire.compacts(server, chat)
+        chat.append("user", "And now you.")
+        other = OPENAI if wire.form == "anthropic" else ANTHROPIC
+        if wire.form == "anthropic":
+            assert SUMMARY in str(chat.messages(other.form, model=other.model))
+        else:
+            with pytest.raises(SummarySealed):
+                chat.request(other.form, model=other.model)
+            manager = ContextManager(other.model, limit=10**6, counter=Quarters())
+            assert manager.manage(chat).uncovered == (done.covering,)
+        check_gauge(server, chat, other)
+        assert chat.verify().ok
+
+    def test_rewind_undo_and_fork_across_it(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        before, full = shown(chat), gauge(chat)
+        done = wire.compacts(server, chat)
+        after, short = shown(chat), gauge(chat)
+        chat.rewind(before[-1])
+        assert (shown(chat), gauge(chat)) == (before, full)
+        check_gauge(server, chat.fork(before[-1]), wire)
+        chat.undo()
+        assert (shown(chat), gauge(chat)) == (after, short)
+        check_gauge(server, chat.fork(), wire)
+        cut = chat.fork(done.seq)
+        check_gauge(server, cut, wire)
+        chat.rewind(done.seq)
+        check_gauge(server, chat, wire)
+        chat.rewind(done.covering)
+        check_gauge(server, chat, wire)
+        chat.uncover(done.covering)
+        check_gauge(server, chat, wire)
+        assert chat.verify().ok
+
+    def test_redaction_of_a_row_that_it_may_contain(
+        self, chat: Any, server: Any, wire: Wire
+    ) -> None:
+        talk(chat, wire.model)
+        done = wire.compacts(server, chat)
+        assert (chat.id, done.covering) in chat.redact(2).summaries
+        check_gauge(server, chat, wire)
+
+
+@pytest.mark.parametrize("wire", [ANTHROPIC, ANTHROPIC_ON_DEMAND], ids=["auto", "on-demand"])
+class TestAnthropic:
+    def test_failed_one_hides_nothing(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        before = shown(chat)
+        server.compact = "failed"
+        done = wire.compacts(server, chat)
+        assert (done.compacted, done.covering) == (False, None)
+        assert shown(chat) == [*before, done.seq]
+        check_gauge(server, chat, wire)
+
+    def test_costs_are_the_sum_of_the_iterations(self, chat: Any, server: Any, wire: Wire) -> None:
+        talk(chat, wire.model)
+        done = wire.compacts(server, chat)
+        usage = next(one for one in chat.usage() if one.seq == done.seq).usage
+        requests = usage["iterations"]
+        spent = usage_tokens(usage)
+        assert spent.input == sum(it["input_tokens"] for it in requests)
+        assert spent.output == sum(it["output_tokens"] for it in requests)
+
+
+def test_pause_leaves_the_turn_with_the_model(chat: Any, server: Any) -> None:
+    talk(chat, CLAUDE)
+    done = ANTHROPIC.compacts(server, chat, pause_after_compaction=True)
+    assert shown(chat) == [done.seq]
+    assert chat.waits_for() == "model"
+    ANTHROPIC.speaks(server, chat)
+    assert chat.waits_for() == "user"
+    check_gauge(server, chat, ANTHROPIC)
+
+
+def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:
+    talk(chat, CLAUDE)
+    before, request = shown(chat), chat.request(model=CLAUDE)
+    edit = {"type": "clear_tool_uses_20250919"}
+    reply = ANTHROPIC.call(server, request, context_management={"edits": [edit]})
+    done = chat.record(reply, request)
+    extra = next(one for one in chat.audit() if one.seq == done.seq).entry.extra
+    edits = extra["roocontext"]["context_management"]["applied_edits"]
+    assert edits == [{**edit, "cleared_tool_uses": 2, "cleared_input_tokens": 40}]
+    assert shown(chat) == [*before, done.seq]
+
+
+def test_bad_history_is_refused_by_the_stubs(server: Any) -> None:
+    bad = [{"role": "assistant", "content": "x"}]
+    with pytest.raises(anthropic.BadRequestError):
+        server.anthropic().messages.create(model=CLAUDE, max_tokens=9, messages=bad)
+    sealed = [{"type": "compaction", "id": "c", "encrypted_content": "x"}]
+    with pytest.raises(openai.BadRequestError):
+        server.openai().responses.create(model=GPT, input=sealed)
+
+
+def test_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
+    asked: Callable[..., Any] = server.anthropic().beta.messages.create
+    window = {"limit": 70_000, "output": 5_000, "counter": Quarters()}
+    manager = ContextManager(CLAUDE, policy="server", **window)
+    while gauge(chat) < 60_000:
+        chat.append("user", WORDS * 40)
+    outcome = manager.manage(chat)
+    assert outcome.detail == "delegated"
+    request = chat.request("anthropic", model=CLAUDE, **outcome.options)
+    done = chat.record(asked(model=CLAUDE, max_tokens=99, **request), request)
+    assert shown(chat) == [done.seq]
+    assert gauge(chat) < 1_000
