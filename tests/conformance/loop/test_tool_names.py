@@ -3,7 +3,6 @@
 import pytest
 
 from roocontext.log.forms import Rule
-from support.four_formats import FORMATS
 
 LONG = "mcp__" + "internal_documentation_server__" * 3
 """A name as MCP clients make it: 98 characters, of which OpenAI and Gemini accept 64."""
@@ -13,6 +12,9 @@ DEFINITIONS = {
     "openai": {"type": "function", "function": {"name": LONG, "parameters": {"type": "object"}}},
     "openai-responses": {"type": "function", "name": LONG, "parameters": {"type": "object"}},
     "gemini": {"functionDeclarations": [{"name": LONG}]},
+    "bedrock-converse": {
+        "toolSpec": {"name": LONG, "inputSchema": {"json": {"type": "object"}}},
+    },
 }
 
 
@@ -26,6 +28,10 @@ def reply(form, name):
         case "openai-responses":
             item = {"type": "function_call", "call_id": "c1", **call}
             return {"id": "r1", "model": "m", "status": "completed", "output": [item]}
+        case "bedrock-converse":
+            use = {"toolUse": {"toolUseId": "c1", "name": name, "input": {}}}
+            message = {"role": "assistant", "content": [use]}
+            return {"output": {"message": message}, "stopReason": "tool_use"}
         case "gemini":
             part = {"functionCall": {"name": name, "args": {}}, "thoughtSignature": "c2ln"}
             content = {"role": "model", "parts": [part]}
@@ -36,9 +42,10 @@ def reply(form, name):
 
 def name_in(form, request):
     """The name of the only tool."""
-    (tool,) = request.get("tools") or request["config"]["tools"]
+    holder = {"gemini": "config", "bedrock-converse": "toolConfig"}.get(form)
+    (tool,) = (request if holder is None else request[holder])["tools"]
     tool = tool.get("functionDeclarations", [tool])[0]
-    return tool.get("function", tool)["name"]
+    return tool.get("function", tool.get("toolSpec", tool))["name"]
 
 
 def names_sent(form, messages):
@@ -56,8 +63,8 @@ def name_of(form):
 SENT = "t_mcp__internal_documentation_server__inte_b53f8733"
 
 
-@pytest.mark.parametrize("given", FORMATS)
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("given", DEFINITIONS)
+@pytest.mark.parametrize("form", DEFINITIONS)
 def test_long_name_goes_out_short_and_comes_back_long(chat, form, given):
     chat.append("user", "Look it up.")
     request = chat.request(form, tools=[DEFINITIONS[given]], model="m")
@@ -68,7 +75,7 @@ def test_long_name_goes_out_short_and_comes_back_long(chat, form, given):
     (call,) = chat.pending()
     assert call.name == LONG
     chat.answer(call, "found")
-    for other in FORMATS:
+    for other in DEFINITIONS:
         following = chat.request(other, model="m")
         sent = following.get("messages") or following.get("input") or following["contents"]
         assert name_in(other, following) == name_of(other)
