@@ -3,11 +3,12 @@ PYTHON ?= python3
 VENV ?= .venv
 OLDEST ?= $(VENV)-oldest
 ADAPTERS ?= $(VENV)-adapters
+WEB ?= $(VENV)-web
 RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-web test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,6 +28,12 @@ $(ADAPTERS)/.ready: pyproject.toml constraints-adapters.txt
 	$(ADAPTERS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-adapters.txt -e '.[test-frameworks]'
 	touch $@
 
+$(WEB)/.ready: pyproject.toml constraints.txt constraints-web.txt tests/web/browser/package-lock.json
+	$(PYTHON) -m venv $(WEB)
+	$(WEB)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-web.txt -e '.[test-web]'
+	npm ci --silent --no-audit --no-fund --prefix tests/web/browser
+	touch $@
+
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
 	$(RUN)/roocontext demo
 
@@ -36,6 +43,10 @@ test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
 test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests with the frameworks installed
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
 	$(ADAPTERS)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/adapters
+
+test-web: $(WEB)/.ready  ## the web server, also by the tools of others: schemathesis, TypeScript on Node, Chromium (CHROMIUM or found)
+	$(WEB)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/web tests/web/clients
+	$(WEB)/bin/python -m pytest tests/web/browser
 
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
 	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks
@@ -77,4 +88,4 @@ build: $(VENV)/.ready  ## the wheel and the source archive, into dist/
 	$(RUN)/python -m build
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(ADAPTERS) $(OLDEST) .frameworks build dist site *.egg-info
+	rm -rf $(VENV) $(ADAPTERS) $(OLDEST) $(WEB) .frameworks build dist site *.egg-info

@@ -16,12 +16,16 @@ from bench.runner import Say, lines
 from bench.sites import PostgresSite, SqliteSite, sites
 from bench.sizes import FULL, QUICK, TINY, Sizes
 
+CITUS = "ROOCONTEXT_TEST_CITUS_URL"
 Measure = Callable[[SqliteSite, PostgresSite, Sizes, Say], Iterator[Line]]
 
 
 def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
     """Measure and print."""
     arguments = _arguments(prog)
+    if arguments.distributed:
+        _distributed(_sizes(arguments))
+        return
     begun = time.perf_counter()
     with sites() as (sqlite, postgres):
         facts = environment(postgres.version())
@@ -40,11 +44,24 @@ def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
         arguments.json.write_text(json.dumps(shown, indent=2) + "\n")
 
 
+def _distributed(sizes: Sizes) -> None:
+    """What a cluster costs, which takes one to measure it on."""
+    from bench import distributed  # noqa: PLC0415 - asked for by itself
+
+    print(HEADING, flush=True)
+    for line in distributed.lines(sizes):
+        print(line.to_text(), flush=True)
+    print(f"Load at the end {load()}.")
+
+
 def _arguments(prog: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=prog, description=main.__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="shorter sessions, fewer samples")
     size.add_argument("--tiny", action="store_true", help="only whether everything runs")
+    parser.add_argument(
+        "--distributed", action="store_true", help=f"only a Citus cluster: {CITUS} names it"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON to this file too")
     return parser.parse_args()
 

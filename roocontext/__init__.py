@@ -35,6 +35,8 @@ if TYPE_CHECKING:
         StoreReadOnly as StoreReadOnly,
         StoreUnavailable as StoreUnavailable,
         SummaryFailed as SummaryFailed,
+        TurnLost as TurnLost,
+        TurnTaken as TurnTaken,
         UnknownPlugin as UnknownPlugin,
         VersionConflict as VersionConflict,
     )
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from roocontext.store.aio import (
         AsyncChanges as AsyncChanges,
         AsyncSession as AsyncSession,
+        AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
     from roocontext.store.proof.verify import (
@@ -79,6 +82,7 @@ if TYPE_CHECKING:
     from roocontext.store.sessions.overview import SessionOverview as SessionOverview
     from roocontext.store.sessions.sessions import SessionInfo as SessionInfo
     from roocontext.store.store import Store as Store
+    from roocontext.store.turn import SessionTurn as SessionTurn
     from roocontext.store.writing.append import Receipt as Receipt
     from roocontext.store.writing.erase import (
         Purged as Purged,
@@ -109,14 +113,15 @@ _LAZY = {
         BudgetExceeded DuplicateMessage HistoryCorrupt InvalidIdentifier InvalidMessage
         InvalidOption InvalidPlan MessageNotFound NotTheModelsTurn RooContextError
         SchemaMismatch SessionExists SessionNotFound SessionPurged StoreNotFound
-        StoreReadOnly StoreUnavailable SummaryFailed UnknownPlugin VersionConflict
+        StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
+        UnknownPlugin VersionConflict
     """,
     "roocontext.log.entries": "NewMessage Message View Entry Kind",
     "roocontext.log.forms": "Repair",
     "roocontext.log.plan": "Plan Action Counts Committed",
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
-    "roocontext.store.aio": "AsyncStore AsyncSession AsyncChanges",
+    "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
@@ -128,6 +133,7 @@ _LAZY = {
     "roocontext.store.sessions.overview": "SessionOverview",
     "roocontext.store.sessions.sessions": "SessionInfo",
     "roocontext.store.store": "Store",
+    "roocontext.store.turn": "SessionTurn",
     "roocontext.store.writing.append": "Receipt",
     "roocontext.store.writing.erase": "Redacted Purged",
     "roocontext.store.writing.items": "NewNote Pin Unpin SetTitle SetMetadata Rewind",

@@ -69,6 +69,25 @@ class SessionExists(RooContextError, ValueError):
     session_id: str = ""
 
 
+class TurnTaken(RooContextError):
+    """Another runner has the turn of the session."""
+
+    category = Category.CONFLICT
+    advice = "Try again when it has ended, or pass wait= to wait for it."
+    session_id: str = ""
+    holder: str = ""
+    expires_at: int = 0
+
+
+class TurnLost(RooContextError):
+    """This runner has the turn of the session no longer."""
+
+    category = Category.CONFLICT
+    advice = "Nothing was written. Stop: the next runner continues from what is recorded."
+    session_id: str = ""
+    holder: str | None = None
+
+
 class MessageNotFound(RooContextError, LookupError):
     """The target of a rewind, a pin, a fork or a redaction is not in the session."""
 

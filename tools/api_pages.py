@@ -26,6 +26,7 @@ FOLDER = "reference/api"
 SIBLINGS = {
     roocontext.AsyncStore: roocontext.Store,
     roocontext.AsyncSession: roocontext.Session,
+    roocontext.AsyncSessionTurn: roocontext.SessionTurn,
     roocontext.AsyncChanges: roocontext.Changes,
     roocontext.AsyncContextManager: roocontext.ContextManager,
     AsyncRecall: Recall,
@@ -33,7 +34,8 @@ SIBLINGS = {
 """The classes for asyncio, and those whose methods they have."""
 
 OBJECTS = [
-    *(roocontext.Store, roocontext.Session, roocontext.Changes, roocontext.ContextManager),
+    *(roocontext.Store, roocontext.Session, roocontext.SessionTurn, roocontext.Changes),
+    roocontext.ContextManager,
     *(roocontext.Hooks, Recall, *SIBLINGS),
 ]
 """The classes that a program works with; all others are values that it passes or gets."""

@@ -73,6 +73,7 @@ CLEARINGS_RULES = {
     "parts": "(head IS NULL AND tail IS NULL) OR (head >= 0 AND tail >= 0)",
 }
 SEARCH_MARKS_RULES = {"seq": "seq >= 0"}
+TURNS_RULES = {"lease": "lease > 0"}
 COUNTS_RULES = {"tokens": "seq >= 1 AND tokens >= 0"}
 WRITTEN_BY_APPENDS = {"sessions": SESSIONS_RULES, "entries": ENTRIES_RULES}
 
@@ -206,6 +207,16 @@ def _tables() -> None:
         sa.Column("seq", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
         rules=SEARCH_MARKS_RULES,
+    )
+    _table(
+        "turns",
+        sa.Column("session_id", TEXT, nullable=False),
+        sa.Column("token", TEXT, nullable=False),
+        sa.Column("holder", TEXT, nullable=False),
+        sa.Column("lease", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", name="turns_pkey"),
+        rules=TURNS_RULES,
     )
 
 

@@ -256,10 +256,11 @@ class _Manager:
 
         `limit` is the model's context, in tokens; if it is not a positive number, a warning is
         logged and the next source is used. `output` is the model's longest answer; `limits` are the
-        bytes and images of a request. `client` is a client of the Anthropic SDK, which writes the
-        summaries; without it and without a `summariser` they are extracted, offline. Set `recall`
-        if the model has the tools of `roocontext.recall`: then a summary names the entries that it
-        hides, and the tools that find them.
+        bytes and images of a request. `client` is a client of the SDK of Anthropic, OpenAI or
+        Google, or a function that asks a model: it writes the summaries. Without it and without a
+        `summariser` they are extracted, offline. Set `recall` if the model has the tools of
+        `roocontext.recall`: then a summary names the entries that it hides, and the tools that find
+        them.
         """
         chosen = policy_of(policy, environ)
         settings = Settings(

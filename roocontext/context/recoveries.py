@@ -42,7 +42,7 @@ def recoveries(port: LiveSession) -> Steps[Recoveries]:
     """Read them from the session."""
     counter, chat = port.settings.counter, port.chat
     live = yield from port.read(Wanted(counter=counter, rows=SnapshotRows.LIVE, notes=[REFUSED]))
-    port.learn(live.notes[REFUSED])
+    port.learn(live.notes.get(REFUSED))
     replies = (message.seq for message, *_ in live.rows if _is_reply(message))
     reply = max(replies, default=0)
     notes = yield from ask(lambda: chat.notes(NOTE))

@@ -128,7 +128,7 @@ class LiveSession:
             pins=self._options is not None,
         )
         snapshot = yield from self.read(wanted)
-        self.learn(snapshot.notes[REFUSED])
+        self.learn(snapshot.notes.get(REFUSED))
         estimates = {
             seq: view + self._overhead(snapshot.frames.get(seq))
             for seq, view in snapshot.estimated.items()

@@ -19,6 +19,7 @@ from roocontext.summarisers import (
     as_summariser,
     is_async,
     summariser_for,
+    summariser_over,
     with_fallback,
 )
 from roocontext.tokens import Limit, counter_for, limit_for, size_of, switches
@@ -81,7 +82,7 @@ def summariser_of(summariser: Any, client: Any) -> AnySummariser:
     extractive = summariser_for("extractive")
     if client is None:
         return extractive
-    return with_fallback(summariser_for("anthropic", client=client), extractive)
+    return with_fallback(summariser_over(client), extractive)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,7 +29,7 @@ class ShownOutput(NamedTuple):
 
     @property
     def leaves(self) -> int:
-        """How many characters stay; -1 if the block is cleared as a whole."""
+        """The number of characters that stay; -1 if the block is cleared as a whole."""
         return -1 if self.head is None or self.tail is None else self.head + self.tail
 
 
@@ -111,7 +111,7 @@ def output_blocks(format_: str, role: str, content: Any) -> dict[int, Block]:
 
 
 def measure(output: Block) -> tuple[int, bool]:
-    """How many characters of text a tool output has, and whether it holds anything else."""
+    """The number of characters of text in a tool output, and True if it holds anything else."""
     text = (Holds.OUTPUT, Holds.TEXT)
     is_more = any(piece.kind not in text for piece in walk(pieces([output])))
     return len(text_of([output])), is_more

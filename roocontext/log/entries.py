@@ -32,7 +32,7 @@ Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 
 
 class Kept(NamedTuple):
-    """How many characters of the head and of the tail of a cleared block stay."""
+    """The numbers of characters that stay of the head and the tail of a cleared block."""
 
     seq: Seq
     block: Number

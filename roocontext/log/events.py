@@ -15,7 +15,7 @@ from roocontext.log.values import Value
 
 
 class Status(StrEnum):
-    """How a run ended."""
+    """The end of a run."""
 
     NOOP = "noop"  # there was nothing to do, and nothing was written
     CLEARED = "cleared"

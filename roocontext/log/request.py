@@ -156,7 +156,7 @@ class Asked(NamedTuple):
 
 def compose_request(
     asked: Asked,
-    form: str,
+    given: str | Form,
     *,
     dialect: str | None = None,
     cache: bool,
@@ -167,7 +167,8 @@ def compose_request(
 
     `management` are the fields that say how the provider manages the context.
     """
-    composer = form_named(form, dialect)
+    composer = form_named(given, dialect)
+    form = given if isinstance(given, str) else str(getattr(given, "format", type(given).__name__))
     outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
     # A system prompt may quote names of files, which need not be Unicode.
     system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)

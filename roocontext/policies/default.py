@@ -379,7 +379,7 @@ class _Work:
         return measured(self.situation, [self._marker])
 
     def _least(self, *, summaries: bool = False) -> Size:
-        """What no plan can take away; with `summaries`, what none can that has no new one."""
+        """The least size of any plan; with `summaries`, of those without a new summary."""
         newest = (group.seqs for group in self.layout.groups[-1:])
         stays = self.layout.held(summaries=summaries).union(*newest)
         rows = [row for row in self.situation.visible if row.seq in stays]

@@ -15,6 +15,7 @@ from roocontext.log.forms.tools import (
     Function,
     anthropic_tools,
     chat_tools,
+    converse_tools,
     gemini_tools,
     responses_tools,
 )
@@ -108,6 +109,7 @@ _SHAPES: Final[Mapping[str, Callable[[Sequence[Function]], list[dict[str, Any]]]
     "openai": chat_tools,
     "openai-responses": responses_tools,
     "gemini": gemini_tools,
+    "bedrock-converse": converse_tools,
 }
 
 

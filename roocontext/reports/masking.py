@@ -77,7 +77,7 @@ class Masker:
 
 
 def counts_in_words(counts: Mapping[str, int]) -> str:
-    """What was masked: `2 API keys, 14 paths`."""
+    """The masked values, counted: `2 API keys, 14 paths`."""
     return ", ".join(
         f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in sorted(counts.items())
     )

@@ -96,18 +96,16 @@ def usage_of(
     *,
     everything: bool = False,
     family: bool = False,
-    table: "Prices | None" = None,
     progress: "Progress" = gauge.silent,
 ) -> UsageReport:
     """The usage of a session: of the messages that the model sees, or of all in the log.
 
-    With `family`, the calls are those of the session and all its descendants. The table of prices
-    is the built-in one, unless another is given.
+    With `family`, the calls are those of the session and all its descendants.
     """
     context = gauge.counted_gauge(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
-    used = prices() if table is None else table
+    used = prices()
     reported = chat.usage(family=family)
     spent = spending(reported, used)
     drifts = _drifts(chat, counter.name)
@@ -237,13 +235,12 @@ def spending_of(
     since: datetime | None = None,
     until: datetime | None = None,
     recorded: bool = False,
-    table: "Prices | None" = None,
 ) -> Spending:
     """The calls of all sessions that happened since a time and before another.
 
     If `recorded`, their time is when they were recorded.
     """
-    used = prices() if table is None else table
+    used = prices()
     reported = store.usage(since=since, until=until, recorded=recorded)
     groups: defaultdict[str, list[ReportedUsage]] = defaultdict(list)
     for row in reported:

@@ -6,6 +6,7 @@ afterwards. Names, parameters and documentation are those of Store and Session.
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from functools import wraps
 from itertools import islice
 from types import TracebackType
@@ -16,6 +17,7 @@ from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
 from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
 from roocontext.store.store import Store
+from roocontext.store.turn import SessionTurn
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -232,6 +234,12 @@ class AsyncSession(_Threaded[Session]):
     def __repr__(self) -> str:
         return f"AsyncSession({self.id!r})"
 
+    def turn(
+        self, lease: float = 60, wait: float = 0, *, holder: str | None = None
+    ) -> "AsyncSessionTurn":
+        """See Session.turn: `async with chat.turn() as turn`."""
+        return AsyncSessionTurn(self._plain.turn(lease, wait, holder=holder), self._threads)
+
     @property
     def internals(self) -> AsyncSessionInternals:
         """See Session.internals."""
@@ -280,3 +288,34 @@ class AsyncSession(_Threaded[Session]):
     head = _threaded(Session.head)
     verify = _threaded(Session.verify)  # progress is reported from a thread
     rebuild = _threaded(Session.rebuild)
+
+
+class AsyncSessionTurn(AsyncSession):
+    """A SessionTurn for asyncio: `async with chat.turn() as turn`."""
+
+    def __init__(self, turn: SessionTurn, threads: Threads) -> None:
+        super().__init__(turn, threads)
+        self._turn = turn
+
+    async def __aenter__(self) -> Self:
+        try:
+            while seconds := await self._threads.run(self._turn.seconds_to_wait):
+                await self._threads.until(Future(), seconds)
+        except BaseException:
+            # It may have been taken by a call whose result was lost with a cancellation.
+            self._threads.start(self._turn.give_back)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._threads.run(self._turn.give_back)
+
+    @property
+    def is_held(self) -> bool:
+        """See SessionTurn.is_held."""
+        return self._turn.is_held

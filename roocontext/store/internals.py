@@ -20,6 +20,7 @@ from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
 from roocontext.store.loop import frame
+from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
 from roocontext.store.reading import audit, live, notes
 from roocontext.store.reading.audit import AuditEntry
@@ -42,14 +43,15 @@ class OpenedStore:
     clock: Clock
     ids: Ids
     record_frames: bool
+    renewer: Renewer
 
 
 class SessionInternals:
     """Reads and caches of one session."""
 
-    def __init__(self, opened: OpenedStore, session_id: str) -> None:
+    def __init__(self, opened: OpenedStore, session_id: str, database: Database) -> None:
         self._opened = opened
-        self._database = opened.database
+        self._database = database
         self.id = session_id
 
     def snapshot(self, wanted: Wanted) -> Snapshot:

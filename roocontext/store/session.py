@@ -4,14 +4,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roocontext.errors import InvalidOption, StoreReadOnly
 from roocontext.log.counting import Counter, ReportedUsage, counter_named
 from roocontext.log.draft import message_draft
 from roocontext.log.encoding import check_id, check_integer, check_model
 from roocontext.log.entries import BlockRef, Message, NewMessage, View
-from roocontext.log.forms import Outgoing, Repair, form_named
+from roocontext.log.forms import Form, Outgoing, Repair, form_named
 from roocontext.log.moments import Point
 from roocontext.log.plan import Committed, Plan
 from roocontext.log.replies import read_reply
@@ -64,6 +64,9 @@ from roocontext.store.writing.record import RecordedReply, Sources
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
+if TYPE_CHECKING:
+    from roocontext.store.turn import SessionTurn
+
 Result = TypeVar("Result")
 
 
@@ -88,7 +91,7 @@ class Session:
     @property
     def internals(self) -> SessionInternals:
         """Operations for other packages of roocontext; not part of the API."""
-        return SessionInternals(self._opened, self.id)
+        return SessionInternals(self._opened, self.id, self._database)
 
     def info(self) -> SessionInfo:
         """Read the title, metadata, times and sizes of the session."""
@@ -115,6 +118,22 @@ class Session:
         When the user has spoken since, no call is pending.
         """
         return self._database.snapshot(turns.pending, self.id)
+
+    def turn(
+        self, lease: float = 60, wait: float = 0, *, holder: str | None = None
+    ) -> "SessionTurn":
+        """Take the session's turn: `with chat.turn() as turn`, so that one runner works on it.
+
+        `turn` is this session, and what is written through it is refused with TurnLost once another
+        runner has taken over. The lease is `lease` seconds, and is renewed as long as the process
+        lives. If another runner has the turn for more than `wait` seconds, TurnTaken names it by
+        its `holder`, which is by default the host and the process.
+        """
+        from roocontext.store.turn import SessionTurn  # noqa: PLC0415 - it is a session itself
+
+        return SessionTurn(
+            self._opened, self.id, self.parent, lease=lease, wait=wait, holder=holder
+        )
 
     def append(
         self,
@@ -166,7 +185,7 @@ class Session:
 
     def request(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -330,7 +349,7 @@ class Session:
 
     def messages(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -339,7 +358,8 @@ class Session:
     ) -> list[dict[str, Any]]:
         """Return the view as a provider accepts it; `repairs` lists what had to be repaired.
 
-        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses` and `gemini`.
+        Forms are `anthropic`, `openai` (Chat Completions), `openai-responses`, `gemini` and
+        `bedrock-converse`, or any object with the methods of `roocontext.log.forms.Form`.
         Thinking is only sent to the model that wrote it. `model` is the model that will be asked,
         by default that of the newest reply. `dialect` is that of `request`.
         """
@@ -348,7 +368,7 @@ class Session:
 
     def repairs(
         self,
-        form: str = "anthropic",
+        form: str | Form = "anthropic",
         *,
         model: str | None = None,
         dialect: str | None = None,
@@ -723,7 +743,7 @@ class Session:
         return self._database.write(rebuild.rebuild, self.id)
 
     def _composed(
-        self, form: str, model: str | None, dialect: str | None, as_of: Point
+        self, form: str | Form, model: str | None, dialect: str | None, as_of: Point
     ) -> Outgoing:
         if model is not None:
             check_model(model)

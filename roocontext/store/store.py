@@ -20,6 +20,7 @@ from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
 from roocontext.store.internals import OpenedStore
+from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
@@ -105,11 +106,12 @@ class Store:
         except BaseException:
             database.close()
             raise
-        return cls(OpenedStore(database, clock, ids or RandomIds(), record_frames))
+        return cls(OpenedStore(database, clock, ids or RandomIds(), record_frames, Renewer()))
 
     def close(self) -> None:
         """Close every connection, and end the feeds of changes."""
         self._poller.close()
+        self._opened.renewer.close()
         self._database.close()
 
     def __enter__(self) -> Self:

@@ -5,8 +5,9 @@ needs one does so when it is first asked for a summary.
 """
 
 from roocontext.log.summary import OutgoingMessage, Summary, SummaryRequest
-from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic, ModelPrices
+from roocontext.summarisers.anthropic import Anthropic, AsyncAnthropic
 from roocontext.summarisers.builtin import summariser_for, summarisers
+from roocontext.summarisers.by_model import AsyncByModel, ByModel, ModelPrices, ModelQuestion
 from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.prompts import Prompt, prompt_of, prompts, read_prompt, styles
 from roocontext.summarisers.protocol import (
@@ -20,17 +21,21 @@ from roocontext.summarisers.protocol import (
     summarised,
     with_fallback,
 )
+from roocontext.summarisers.providers import summariser_over
 from roocontext.summarisers.transcript import transcript
 
 __all__ = [
     "Anthropic",
     "AnySummariser",
     "AsyncAnthropic",
+    "AsyncByModel",
     "AsyncFallback",
     "AsyncSummariser",
+    "ByModel",
     "Extractive",
     "Fallback",
     "ModelPrices",
+    "ModelQuestion",
     "OutgoingMessage",
     "Prompt",
     "Summariser",
@@ -44,6 +49,7 @@ __all__ = [
     "styles",
     "summarised",
     "summariser_for",
+    "summariser_over",
     "summarisers",
     "transcript",
     "with_fallback",

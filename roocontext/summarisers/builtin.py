@@ -5,8 +5,10 @@ from typing import Any, TypeAlias
 
 from roocontext.registry import Registry
 from roocontext.summarisers import anthropic
+from roocontext.summarisers.by_model import ModelProvider
 from roocontext.summarisers.extractive import Extractive
 from roocontext.summarisers.protocol import AnySummariser
+from roocontext.summarisers.providers import CHAT, GEMINI, RESPONSES, summariser_over
 
 SummariserFactory: TypeAlias = Callable[[str | None, Any], AnySummariser]
 """Takes the name of the model that writes the summary, and the caller's client, or None."""
@@ -19,5 +21,12 @@ def summariser_for(name: str, *, model: str | None = None, client: Any = None) -
     return summarisers[name](model, client)
 
 
+def _with(provider: ModelProvider) -> SummariserFactory:
+    """The factory of the summarisers that ask this provider."""
+    return lambda model, client: summariser_over(client, model, provider=provider)
+
+
 summarisers.register("anthropic", lambda model, client: anthropic.over(client, model))
+for _provider in (CHAT, RESPONSES, GEMINI):
+    summarisers.register(_provider.name, _with(_provider))
 summarisers.register("extractive", lambda _model, _client: Extractive())

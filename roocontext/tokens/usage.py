@@ -32,7 +32,7 @@ class Usage(NamedTuple):
 
 
 def usage_tokens(usage: Any) -> Usage | None:
-    """Read a usage of Anthropic, OpenAI or Gemini; None if it is none of these.
+    """Read a usage of Anthropic, OpenAI, Gemini or Bedrock; None if it is none of these.
 
     It is the cost of the call, with that of the provider's own compactions.
     """
@@ -56,6 +56,8 @@ def _read(usage: Any, *, last: bool) -> Usage | None:
     if "input_tokens" in fields:
         requests = _iterations(fields)
         return _anthropic(_answered(requests)[-1:] if last else requests)
+    if "inputTokens" in fields:
+        return _converse(fields)
     gemini = {_snake(key): value for key, value in fields.items()}
     return _gemini(gemini) if "prompt_token_count" in gemini else None
 
@@ -129,6 +131,14 @@ def _openai(fields: Mapping[str, Any], sent: str, received: str) -> Usage:
     thinking = _inner(fields, f"{received}_details", "reasoning_tokens")
     sums = _tokens(fields, sent), _tokens(fields, received)
     return Usage(*sums, cached, written, thinking=thinking)
+
+
+def _converse(fields: Mapping[str, Any]) -> Usage:
+    """Bedrock's `inputTokens` leaves out the tokens read from and written to a cache."""
+    cached = _tokens(fields, "cacheReadInputTokens")
+    written = _tokens(fields, "cacheWriteInputTokens")
+    sent = _tokens(fields, "inputTokens") + cached + written
+    return Usage(sent, _tokens(fields, "outputTokens"), cached, written)
 
 
 def _gemini(fields: Mapping[str, Any]) -> Usage:

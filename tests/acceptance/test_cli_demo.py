@@ -20,7 +20,7 @@ from support.examples import everyday
 
 CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
-MODES = ("40", "80", "120", "json")
+MODES = ("40", "80", "json")
 
 
 def played(run: CommandLine, mode: str) -> str:
@@ -30,7 +30,7 @@ def played(run: CommandLine, mode: str) -> str:
     return re.sub("[0-9]", "#", re.sub("[0-9a-f]{16,}", "#", done.out))
 
 
-WIDTHS = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "120": {"COLUMNS": "120"}, "json": {}}
+WIDTHS = {"40": {"COLUMNS": "40"}, "80": {"COLUMNS": "80"}, "json": {}}
 
 
 @pytest.mark.parametrize("mode", everyday(("80", "json"), MODES))

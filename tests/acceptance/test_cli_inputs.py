@@ -222,7 +222,7 @@ def test_unknown_name_lists_the_known_ones(run: CommandLine) -> None:
         ("condense parser --summariser x", "anthropic, extractive"),
         ("preview parser x --limit 900", "'manage', 'condense', 'truncate'"),
         ("append parser x --role x", "user, assistant"),
-        ("append parser x --format x", "anthropic, gemini, langchain, openai"),
+        ("append parser x --format x", "anthropic, bedrock-converse, gemini, langchain, openai"),
     ):
         done = run(*words.split())
         refused(done, Code.USAGE, known)

@@ -21,7 +21,11 @@ from support.steady_sources import CountedIds, SetClock
 pytestmark = pytest.mark.every_leg
 
 BOTH = [(Store, AsyncStore), (Session, AsyncSession), (Changes, AsyncChanges)]
-NOT_AWAITED = {("run", AsyncStore.run), ("changes", AsyncStore.changes)}
+NOT_AWAITED = {
+    ("run", AsyncStore.run),
+    ("changes", AsyncStore.changes),
+    ("turn", AsyncSession.turn),
+}
 
 
 def public(cls):
@@ -45,6 +49,7 @@ def renamed(annotation):
         ("AsyncSession", "Session"),
         ("AsyncStore", "Store"),
         ("AsyncChanges", "Changes"),
+        ("AsyncSessionTurn", "SessionTurn"),
     ):
         text = text.replace(old, new)
     return text.replace("AsyncIterator", "Iterator")

@@ -59,7 +59,7 @@ def _everything(chat: Any) -> Any:
 
 
 @pytest.fixture
-def stores(opened: Any) -> Iterator[tuple[Any, Any]]:
+def stores(opened: Any, postgres: Any) -> Iterator[tuple[Any, Any]]:
     """A store of each engine, for all examples of a test: the ids of both begin at 1."""
     with opened("file", "sync") as one, opened("postgres", "sync") as other:
         yield one.store, other.store

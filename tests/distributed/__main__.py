@@ -7,7 +7,6 @@ the programs `start` and `stop` of the folder ROOCONTEXT_CITUS_KIT make.
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 from support.citus_server import GIVEN, KIT, started
@@ -26,8 +25,8 @@ def main(arguments: list[str]) -> int:
             " a folder with the programs `start` and `stop`.\n"
         )
         return 2
-    with tempfile.TemporaryDirectory(prefix="roocontext-citus-") as folder, started(folder) as url:
-        os.environ[GIVEN] = url
+    with started() as cluster:
+        os.environ[GIVEN] = cluster.url
         return _tested(arguments)
 
 

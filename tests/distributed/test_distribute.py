@@ -24,7 +24,7 @@ SETTINGS = 2
 
 
 def state(store: Store) -> dict[str, Any]:
-    """What can be seen of each session."""
+    """All reads of each session."""
     return {
         info.session_id: (
             info,

@@ -1,4 +1,4 @@
-"""What the doctor finds about a distributed store, and the commands that distribute one."""
+"""The doctor's findings about a distributed store, and the commands that distribute one."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -84,7 +84,7 @@ def test_reasoning_goes_back_to_the_model_that_wrote_it_and_to_no_other(
     messages = from_servers(history, written)
     for form in forms.known():
         out = form_named(form, dialect if form == "openai" else None).compose(messages, model=model)
-        sent = json.dumps(out.messages)
+        sent = json.dumps(out.messages, default=repr)
         others = [it.seq for it in messages if it.model != model]
         assert not [seq for seq in others if f"H{seq}." in sent]
 

@@ -40,7 +40,8 @@ def attached(title):
 
 
 def test_unknown_format_is_refused_with_the_known_ones():
-    with pytest.raises(InvalidMessage, match="anthropic, gemini, langchain, openai") as caught:
+    known = "anthropic, bedrock-converse, gemini, langchain, openai"
+    with pytest.raises(InvalidMessage, match=known) as caught:
         reader("secret")
     assert caught.value.path == "format"
     assert "secret" not in str(caught.value)
@@ -338,7 +339,9 @@ def test_format_is_found_under_the_name_it_is_registered_by():
     readers.register("mine", ANTHROPIC)
     try:
         assert reader("mine") is ANTHROPIC
-        with pytest.raises(InvalidMessage, match="anthropic, gemini, langchain, mine, openai"):
+        with pytest.raises(
+            InvalidMessage, match="anthropic, bedrock-converse, gemini, langchain, mine, openai"
+        ):
             reader("yours")
     finally:
         del readers["mine"]
@@ -658,6 +661,17 @@ def test_skeleton_holds_no_text(name, secret):
             {"type": "reasoning", "summary": [{"text": secret}]},
         ],
         "gemini": {"role": "user", "parts": [{"text": secret}, {"executableCode": secret}]},
+        "bedrock-converse": {
+            "role": "user",
+            "extra": secret,
+            "content": [
+                {"text": secret},
+                {"toolUse": {"toolUseId": "a", "name": "f", "input": {secret: secret}}},
+                {"toolResult": {"toolUseId": "a", "content": [{"json": {"x": secret}}]}},
+                {"reasoningContent": {"reasoningText": {"text": secret}}},
+                {"document": {"name": secret}},
+            ],
+        },
         "langchain": {
             "type": "ai",
             "data": {

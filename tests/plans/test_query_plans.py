@@ -138,7 +138,13 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "usage of all": lambda store, _: store.usage(since=MOMENT),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
     "snapshot": lambda _, chat: chat.internals.snapshot(
-        Wanted(counter=BYTES, rows=SnapshotRows.LIVE, calls=64, estimates=bool, notes=["remark"])
+        Wanted(
+            counter=BYTES,
+            rows=SnapshotRows.LIVE,
+            calls=64,
+            estimates=bool,
+            notes=["remark", "other"],
+        )
     ),
     "estimate": lambda _, chat: chat.internals.keep_estimate(LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),

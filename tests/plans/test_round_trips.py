@@ -9,10 +9,11 @@ import psycopg
 import pytest
 from psycopg.pq import PipelineStatus
 
-from roocontext import Plan, Session, Store
+from roocontext import ContextManager, Plan, Session, Store
 from support.steady_sources import SetClock
 
 ROWS = 40
+MODEL = "claude-sonnet-4-5"
 
 
 class Waits:
@@ -20,6 +21,7 @@ class Waits:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.count = 0
+        self.sent: list[str] = []
         for kind, name, inside in (
             (psycopg.Cursor, "execute", False),
             (psycopg.Connection, "pipeline", False),
@@ -40,6 +42,7 @@ class Waits:
             connection = getattr(one, "connection", one)
             is_together = connection.pgconn.pipeline_status != PipelineStatus.OFF
             self.count += is_together == inside
+            self.sent += args[:1] if method.__name__ == "execute" else ()
             return method(one, *args, **options)
 
         return counting
@@ -150,3 +153,26 @@ def test_condense_and_uncover_wait_few_times(chat: Session, waits: Waits) -> Non
     assert waits.of(lambda: chat.commit(plan)) == 4
     # the row with the lock, the end of the log, how much returns, the rows
     assert waits.of(lambda: chat.uncover(ROWS + 1)) == 4
+
+
+def test_manage_with_nothing_to_do(chat: Session, waits: Waits) -> None:
+    frame: dict[str, Any] = {"system": "Be brief.", "tools": []}
+    chat.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 1}, model=MODEL)
+    chat.append("user", "and then?")
+    manager = ContextManager(model=MODEL)
+    manager.manage(chat, **frame)  # it keeps the counts, the estimate of the call and the frame
+    # the head with what is one row, the spans and the calls; the sums of the spans; the counts
+    # after the last call; the end of the snapshot
+    assert waits.of(lambda: manager.manage(chat, **frame)) == 4
+    assert waits.of(lambda: manager.manage(chat)) == 4
+
+
+def test_manage_reads_what_it_needs_in_six_statements(chat: Session, waits: Waits) -> None:
+    """Between the nodes of a cluster each takes a message there and back, sent together or not."""
+    chat.append("assistant", "hi", usage={"input_tokens": 9, "output_tokens": 1}, model=MODEL)
+    manager = ContextManager(model=MODEL)
+    manager.manage(chat)
+    waits.sent.clear()
+    manager.manage(chat)
+    assert sum(text.startswith("SELECT") for text in waits.sent) == 6
+    assert sum(text.startswith("SELECT sessions.last_seq") for text in waits.sent) == 1

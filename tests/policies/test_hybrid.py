@@ -18,7 +18,7 @@ from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
 from support.provider_rules import violations
 from support.separated import split
-from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")
@@ -308,19 +308,6 @@ def test_marker_that_leaves_alone_is_itself_summarised(chat):
     chat.commit(Plan.truncate(chat.view(), [1, 2, 3, 4, 5, 6], "left out " * 60))
     asked = ask(chat, seen(chat).size.tokens - 1)
     assert texts(asked.request) == ["left out " * 60]
-
-
-def test_refusal_names_the_limit_that_is_exceeded(chat):
-    class Blind:
-        name, exact = "blind", False
-
-        def count(self, role, content, form):
-            return 1
-
-    chat.append("user", [IMAGE])
-    chat.append("user", [IMAGE])
-    situation = situated(chat, Blind(), window=100, limits=Budget(images=1), failures=3)
-    assert Hybrid().decide(situation) == TooLarge("turn", 2, 1, "images")
 
 
 def test_failures_in_a_row_stop_asking_except_on_request(chat):

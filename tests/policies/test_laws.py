@@ -7,24 +7,69 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext import Kind
-from roocontext.policies.situation import Aim, Ask, Nothing, Ready
+from roocontext.log.counting import Budget
+from roocontext.policies.hybrid import Hybrid
+from roocontext.policies.situation import Aim, Ask, Nothing, Ready, TooLarge
+from roocontext.policies.sliding_window import SlidingWindow
 from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.roo.policy import Roo, Roo2026
-from support.deciding import decided, seen, summary
+from support.deciding import decided, seen, summary, talk
 from support.dialogue import WORDS, shown
 from support.examples import examples
 from support.plan_laws import commit_lawfully
-from support.situations import STEPS, play
+from support.situations import IMAGE, STEPS, play, situated
 
 FEW = {"protect": 20, "minimum": 10, "output_max": 50}
 SAID = st.sampled_from(["", "in short", WORDS * 3])
+
+
+class Ones:
+    """A counter that sees no difference between messages."""
+
+    name, exact = "ones", False
+
+    def count(self, role, content, form):
+        return 1
 
 
 def is_question(message):
     """True if the user said something; results alone are no question."""
     blocks = message.content if isinstance(message.content, list) else [{"type": "text"}]
     return any(block["type"] != "tool_result" for block in blocks)
+
+
+@pytest.mark.parametrize(
+    "policy", [Gemini(), GeminiUpstream(), OpenCode(), OpenCodeUpstream(), Roo(), Roo2026()]
+)
+def test_empty_session_has_nothing_to_condense(chat, policy):
+    assert isinstance(decided(chat, policy, aim=Aim.CONDENSE, output=1000), Nothing)
+
+
+@pytest.mark.parametrize("policy", [Gemini(), OpenCode()])
+def test_turn_that_is_too_large_is_refused_with_numbers(chat, policy):
+    chat.append("user", WORDS * 50)
+    decision = decided(chat, policy, window=100, output=1000)
+    assert isinstance(decision, TooLarge)
+    assert decision.needed > decision.limit == 100
+
+
+@pytest.mark.parametrize("policy", [Gemini(), OpenCode()])
+def test_bytes_are_a_limit_too(chat, policy):
+    talk(chat, 4)
+    size = seen(chat, policy).size
+    facts = {"output": 1000}
+    within, over = Budget(bytes=size.bytes), Budget(bytes=size.bytes - 1)
+    assert isinstance(decided(chat, policy, limits=within, **facts), Nothing)
+    assert isinstance(decided(chat, policy, limits=over, **facts), Ask)
+
+
+@pytest.mark.parametrize("policy", [Hybrid(), SlidingWindow()])
+def test_refusal_names_the_limit_that_is_exceeded(chat, policy):
+    chat.append("user", [IMAGE])
+    chat.append("user", [IMAGE])
+    situation = situated(chat, Ones(), window=100, limits=Budget(images=1), failures=3)
+    assert policy.decide(situation) == TooLarge("turn", 2, 1, "images")
 
 
 @pytest.mark.parametrize(

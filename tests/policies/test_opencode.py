@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from roocontext import Kind, Plan
-from roocontext.log.counting import Budget, Size
+from roocontext.log.counting import Size
 from roocontext.log.plan import Action
 from roocontext.policies.situation import (
     Aim,
@@ -14,7 +14,6 @@ from roocontext.policies.situation import (
     Ready,
     Refused,
     ReportedTokens,
-    TooLarge,
 )
 from roocontext.programs.gemini_cli.policy import Gemini
 from roocontext.programs.opencode.policy import CONTINUE, QUESTION, OpenCode, OpenCodeUpstream
@@ -210,13 +209,6 @@ def test_seed_profile_keeps_at_most_half_of_the_window_free(chat):
     assert isinstance(decide(chat, window=9_998, **facts), Ask)
     assert isinstance(decide(chat, OpenCodeUpstream(), window=36_999, **facts), Ask)
     assert isinstance(decide(chat, OpenCodeUpstream(), window=37_000, **facts), Nothing)
-
-
-def test_bytes_and_images_are_limits_too(chat):
-    talk(chat, 4)
-    size = seen(chat, OpenCode()).size
-    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes)), Nothing)
-    assert isinstance(decide(chat, limits=Budget(bytes=size.bytes - 1)), Ask)
 
 
 def test_program_does_not_look_again_before_the_next_answer(chat):
@@ -670,11 +662,6 @@ def test_pinned_view_cannot_be_compacted(chat, kind):
     assert isinstance(decide(chat, kind(), aim=Aim.RECOVER), Nothing)
 
 
-@BOTH
-def test_empty_session_has_nothing_to_hide(chat, kind):
-    assert isinstance(decide(chat, kind(), aim=Aim.CONDENSE), Nothing)
-
-
 def test_seed_profile_does_not_summarise_a_lone_question(chat):
     ask(chat, WORDS)
     assert isinstance(decide(chat, aim=Aim.CONDENSE), Nothing)
@@ -746,13 +733,6 @@ def test_seed_profile_still_clears_after_a_failure(chat):
     recent(chat)
     decision = decide(chat, window=100_000, failures=1)
     assert decision.plan.clears == ((old, 0),)
-
-
-def test_turn_that_is_too_large_is_refused_with_numbers(chat):
-    ask(chat, WORDS * 50)
-    decision = decide(chat, window=100)
-    assert isinstance(decision, TooLarge)
-    assert decision.needed > decision.limit == 100
 
 
 @BOTH

@@ -164,19 +164,6 @@ def test_bytes_and_images_have_limits_too(chat):
     assert refused == TooLarge("turn", 1, 0, "images")
 
 
-def test_plan_that_would_not_shrink_the_context_is_not_made(chat):
-    class Blind:
-        name, exact = "blind", False
-
-        def count(self, role, content, form):
-            return 1
-
-    chat.append("user", [IMAGE])
-    chat.append("user", [IMAGE])
-    situation = situated(chat, Blind(), window=100, limits=Budget(images=1))
-    assert SlidingWindow().decide(situation) == TooLarge("turn", 2, 1, "images")
-
-
 def test_recovery_gets_under_the_cap(chat):
     talk(chat, 4)
     size = seen(chat).size.tokens

@@ -209,7 +209,9 @@ def test_fallbacks_can_be_stacked():
 
 
 def test_names_of_summarisers_are_listed():
-    assert summarisers.known() == ("anthropic", "extractive")
+    assert summarisers.known() == (
+        *("anthropic", "extractive", "gemini", "openai", "openai-responses"),
+    )
     assert isinstance(summariser_for("extractive"), Extractive)
     with pytest.raises(UnknownPlugin, match="anthropic, extractive"):
         summariser_for("oracle")

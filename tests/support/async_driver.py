@@ -9,7 +9,7 @@ import inspect
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Self
 
-from roocontext import AsyncChanges, AsyncSession, AsyncStore
+from roocontext import AsyncChanges, AsyncSession, AsyncSessionTurn, AsyncStore
 
 
 class Driven:
@@ -38,7 +38,7 @@ class Driven:
             result = method(*args, **options)
             if inspect.isasyncgen(result):
                 return self._pulled(result)
-            if isinstance(result, AsyncChanges):
+            if isinstance(result, AsyncChanges | AsyncSessionTurn):
                 return Driven(result, self._runner)
             result = self._runner.run(result)
             if isinstance(result, (AsyncSession, AsyncStore)):
@@ -48,10 +48,11 @@ class Driven:
         return call
 
     def __enter__(self) -> Self:
+        self._runner.run(self.target.__aenter__())
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._runner.run(self.target.__aexit__(None, None, None))
 
     def __iter__(self) -> Iterator[Any]:
         return self._pulled(self.target)

@@ -5,7 +5,9 @@ test has left as it was made is emptied and used again.
 """
 
 import os
+import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +24,10 @@ from roocontext.store.engine.schema import metadata
 
 GIVEN = "ROOCONTEXT_TEST_CITUS_URL"
 KIT = "ROOCONTEXT_CITUS_KIT"
-SHARDS = 4
+SHARDS = 2
+"""One on each worker: for a second one, a connection to the coordinator opens another."""
+UNSAFE = "SET citus.enable_unsafe_triggers = on"
+"""A cluster changes no trigger without it. A plain server takes any setting of this form."""
 _HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 
 # The whole schema, so that a test that changed it leaves no trace in the next one.
@@ -184,16 +189,42 @@ def running() -> Iterator[Citus]:
         cluster.close()
 
 
+class OwnCluster:
+    """A cluster that the kit started, whose nodes a test may kill and add."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kit, self._folder = Path(os.environ[KIT]), folder
+        self.url = ""
+
+    def start(self, workers: int = 2) -> None:
+        """Start what does not run, and add workers up to this number."""
+        command = [str(self._kit / "start"), "--dir", str(self._folder), "--workers", str(workers)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        self.url = done.stdout.splitlines()[-1]
+
+    def stop(self) -> None:
+        """End all servers, and remove their files."""
+        command = [str(self._kit / "stop"), "--dir", str(self._folder), "--remove"]
+        subprocess.run(command, check=True)
+
+    def kill(self, node: str) -> None:
+        """Kill a server such as `worker1`. Its children notice, and end."""
+        file = self._folder / node / "postmaster.pid"
+        os.kill(int(file.read_text().splitlines()[0]), signal.SIGKILL)
+
+    def port(self, node: str) -> int:
+        """The port of a server."""
+        return int((self._folder / f"{node}.port").read_text())
+
+
 @contextmanager
-def started(folder: str) -> Iterator[str]:
-    """The URL of the coordinator of a cluster of our own, whose files are in this folder."""
-    kit = Path(os.environ[KIT])
-    place = Path(folder)
-    place.chmod(0o755)  # root's servers run as another user
-    made = str(place / "kit")
-    start = [str(kit / "start"), "--dir", made, "--workers", "2"]
-    done = subprocess.run(start, check=True, capture_output=True, text=True)
-    try:
-        yield done.stdout.splitlines()[-1]
-    finally:
-        subprocess.run([str(kit / "stop"), "--dir", made, "--remove"], check=True)
+def started() -> Iterator[OwnCluster]:
+    """A throw-away cluster with two workers."""
+    with tempfile.TemporaryDirectory(prefix="roocontext-citus-") as folder:
+        Path(folder).chmod(0o755)  # root's servers run as another user
+        cluster = OwnCluster(Path(folder) / "kit")
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop()

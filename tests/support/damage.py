@@ -15,6 +15,7 @@ from roocontext import NewMessage, Pin, Plan
 from roocontext.log.counting import BYTES
 from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import entries, metadata
+from roocontext.store.sessions.excerpt import Extent
 from roocontext.tokens import counter_for
 from support.dialogue import fill, work
 
@@ -24,7 +25,7 @@ WANTED = Wanted(
     others=[BYTES],
     calls=64,
     estimates=lambda _: True,
-    notes=["mine"],
+    notes=["mine", "other"],
 )
 """All that a snapshot can hold, by a counter that has counted nothing yet and by one that has."""
 SECRET = "a secret that no error may quote"
@@ -164,6 +165,11 @@ def _taken(feed: Any) -> Any:
         return feed.read(timeout=0)
 
 
+def _in_turn(chat: Any) -> None:
+    with chat.turn() as turn:
+        turn.set_title("mine")
+
+
 READING: dict[str, Callable[[Any, Any], Any]] = {
     "info": lambda _, chat: chat.info(),
     "children": lambda _, chat: chat.children(),
@@ -190,6 +196,9 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "newest_note": lambda _, chat: [chat.newest_note(kind) for kind in ("mine", "title")],
     "stats": lambda _, chat: chat.stats(),
     "outline": lambda _, chat: chat.internals.outline(),
+    "excerpt": lambda _, chat: [chat.internals.excerpt(extent) for extent in Extent],
+    "excerpt of the past": lambda _, chat: chat.internals.excerpt(Extent.VIEW, as_of=11),
+    "stored_content": lambda _, chat: chat.internals.stored_content(9),
     "overview": lambda store, _: store.overview(),
     "changes": lambda store, _: _taken(store.changes()),
     "change_cursor": lambda store, _: store.change_cursor(),
@@ -241,6 +250,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "record": lambda _, chat: chat.record(REPLY),
     "waits_for": lambda _, chat: chat.waits_for(),
     "begin": lambda _, chat: chat.begin((9, 0)),
+    "turn": lambda _, chat: _in_turn(chat),
     "answer": lambda _, chat: chat.answer((9, 0), "done"),
     "pending": lambda _, chat: [chat.append("assistant", [CALL]), chat.pending()],
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),

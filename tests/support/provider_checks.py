@@ -3,6 +3,7 @@
 from support import (
     provider_rules,
     provider_rules_chat,
+    provider_rules_converse,
     provider_rules_gemini,
     provider_rules_responses,
 )
@@ -12,4 +13,5 @@ CHECKS = {
     "openai": provider_rules_chat.violations,
     "openai-responses": provider_rules_responses.violations,
     "gemini": provider_rules_gemini.violations,
+    "bedrock-converse": provider_rules_converse.violations,
 }

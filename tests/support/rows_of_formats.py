@@ -12,6 +12,7 @@ MODELS = {
     "openai": "gpt-5",
     "openai-responses": "gpt-5",
     "gemini": "gemini-3",
+    "bedrock-converse": "us.anthropic.claude-x-v1:0",
 }
 PNG = "AAAA"
 URL = f"data:image/png;base64,{PNG}"
@@ -210,9 +211,49 @@ def _gemini(seq: int, act: str, *given: Any) -> tuple[str, Any]:
     return row("model" if given[0] == "assistant" else "user", {"text": ""})
 
 
+def _converse(seq: int, act: str, *given: Any) -> tuple[str, Any]:
+    def row(role: str, *blocks: Any) -> tuple[str, Any]:
+        return role, {"role": role, "content": list(blocks)}
+
+    def call(mark: str, tool_id: str, name: str) -> dict[str, Any]:
+        return {"toolUse": {"toolUseId": tool_id, "name": name, "input": {"m": mark}}}
+
+    def result(mark: str, tool_id: str, kind: str = "text") -> dict[str, Any]:
+        shown = [{"text": mark}, image] if kind != "text" else [{"text": mark}]
+        status = {"status": "error"} if kind == "error" else {}
+        return {"toolResult": {"toolUseId": tool_id, "content": shown, **status}}
+
+    image = {"image": {"format": "png", "source": {"bytes": PNG}}}
+    said = {"text": f"T{seq}."}
+    signed = {"text": f"hm {seq}", "signature": "c2ln"}
+    thought = {"reasoningContent": {"reasoningText": signed}}
+    match act, given:
+        case "say", [role]:
+            return row("user" if role == "system" else role, said)
+        case "show", _:
+            return row("user", said, image)
+        case "call", [tool_id, name, speaks, thinks]:
+            return row(
+                "assistant",
+                *[thought] * thinks,
+                *[said] * speaks,
+                call(f"C{seq}.", tool_id, name),
+            )
+        case "calls", [first, second]:
+            return row("assistant", call(f"C{seq}.", first, "f"), call(f"D{seq}.", second, "g"))
+        case "answer", [tool_id, kind]:
+            return row("user", result(f"R{seq}.", tool_id, kind))
+        case "answers", [first, second]:
+            return row("user", result(f"R{seq}.", first), result(f"S{seq}.", second))
+        case "think", [trails]:
+            return row("assistant", *([said, thought] if trails else [thought, said]))
+    return row(given[0], {"text": " "})
+
+
 _MAKERS: dict[str, Any] = {
     "anthropic": _anthropic,
     "openai": _chat,
     "openai-responses": _responses,
     "gemini": _gemini,
+    "bedrock-converse": _converse,
 }

@@ -7,9 +7,15 @@ and in the same form. A file may be compressed with gzip.
 import gzip
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from roocontext import Store
+
+Through = Callable[[Store, Any, Any], str | None]
+"""Compares one recorded answer with what a store makes of it, or says why it cannot."""
 
 FOLDER = Path(os.environ.get("ROOCONTEXT_VECTORS") or Path(__file__).parent)
 
@@ -34,3 +40,19 @@ def replay(name: str, function: Callable[[Any], Any]) -> int:
     assert not wrong, f"{len(wrong)} of {len(recorded)} differ:\n" + "\n".join(wrong[:20])
     assert recorded, f"{name} is empty"
     return len(recorded)
+
+
+def through_store(name: str, store: Store, compare: Through, column: str | None = None) -> str:
+    """Compare every recorded output with what a store makes of it, and say how many it could."""
+    recorded = load(name)
+    reasons: Counter[str] = Counter()
+    for case in recorded:
+        wanted = case["output"] if column is None else case["output"][column]
+        try:
+            reason = compare(store, case["input"], wanted)
+        except AssertionError as error:
+            raise AssertionError(f"{case['name']}: {error}") from error
+        reasons.update([reason] if reason else [])
+    left = "; ".join(f"{number} {reason}" for reason, number in reasons.items()) or "none"
+    done = len(recorded) - reasons.total()
+    return f"{done} of {len(recorded)} through the store; reasons: {left}"

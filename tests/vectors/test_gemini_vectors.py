@@ -1,7 +1,6 @@
 """Gemini CLI's compression answers as the real program answered, and leaves the same history."""
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,12 +22,9 @@ from roocontext.programs.gemini_cli.compression import (
     weights,
 )
 from vectors import gemini_store
-from vectors.replay import load, replay
+from vectors.replay import Through, load, replay, through_store
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {}
-
-Through = Callable[[Store, Any, Any], str | None]
-"""Compares one recording with what a store makes of it, or says why it cannot."""
 
 THROUGH: dict[str, Through] = {}
 
@@ -191,20 +187,9 @@ def store() -> Iterator[Store]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_every_recording_is_reproduced(name: str, store: Store, capsys: Any) -> None:
     count = recordings(name, FUNCTIONS[name])
-    reasons: Counter[str] = Counter()
-    for case in load(name):
-        try:
-            reason = THROUGH[name](store, case["input"], case["output"])
-        except AssertionError as error:
-            raise AssertionError(f"{case['name']}: {error}") from error
-        reasons.update([reason] if reason else [])
-    left = "; ".join(f"{number} {reason}" for reason, number in reasons.items()) or "none"
-    through = count - reasons.total()
+    done = through_store(name, store, THROUGH[name])
     with capsys.disabled():
-        sys.stdout.write(
-            f"\n{name}: {count} of {count} pure, {through} of {count} through the store; "
-            f"reasons: {left} "
-        )
+        sys.stdout.write(f"\n{name}: {count} of {count} pure, {done} ")
 
 
 def test_model_that_is_not_in_the_table_has_the_default() -> None:

@@ -364,6 +364,8 @@ def test_hostile_content_is_text_on_every_page(store, evil):
         addresses = ["/", *(f"{path}?tab={tab}" for tab in Extent), f"{path}?tab=all&md=0"]
         addresses += [f"{path}/e/{seq}/whole" for seq in range(1, 9)]
         addresses += [f"{path}/e/4/request", f"/?text={quote(safe[:300])}"]
+        addresses += [f"{path}/diff?from=0&to=8", f"{path}/timeline", f"{path}/usage"]
+        addresses += [f"{path}/export", f"/search?q={quote(safe[:300])}&session={quote(name)}"]
         for address in addresses:
             answer = web.get(address, accept="text/html")
             assert answer.status == 200, address
@@ -416,3 +418,61 @@ def test_request_as_it_was_sent(store, chat):
     assert "the first question" in text
     assert "Be brief." in text
     assert "too late" not in text
+
+
+# Search, comparison, figures over time
+
+
+def test_search_finds_hidden_messages_and_names_what_hides_them(store, chat):
+    fill(chat, 6)
+    hidden = chat.append("user", "the word xylophone").seq
+    summary = chat.commit(Plan.condense(chat.view(), [2, 3, hidden], "S")).seq
+    with serving(plain_store(store)) as web:
+        path = f"/search?q=xylophone&session={chat.id}"
+        page = WebPage(web.get(path).body.decode())
+        assert page.link(f"Entry {hidden}") == f"/s/{chat.id}/e/{hidden}"
+        assert page.link(f"summary {summary}") == f"/s/{chat.id}/e/{summary}"
+        assert "<mark>xylophone</mark>" in page.text
+        assert "xylophone</mark>" not in web.get(f"{path}&among=visible").body.decode()
+        assert web.get(f"{path}&among=none").status == 400
+
+
+def test_comparison_shows_what_left_and_what_came_and_why(store, chat):
+    fill(chat, 6)
+    before = chat.info().last_seq
+    summary = chat.commit(Plan.condense(chat.view(), [2, 3], "S")).seq
+    with serving(plain_store(store)) as web:
+        page = WebPage(web.get(f"/s/{chat.id}/diff?from={before}&to={summary}").body.decode())
+    assert "2 messages left the view" in page.text.replace("<h2>", "")
+    assert "1 message came into it" in page.text
+    assert page.link(str(summary)) == f"/s/{chat.id}/e/{summary}"
+
+
+def test_pages_over_time_stay_small(store, chat):
+    usage = {"input_tokens": 1_000, "output_tokens": 10}
+    for number in range(300):
+        chat.append("user", "question")
+        chat.append("assistant", "answer", model="claude-sonnet-4-5", usage=usage)
+        last = chat.info().last_seq
+        chat.commit(Plan.condense(chat.view(), [last - 1, last], "S"))
+        if number % 3 == 0:
+            chat.rewind(to=chat.append("user", "left").seq - 1)
+    with serving(plain_store(store)) as web:
+        for name in ("timeline", "usage", "diff?from=0", "diff?from=300&to=900"):
+            page = WebPage(web.get(f"/s/{chat.id}/{name}").body.decode())
+            page.check_bounds()
+        picture = web.get(f"/s/{chat.id}/timeline").body.decode().partition("</svg>")[0]
+        assert 100 < picture.count("aria-label=") <= 500
+        assert "<polyline" in web.get(f"/s/{chat.id}/usage").body.decode()
+
+
+def test_exports_are_files(store, chat):
+    chat.append("user", "in /home/ann/project")
+    with serving(plain_store(store)) as web:
+        path = f"/s/{chat.id}/export"
+        for to, name in (("html", "html"), ("markdown", "md"), ("jsonl", "jsonl")):
+            answer = web.get(f"{path}?to={to}")
+            assert f'"session.{name}"' in answer.headers["content-disposition"]
+            assert b"/home/ann" in answer.body
+        assert b"/home/ann" not in web.get(f"{path}?to=html&redact=1").body
+        assert web.get(f"{path}?to=roo").status == 400

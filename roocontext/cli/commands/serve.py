@@ -1,9 +1,16 @@
-"""`roocontext serve`: serves a database over HTTP, to people and to agents."""
+"""`roocontext serve` and `open`: a database over HTTP, for agents and in the browser."""
 
+import json
 import os
-from contextlib import ExitStack
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
 
 import typer
 
@@ -11,6 +18,7 @@ from roocontext.cli import find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.options import SessionName
 from roocontext.cli.screens.safe_text import safe
 from roocontext.errors import InvalidOption
 
@@ -54,40 +62,107 @@ def serve(
     that of ROOCONTEXT_TOKEN if it is set. To listen on an address that other machines can reach,
     ROOCONTEXT_TOKEN must be set.
     """
+    from_command = Asked(host, port, uds, writes=allow_write or admin, admin=admin)
+    _serve(context, from_command, lambda final, file: _started(final, file, uds))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command asks of a server."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    uds: Path | None = None
+    writes: bool = False
+    admin: bool = False
+
+
+@command(app, panel=INSPECT, document="")
+def open_(context: CommandContext, session: SessionName = "last") -> None:
+    """Show a session in the browser, by the server that runs for this database or by a new one.
+
+    A new server is read-only, and ends with Ctrl-C.
+    """
+    with context.session(session) as chat:
+        path = f"/s/{quote(chat.id, safe='', errors='surrogatepass')}"
+    for url, token in _running(_database(context)):
+        _show(f"{url}{path}?{urlencode({'token': token})}")
+        return
+
+    def show(settings: "ServerSettings", file: Path | None) -> None:
+        _started(settings, file, None)
+        _show(f"{settings.url}{path}?{urlencode({'token': settings.token})}")
+
+    _serve(context, Asked(), show)
+
+
+def _show(link: str) -> None:
+    """Open a link in the browser, and print it if there is none."""
+    if not webbrowser.open(link):
+        typer.echo(f"Open {link}")
+
+
+def _database(context: CommandContext) -> str:
+    """The name of the database, which is the same in whatever folder a command is started."""
+    url = find_database.without_password(context.url)
+    return url if "://" in url else str(Path(url).absolute())
+
+
+def _running(database: str) -> Iterator[tuple[str, str]]:
+    """The addresses and tokens of the servers that run for a database."""
+    serving = _web().serving
+    for file in sorted(serving.announcements().glob("serve-*.json")):
+        # A server that crashed leaves its file, and its port may be another's by now.
+        with suppress(OSError, ValueError, KeyError):
+            about = json.loads(file.read_text())
+            if about["database"] != database:
+                continue
+            asked = Request(f"{about['url']}/api/v1/openapi.json", method="HEAD")  # noqa: S310
+            asked.add_header("Authorization", f"Bearer {about['token']}")
+            with urlopen(asked, timeout=3):  # noqa: S310 - an address of our own file
+                yield about["url"], about["token"]
+
+
+def _web() -> Any:
+    """The server's package, which is heavy, and an extra."""
     try:
-        from roocontext.web import safety, serving  # noqa: PLC0415 - heavy, and an extra
+        from roocontext.web import safety, serving  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in _PACKAGES:
             raise
         line = "The server needs more packages. Install the extra: pip install 'roocontext[web]'."
         raise Refusal(line, Code.USAGE) from None
-    writes = allow_write or admin
+    return SimpleNamespace(safety=safety, serving=serving)
+
+
+def _serve(
+    context: CommandContext,
+    asked: Asked,
+    started: "Callable[[ServerSettings, Path | None], object]",
+) -> None:
+    """Run a server until it is interrupted."""
+    safety, serving = _web().safety, _web().serving
     with ExitStack() as stack:
         stack.enter_context(context.obj.bars.hidden())
         try:
-            if uds is None:
-                listener, public = serving.listen(host, port)
+            if asked.uds is None:
+                listener, public = serving.listen(asked.host, asked.port)
                 stack.enter_context(listener)
                 token = serving.token_for(os.environ.get(_TOKEN), public=public)
             else:
-                listener, public, token = (
-                    stack.enter_context(serving.listen_on_file(uds)),
-                    False,
-                    None,
-                )
+                listener = stack.enter_context(serving.listen_on_file(asked.uds))
+                public, token = False, None
         except InvalidOption as error:
             raise Refusal(str(error), Code.USAGE) from None
         settings = safety.ServerSettings(
-            host=host, token=token, public=public, allow_write=writes, admin=admin
+            host=asked.host,
+            token=token,
+            public=public,
+            allow_write=asked.writes,
+            admin=asked.admin,
         )
-        store = stack.enter_context(context.store(write=writes, dry_run=True))
-        serving.run_server(
-            store,
-            settings,
-            listener,
-            database=find_database.without_password(context.url),
-            started=lambda final, file: _started(final, file, uds),
-        )
+        store = stack.enter_context(context.store(write=asked.writes, dry_run=True))
+        serving.run_server(store, settings, listener, database=_database(context), started=started)
 
 
 def _started(settings: "ServerSettings", file: Path | None, uds: Path | None) -> None:

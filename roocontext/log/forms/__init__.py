@@ -9,9 +9,19 @@ from typing import Final
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.chat import CHAT
+from roocontext.log.forms.converse import CONVERSE_FORM
 from roocontext.log.forms.gemini import GEMINI_FORM
-from roocontext.log.forms.parts import OPENING, UNANSWERED
+from roocontext.log.forms.parts import (
+    OPENING,
+    UNANSWERED,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    RequestState,
+)
 from roocontext.log.forms.repairs import Form, Outgoing, Repair, Rule, newest_reply
 from roocontext.log.forms.responses import RESPONSES_FORM
 from roocontext.registry import Registry
@@ -21,7 +31,14 @@ __all__ = [
     "UNANSWERED",
     "Form",
     "Outgoing",
+    "OutgoingPart",
+    "OutgoingTurn",
+    "OwnPiece",
+    "OwnRow",
+    "PartKind",
+    "ProviderForm",
     "Repair",
+    "RequestState",
     "Rule",
     "form_named",
     "forms",
@@ -34,11 +51,12 @@ forms.register("anthropic", ANTHROPIC_FORM)
 forms.register("openai", CHAT)
 forms.register("openai-responses", RESPONSES_FORM)
 forms.register("gemini", GEMINI_FORM)
+forms.register("bedrock-converse", CONVERSE_FORM)
 
 
-def form_named(name: str, dialect: str | None = None) -> Form:
+def form_named(given: str | Form, dialect: str | None = None) -> Form:
     """Find a form; `dialect` names the server that it is for, if it is not the provider's own."""
-    form = forms[name]
+    form = forms[given] if isinstance(given, str) else given
     if dialect is None:
         return form
     if form is not CHAT:

@@ -57,7 +57,7 @@ class _Anthropic(ProviderForm):
 
     def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
         repairs = state.repairs
-        _report_lost_thinking(turns, repairs)
+        report_lost_thinking(turns, repairs)
         _fit_marks([part for turn in turns for part in turn.parts], repairs)
         if turns and turns[-1].role == "assistant":
             _strip(turns[-1].parts[-1], repairs)
@@ -205,7 +205,7 @@ def _message(turn: OutgoingTurn, repairs: Repairs) -> dict[str, Any]:
     return {"role": turn.role, "content": own}
 
 
-def _report_lost_thinking(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
+def report_lost_thinking(turns: Sequence[OutgoingTurn], repairs: Repairs) -> None:
     """Report replies of the running tool loop that should begin with thinking and no longer do.
 
     Older models with thinking on refuse such a loop: "Expected thinking, but found tool_use".

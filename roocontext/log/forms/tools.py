@@ -195,6 +195,7 @@ _ANTHROPICS: Final = re.compile(r"\w+_20\d{6}|mcp_toolset|tool_search_tool_\w+")
 
 _HOSTED: Final[dict[str, Callable[[Block, str], bool]]] = {
     "anthropic": lambda _, kind: bool(_ANTHROPICS.fullmatch(kind)),
+    "bedrock-converse": lambda given, _: "cachePoint" in given or "systemTool" in given,
     "gemini": lambda given, kind: bool(given) and not kind and not string(given, "name"),
     "openai-responses": lambda _, kind: bool(kind),
 }
@@ -275,6 +276,14 @@ def gemini_tools(functions: Sequence[Function]) -> list[Block]:
     return [{"functionDeclarations": declared}] if declared else []
 
 
+def converse_tools(functions: Sequence[Function]) -> list[Block]:
+    """Functions as Bedrock's Converse API defines them."""
+    return [
+        {"toolSpec": {**it, "inputSchema": {"json": it["inputSchema"]}}}
+        for it in (_described(function, "inputSchema") for function in functions)
+    ]
+
+
 def _described(function: Function, schema: str, **more: bool) -> Block:
     described = {"description": function.description} if function.description else {}
     return {"name": function.name, **described, schema: function.schema, **more}
@@ -289,6 +298,8 @@ def _shape_of(definition: Block) -> str | None:
     """The format of a function's definition; None if it does not define a function."""
     if "input_schema" in definition:
         return "anthropic"
+    if "toolSpec" in definition:
+        return "bedrock-converse"
     if "functionDeclarations" in definition or "function_declarations" in definition:
         return "gemini"
     if definition.get("type") == "function":
@@ -311,11 +322,15 @@ def _functions(definition: Block) -> Iterator[Function]:
             yield Function(string(it, "name"), string(it, "description"), schema)
         return
     kind = string(definition, "type")
-    it = as_dict(definition.get("function") or definition.get("custom") or definition)
+    holders = (definition.get(key) for key in ("function", "custom", "toolSpec"))
+    it = as_dict(next(filter(None, holders), definition))
     if not string(it, "name") or kind not in ("", "function", "custom"):
         raise _not_a_function(string(it, "name") or kind or "without a name")
     without = _CUSTOM if kind == "custom" else _EMPTY
-    schemas = (it.get(key) for key in ("input_schema", "parameters"))
+    schemas = (
+        *(it.get(key) for key in ("input_schema", "parameters")),
+        as_dict(it.get("inputSchema")).get("json"),
+    )
     schema = next((given for given in schemas if isinstance(given, dict)), without)
     yield Function(string(it, "name"), string(it, "description"), schema, it.get("strict") is True)
 

@@ -12,11 +12,13 @@ from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import (
     REDACTED,
     Block,
+    ItemReader,
     Reader,
     RoleAndBlocks,
     calls,
     results,
 )
+from roocontext.log.readings.converse import CONVERSE
 from roocontext.log.readings.gemini import GEMINI
 from roocontext.log.readings.langchain import LANGCHAIN
 from roocontext.log.readings.openai import OPENAI
@@ -29,6 +31,7 @@ __all__ = [
     "REDACTED",
     "Block",
     "Holds",
+    "ItemReader",
     "Piece",
     "Reader",
     "RoleAndBlocks",
@@ -80,5 +83,6 @@ readers.register("anthropic", ANTHROPIC)
 readers.register("openai", OPENAI)
 readers.register("openai-responses", RESPONSES)
 readers.register("gemini", GEMINI)
+readers.register("bedrock-converse", CONVERSE)
 readers.register("langchain", LANGCHAIN)
 readers.register("pydantic-ai", PYDANTIC_AI)

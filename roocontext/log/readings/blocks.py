@@ -278,7 +278,13 @@ _ANTHROPIC_BLOCK: Final = re.compile(
     r"|(?:advisor|tool_search|web_fetch|web_search)_tool_result"
     r"|(?:bash_|text_editor_)?code_execution_tool_result"
 )
-_GEMINI_PART: Final = ("functionCall", "functionResponse", "function_call", "function_response")
+_OF_PARTS: Final = {
+    **dict.fromkeys(("functionCall", "functionResponse", "function_call"), "gemini"),
+    "function_response": "gemini",
+    **dict.fromkeys(("toolUse", "toolResult", "reasoningContent"), "bedrock-converse"),
+    "citationsContent": "bedrock-converse",
+}
+"""Parts without a type, by the name of their value."""
 
 
 def expect(value: object, path: str, *kinds: type) -> None:
@@ -356,4 +362,6 @@ def _format_of(item: object) -> str | None:
         return "gemini"
     if isinstance(fields.get("tool_calls"), list) or isinstance(fields.get("tool_call_id"), str):
         return "openai"
-    return "gemini" if any(isinstance(fields.get(key), dict) for key in _GEMINI_PART) else None
+    return next(
+        (name for key, name in _OF_PARTS.items() if isinstance(fields.get(key), dict)), None
+    )

@@ -26,6 +26,8 @@ reply_readers: Final[Registry[ReplyReader]] = Registry("roocontext.replies")
 
 def read_reply(reply: Any) -> Reply:
     """Read a reply; a list holds the chunks or events of a stream."""
+    if isinstance(reply, Reply):
+        return reply
     for name in reply_readers.known():
         if reply_readers[name].recognises(reply):
             return reply_readers[name].read(reply)

@@ -193,6 +193,52 @@ def _grown_thinking(before: Block, part: Block) -> Block:
     return {**before, **_said(part), "thinking": thinking}
 
 
+def _converse(events: Sequence[Block]) -> Block:
+    """Join the events of Bedrock's `converse_stream`."""
+    blocks: dict[int, Block] = {}
+    inputs: dict[int, str] = {}
+    whole: Block = {}
+    for kind, given in (pair for event in events for pair in event.items()):
+        held = as_dict(given)
+        index, block = int(held.get("contentBlockIndex") or 0), as_dict(held.get("delta"))
+        match kind:
+            case "contentBlockStart":
+                blocks[index] = dict(as_dict(held.get("start")))
+            case "contentBlockDelta" if isinstance(block.get("toolUse"), dict):
+                inputs[index] = inputs.get(index, "") + string(block["toolUse"], "input")
+            case "contentBlockDelta":
+                blocks[index] = _extended(blocks.get(index, {}), block)
+            case "messageStop":
+                whole |= held
+            case "metadata":
+                whole |= {key: held[key] for key in ("usage", "metrics", "trace") if key in held}
+    if not whole.get("stopReason"):
+        raise _cut_off("the event messageStop")
+    for index, block in blocks.items():
+        if isinstance(block.get("toolUse"), dict):
+            block["toolUse"] = {**block["toolUse"], "input": _parsed(inputs.get(index, ""), {})}
+    content = [blocks[index] for index in sorted(blocks)]
+    return {**whole, "output": {"message": {"role": "assistant", "content": content}}}
+
+
+def _extended(block: Block, delta: Block) -> Block:
+    """Add a delta to a block of Converse."""
+    if isinstance(delta.get("text"), str):
+        return {**block, "text": string(block, "text") + delta["text"]}
+    reasoning = as_dict(delta.get("reasoningContent"))
+    if "redactedContent" in reasoning:
+        return {"reasoningContent": reasoning}
+    if reasoning:
+        before = as_dict(as_dict(block.get("reasoningContent")).get("reasoningText"))
+        return {"reasoningContent": {"reasoningText": _grown(before, reasoning)}}
+    if isinstance(delta.get("citation"), dict):
+        cited = as_dict(block.get("citationsContent"))
+        said = cited.get("content") or [{"text": string(block, "text")}]
+        sources = [*dicts(cited.get("citations")), delta["citation"]]
+        return {"citationsContent": {"content": said, "citations": sources}}
+    return {**block, **delta}
+
+
 def _gemini(chunks: Sequence[Block]) -> Block:
     """Join the chunks of Gemini; of each field the last one counts."""
     whole: Block = {}
@@ -322,5 +368,6 @@ _STREAMS: Final[Sequence[tuple[Callable[[Block], bool], Callable[[Sequence[Block
     (lambda it: it.get("type") == "message_start", _anthropic),
     (lambda it: string(it, "type").startswith("response."), _responses),
     (lambda it: isinstance(it.get("choices"), list), _chat),
+    (lambda it: isinstance(it.get("messageStop", it.get("messageStart")), dict), _converse),
 )
 """Recognises a chunk of each provider but Gemini, and joins them."""

@@ -11,6 +11,7 @@ from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.log.encoding import check_id, check_model, plain
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.converse import in_base64
 from roocontext.log.replies.chunks import join_chunks
 from roocontext.log.replies.reply import RESPONSES, Reply
 
@@ -125,11 +126,29 @@ def _gemini(reply: Block, request_id: str | None) -> Reply:
     )
 
 
+def _converse(reply: Block, _: str | None) -> Reply:
+    message = in_base64(reply["output"]["message"])
+    return Reply(
+        "bedrock-converse",
+        "assistant",
+        {"role": "assistant", "content": dicts(message.get("content"))},
+        usage=reply.get("usage"),
+        stop_reason=_word(reply.get("stopReason")),
+        request_id=_id(as_dict(reply.get("ResponseMetadata")).get("RequestId")),
+        beside=_beside(reply, "additionalModelResponseFields", "trace"),
+    )
+
+
+def _is_converse(reply: Block) -> bool:
+    return isinstance(as_dict(reply.get("output")).get("message"), dict) and "stopReason" in reply
+
+
 _SHAPES: Final[Sequence[tuple[Callable[[Block], bool], _Read]]] = (
     (lambda it: it.get("type") == "message" and "stop_reason" in it, _anthropic),
     (lambda it: isinstance(it.get("choices"), list), _chat),
     (lambda it: it.get("object") == "response.compaction", _compacted),
     (lambda it: isinstance(it.get("output"), list), _responses),
+    (_is_converse, _converse),
     (lambda it: "candidates" in it or _either(it, "promptFeedback") is not None, _gemini),
 )
 """Recognises a reply of each provider, and reads it."""

@@ -134,7 +134,7 @@ def images_in(blocks: Iterable[Block]) -> list[Mapping[str, Any]]:
     return [piece.block["source"] for piece in walk(pieces(blocks)) if _is_image(piece)]
 
 
-class Body:
+class MessageBody:
     """Renders the content of one message at a level."""
 
     def __init__(

@@ -64,7 +64,7 @@ def is_safe_address(address: str) -> bool:
 
 
 def count_elements(markup: str) -> int:
-    """How many elements a markup has. In a text, `<` is always escaped."""
+    """The number of elements in a markup. In a text, `<` is always escaped."""
     return markup.count("<") - markup.count("</")
 
 

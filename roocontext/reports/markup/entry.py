@@ -16,9 +16,9 @@ from roocontext.log.spans import Span
 from roocontext.reports.history import TOOL, Speakers
 from roocontext.reports.markup.body import (
     EVERYTHING_SHOWN,
-    Body,
     Level,
     Links,
+    MessageBody,
     MessageSource,
     Room,
     Style,
@@ -130,14 +130,16 @@ class EntryRows:
                 "b",
                 quantity(count, "message") if count else quantity(len(rows), "entry", "entries"),
             ),
-            f" {what} ",
-            self.link(by, self._kind_of(by)),
+            f" {what} {self._kind_of(by)}",
             tag("span", name, class_="range"),
         )
+        # Not within the summary: what can be opened must not hold another thing to click on.
+        hider = tag("p", self.link(by, self._kind_of(by)), class_="hider")
         kind = "rewound" if what == _REWOUND else "hidden"
         is_open = self.opened is not None and first <= self.opened <= last
         inside = tag("ol", rows)
-        return tag("li", tag("details", summary, inside, class_=f"fold {kind}", open_=is_open))
+        fold = tag("details", summary, inside, class_=f"fold {kind}", open_=is_open)
+        return tag("li", fold, hider, class_="folded")
 
     def _kind_of(self, seq: int) -> str:
         kind = next((control.kind for control in self.controls if control.seq == seq), None)
@@ -198,7 +200,7 @@ class EntryRows:
             what = f"The stored content has {size(item.size)}: show all"
             return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
         try:
-            return Body(_source(entry), level, self.style, self.links, self.calls).markup()
+            return MessageBody(_source(entry), level, self.style, self.links, self.calls).markup()
         except InvalidMessage:  # a format whose plugin is not installed
             text = str(entry.content)[: min(level.characters, 16_000)]
             return Html(preformatted(text, "text"))

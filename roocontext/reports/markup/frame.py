@@ -41,7 +41,7 @@ def page_frame(
 
 
 def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: str | None) -> Html:
-    """How full the model's context is, and how that is known."""
+    """The fill level of the model's context, and its source."""
     sign = "" if gauge.exact else "~"
     if gauge.limit is None:
         line: list[Child] = [

@@ -11,7 +11,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlalchemy import and_, bindparam, func, select, text
+from sqlalchemy import ColumnElement, and_, bindparam, func, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import ShownOutput
@@ -42,7 +42,7 @@ from roocontext.store.reading.messages import (
     read_messages,
 )
 from roocontext.store.reading.points_in_time import seq_at
-from roocontext.store.reading.totals import totals_of
+from roocontext.store.reading.totals import to_totals
 from roocontext.store.reading.usage import newest_control
 from roocontext.store.reading.view import ShownRanges, shown_after, visible_now
 from roocontext.store.writing.kept_counts import Counted, CountKey, keep_if_possible
@@ -76,7 +76,22 @@ _MISSING = (
 )
 # A redaction removes the salt.
 _REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
-_KEPT = select(func.coalesce(func.sum(counts.c.tokens), 0), func.count()).where(*_counts_within)
+
+
+def _total_at(name: str) -> list[ColumnElement[int | None]]:
+    """The running totals at an entry."""
+    at = entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam(name)
+    totals = entries.c.messages_total, entries.c.bytes_total
+    return [select(total).where(*at).scalar_subquery() for total in totals]
+
+
+# The sum of the counts, how many there are, and what the range holds by the running totals.
+_KEPT = select(
+    func.coalesce(func.sum(counts.c.tokens), 0),
+    func.count(),
+    *_total_at("hi"),
+    *_total_at("before"),
+).where(*_counts_within)
 _EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
 _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
@@ -150,11 +165,17 @@ class Counting:
     ) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
         bounded = self._bounds(ranges)
-        kept = self._tx.each(_KEPT, bounded)
-        held = totals_of(self._tx, self._session_id, [[one] for one in ranges])
+        kept = self._tx.each(_KEPT, [{**each, "before": each["lo"] - 1} for each in bounded])
+        ends = [
+            (seq, *map(whole_number, total))
+            for (lo, hi), (_, _, *totals) in zip(ranges, kept, strict=True)
+            for seq, total in ((hi, totals[:2]), (lo - 1, totals[2:]))
+            if total[0] is not None
+        ]
+        held = to_totals([[one] for one in ranges], [ends])
         lacking = [
             {**stretch, "lacking": total.messages - known}
-            for stretch, (_, known), total in zip(bounded, kept, held, strict=True)
+            for stretch, (_, known, *_), total in zip(bounded, kept, held, strict=True)
             if known < total.messages
         ]
         missing = sorted(row[0] for row in self._tx.each(_MISSING, lacking))
@@ -168,7 +189,7 @@ class Counting:
         self._read([place for place in shown if place not in self._counts], cleared)
         self._look_up([(COMPACTED, seq) for seq in compacted])
         self._read_compactions(seq for seq in compacted if (COMPACTED, seq) not in self._counts)
-        total = sum(whole_number(tokens) for tokens, _ in kept)
+        total = sum(whole_number(tokens) for tokens, *_ in kept)
         size = sum(total.bytes for total in held)
         return CountedPart(total, size, missing, variants, tuple(compacted))
 

@@ -12,11 +12,11 @@ from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.counting.assumed import assumed_controls, shown_if
 from roocontext.store.counting.count import CountedPart, Counting, uncounted
+from roocontext.store.counting.first_row import first_query, note_query, to_first
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.transaction import Transaction
-from roocontext.store.loop.frame import frame_sent, frame_to_record
+from roocontext.store.loop.frame import frame_sent, frame_unlike
 from roocontext.store.reading.coverings import SealedCovering, sealed_by
-from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, live_messages
 from roocontext.store.reading.messages import (
     SHOWN,
@@ -27,9 +27,9 @@ from roocontext.store.reading.messages import (
     read_messages,
     shown_messages,
 )
-from roocontext.store.reading.notes import Note, newest_note, pinned
-from roocontext.store.reading.usage import Call, model_calls
-from roocontext.store.reading.view import shown_after, visible_now
+from roocontext.store.reading.notes import Note, pinned, to_note
+from roocontext.store.reading.usage import Call, calls_query, to_calls
+from roocontext.store.reading.view import VISIBLE_SPANS, shown_after, visible_by
 from roocontext.store.writing.kept_counts import Counted, is_whole
 
 
@@ -123,7 +123,20 @@ class _Reading:
         self._tx = tx
         self._session_id = session_id
         self._wanted = wanted
-        self._head = read_head(tx, session_id)
+        kind, *kinds = wanted.notes or ("",)
+        first, spans_, calls, *notes = tx.all(
+            [
+                first_query(session_id, kind),
+                (VISIBLE_SPANS, {"session_id": session_id}),
+                calls_query(session_id, wanted.calls),
+                *(note_query(session_id, other) for other in kinds),
+            ]
+        )
+        self._first = to_first(session_id, first)
+        self._notes = {kind: self._first.note}
+        for other, rows in zip(kinds, notes, strict=True):
+            self._notes[other] = to_note(*rows[0]) if rows else None
+        self._head = self._first.head
         last = self._head.last_seq
         # If nothing is assumed, the cached spans say what is visible.
         self._assumed = (
@@ -131,7 +144,14 @@ class _Reading:
         )
         self._end = last + len(wanted.uncovered)
         self._view = (
-            visible_now(tx, session_id, last)
+            visible_by(
+                tx,
+                session_id,
+                last,
+                spans_,
+                has_cleared=self._first.has_cleared,
+                has_coverings=self._first.has_coverings,
+            )
             if self._assumed is None
             else shown_if(self._assumed, last)
         )
@@ -140,7 +160,9 @@ class _Reading:
         tallies = [Counting(tx, session_id, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # From here on the order matters: estimates depend on the calls, and the tail on both.
-        self._calls = self._read_calls()
+        self._calls = to_calls(calls, self._first.changed)
+        if self._assumed is not None:  # no call was made of a view that is only assumed
+            self._calls = [replace(call, current=False) for call in self._calls]
         self._new = self._to_estimate()
         sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
         self._frames = {seq: frame for seq, frame in sent if frame is not None}
@@ -153,10 +175,9 @@ class _Reading:
         self._sealed: tuple[SealedCovering, ...] = ()
         if wanted.sealed:
             self._sealed = sealed_by(tx, session_id, self._view.compacted.values())
-        self._notes = {kind: newest_note(tx, session_id, kind, None, last) for kind in wanted.notes}
         given = wanted.frame
         self._is_new_frame = (
-            given is not None and frame_to_record(tx, session_id, given) is not None
+            given is not None and frame_unlike(tx, session_id, given, self._first.frame) is not None
         )
 
     def counted(self) -> Snapshot:
@@ -201,15 +222,6 @@ class _Reading:
             is_new_frame=self._is_new_frame,
             sealed=self._sealed,
         )
-
-    def _read_calls(self) -> list[Call]:
-        wanted = self._wanted
-        if not wanted.calls:
-            return []
-        calls = model_calls(self._tx, self._session_id, last=wanted.calls)
-        # No call was made of a view that is only assumed.
-        is_real = self._assumed is None
-        return calls if is_real else [replace(call, current=False) for call in calls]
 
     def _to_estimate(self) -> list[Call]:
         """The calls whose requests are to be counted. For a redacted reply no count is stored."""

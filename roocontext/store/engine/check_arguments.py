@@ -22,13 +22,13 @@ def check_whole(name: str, value: object, *, least: int = 0) -> None:
         )
 
 
-def check_seconds(name: str, value: Any) -> None:
+def check_seconds(name: str, value: Any, *, least: float = 0) -> None:
     """Refuse anything but a number of seconds that both engines accept."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and 0 <= float(value) <= MOST_SECONDS:
+    if is_number and least <= float(value) <= MOST_SECONDS:
         return
     raise InvalidOption(
-        f"{name} must be a number of seconds from 0 to {MOST_SECONDS:,}.", name=name
+        f"{name} must be a number of seconds from {least:g} to {MOST_SECONDS:,}.", name=name
     )
 
 

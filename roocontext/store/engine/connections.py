@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PoolOptions:
-    """How many connections a store keeps and opens: the options of SQLAlchemy's pool."""
+    """The options of SQLAlchemy's pool: the number of connections to keep and to open."""
 
     pool_size: int = 16
     max_overflow: int = 16
@@ -72,7 +72,7 @@ class _Idle(QueueCommon["ConnectionPoolEntry"]):
         self._waiting: deque[Any] = deque()
 
     def qsize(self) -> int:
-        """How many connections are idle."""
+        """The number of idle connections."""
         return len(self._idle)
 
     def put(

@@ -4,6 +4,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, create_engine
@@ -52,6 +53,7 @@ class Database:
         self.text_search = "fts5" if engine.server is None else "tsvector"
         self.polling = engine.polling
         self._engine = engine
+        self._check: Callable[[Transaction], None] | None = None
         self._connections = Connections(engine, options or PoolOptions())
 
     def write(
@@ -61,8 +63,25 @@ class Database:
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
-        begin = self._engine.begin_write
-        return self._repeated(begin, lambda tx: operation(tx, *args, **kwargs))
+        begin, check = self._engine.begin_write, self._check
+
+        def checked(tx: Transaction) -> Result:
+            if check is not None:
+                check(tx)
+            return operation(tx, *args, **kwargs)
+
+        return self._repeated(begin, checked)
+
+    def checked(self, check: Callable[[Transaction], None]) -> "Database":
+        """The same database, whose writes run a check first, in their transaction."""
+        other = copy(self)
+        other._check = check  # noqa: SLF001 - its own
+        return other
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether a write is more than its own statements."""
+        return self._check is not None
 
     def rehearse(
         self,

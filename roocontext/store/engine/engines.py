@@ -34,7 +34,7 @@ _SYNCHRONOUS: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How a database is used: the options of `Store.open` except those of the pool."""
+    """The options of `Store.open`, except those of the pool."""
 
     durability: Durability = "full"
     read_only: bool = False

@@ -23,7 +23,7 @@ class Identity(NamedTuple):
 
 
 def identity(path: Path) -> Identity | None:
-    """Which file a path names; None if there is none, or it cannot be examined."""
+    """The device and inode of a path; None if there is no file, or it cannot be examined."""
     try:
         status = path.stat()
     except OSError:

@@ -208,7 +208,7 @@ def _sessions(connection: Connection, schema: migrate.SchemaVersion) -> int:
 
 
 def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    """How many sessions do not have the entries that they count; no content is read."""
+    """The number of sessions without the entries that they count; no content is read."""
     if schema.current != schema.wanted:
         return 0
     return _count(

@@ -89,7 +89,7 @@ def all_revisions() -> list[Revision]:
 
 
 def differences(connection: Connection) -> list[Any]:
-    """How the schema differs from the tables that this version is built on; empty when equal."""
+    """The differences of the schema from the tables of this version; empty when equal."""
     from alembic.autogenerate import compare_metadata  # noqa: PLC0415 - heavy, rarely needed
     from alembic.migration import MigrationContext  # noqa: PLC0415
 

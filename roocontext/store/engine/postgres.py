@@ -46,7 +46,9 @@ _SIZES = (256, 64, 16, 4, 1)
 # the server answers than the one that the connection was made to: nothing is set there. Citus must
 # plan for the parameters.
 _FIRST = (
-    "SELECT pg_backend_pid() = $1, (SELECT count(set_config(name, value, false)) FROM (VALUES"
+    "SELECT pg_backend_pid() = $1, current_setting('citus.shard_count', true) IS NOT NULL,"
+    " current_setting('synchronous_commit'),"
+    " (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
     " WHERE current_setting(name, true) = given AND pg_backend_pid() = $1"
@@ -84,11 +86,11 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
         dialect=dialect,
         connect=partial(_connect, arguments, options.prepare),
         transaction=lambda connection: ServerTransaction(
-            connection, compiled, (read_committed, *also) if also else ()
+            connection, compiled, settings, (read_committed, *also) if also else ()
         ),
         is_alive=_is_alive,
         # Writers queue on their session's row and then read what the one before wrote.
-        begin_write=(read_committed, _local(settings), *also),
+        begin_write=(read_committed, _SETTINGS, *also),
         # One snapshot for all statements of a read; the isolation that writers use gives each its
         # own.
         begin_read=(("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), *also),
@@ -100,8 +102,22 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     )
 
 
-def _local(settings: WriteSettings) -> Command:
+_SETTINGS: Command = ("settings", ())
+"""Stands for the settings of a transaction that writes, which depend on the server."""
+
+
+def _local(settings: WriteSettings, connection: "ServerConnection") -> list[Command]:
     """The settings of a transaction that writes."""
+    if connection.is_distributed:
+        # A coordinator passes on nothing but SET LOCAL, and that only if the transaction asks.
+        set_to = connection.synchronous_commit
+        is_late = settings.durability == "normal"
+        commit = "off" if is_late else "on" if set_to == "off" else set_to
+        return [
+            ("SET LOCAL citus.propagate_set_commands = 'local'", ()),
+            (f"SET LOCAL lock_timeout = '{settings.lock_timeout}'", ()),
+            (f"SET LOCAL synchronous_commit = '{commit}'", ()),
+        ]
     # A server may be set to acknowledge early; stricter settings than `on` are left as they are.
     commit = (
         "set_config('synchronous_commit', 'off', true)"
@@ -109,7 +125,8 @@ def _local(settings: WriteSettings) -> Command:
         else "CASE current_setting('synchronous_commit')"
         " WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
     )
-    return f"SELECT set_config('lock_timeout', '{settings.lock_timeout}', true), {commit}", ()
+    text = f"SELECT set_config('lock_timeout', '{settings.lock_timeout}', true), {commit}"
+    return [(text, ())]
 
 
 def _also(options: EngineOptions) -> tuple[Command, ...]:
@@ -117,7 +134,7 @@ def _also(options: EngineOptions) -> tuple[Command, ...]:
     commands: list[Command] = []
     if options.statement_timeout is not None:
         timeout = _milliseconds(options.statement_timeout)
-        commands.append((f"SELECT set_config('statement_timeout', '{timeout}', true)", ()))
+        commands.append((f"SET LOCAL statement_timeout = '{timeout}'", ()))
     for statement in options.on_begin:
         match statement:
             case str(text):
@@ -137,17 +154,26 @@ def _milliseconds(seconds: float) -> str:
     return f"{max(1, round(seconds * 1_000))}ms"  # 0 would be for ever
 
 
-def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> "psycopg.Connection[Any]":  # noqa: FBT001
+class ServerConnection(psycopg.Connection[Any]):
+    """A connection to a server, which may be the coordinator of a cluster."""
+
+    is_distributed = False
+    synchronous_commit = "on"
+    """What the server was set to when it was connected to."""
+
+
+def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnection:  # noqa: FBT001
     with translated(sent=False):
         try:
-            connection = psycopg.connect(**arguments, autocommit=True)
+            connection = ServerConnection.connect(**arguments, autocommit=True)
         except psycopg.Error as refused:
             raise unconnected(refused) from None
         try:
             _check_encoding(connection.info.parameter_status("server_encoding"))
             own = connection.info.backend_pid
             row = psycopg.RawCursor(connection).execute(_FIRST, (own,)).fetchone()
-            is_direct = row is not None and row[0]
+            assert row is not None
+            is_direct, connection.is_distributed, connection.synchronous_commit, _ = row
             if not (is_direct if prepare is None else prepare):
                 connection.prepare_threshold = None
         except BaseException:
@@ -191,13 +217,17 @@ class ServerTransaction(Transaction):
 
     def __init__(
         self,
-        connection: "psycopg.Connection[Any]",
+        connection: "ServerConnection",
         compiled: Callable[[ClauseElement], Compiled],
+        settings: WriteSettings,
         own: Sequence[Command],
     ) -> None:
         super().__init__(connection, compiled)
+        self._settings = _local(settings, connection)
+        self.is_distributed = connection.is_distributed
         self._run = psycopg.RawCursor(connection).execute
-        self._own = own
+        # Within a block of its own an append is not sent on whole to a node.
+        self._own = [*own[:1], *self._settings, *own[1:]] if own and self.is_distributed else own
         # Kept until the first statement, and dropped if none comes: an empty transaction costs
         # nothing.
         self._beginning: Sequence[Command] = ()
@@ -206,7 +236,11 @@ class ServerTransaction(Transaction):
 
     def begin(self, commands: Sequence[Command]) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
-        self._beginning = commands
+        self._beginning = [
+            each
+            for command in commands
+            for each in (self._settings if command is _SETTINGS else (command,))
+        ]
         self._is_open = bool(commands)
         self._taken = None
 
@@ -266,6 +300,10 @@ class ServerTransaction(Transaction):
     def command(self, text: str) -> SqlRow | None:
         """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""
         return first_row(self._ask(text) if self._is_open else super()._ask(text))
+
+    def many_values(self, values: Sequence[str]) -> Any:
+        """See Transaction."""
+        return list(values)
 
     def disown(self) -> None:
         """See Transaction."""

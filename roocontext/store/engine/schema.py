@@ -191,6 +191,19 @@ search_marks = Table(
     PrimaryKeyConstraint("session_id", name="search_marks_pkey"),
 )
 
+# Who works on a session now. It is no part of its log.
+turns = Table(
+    "turns",
+    metadata,
+    Column("session_id", TEXT, nullable=False),
+    Column("token", TEXT, nullable=False),
+    Column("holder", TEXT, nullable=False),
+    # Milliseconds, as the times of the other tables.
+    Column("lease", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    PrimaryKeyConstraint("session_id", name="turns_pkey"),
+)
+
 # The engines' full text search is not the same: the terms are a tsvector on PostgreSQL, and SQLite
 # also has an `id` and a virtual table that triggers keep (0035).
 search_rows = Table(
@@ -237,6 +250,28 @@ def _minute_of_file(*_: Any, **__: Any) -> str:
     )
 
 
+class EngineTime(ColumnElement[int]):
+    """The time in milliseconds, by the server's clock; on SQLite the host's: the parameter `now`.
+
+    On a server it is the time of the statement or, in an UPDATE, that of the transaction.
+    """
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(EngineTime)
+def _time_of_server(_: Any, compiler: Any, **__: Any) -> str:
+    # A distributed engine refuses a change that asks for the time of the statement.
+    clock = "now()" if compiler.isupdate else "clock_timestamp()"
+    return f"CAST(floor(date_part('epoch', {clock}) * 1000) AS bigint)"
+
+
+@compiles(EngineTime, "sqlite")
+def _time_of_host(_: Any, compiler: Any, **options: Any) -> str:
+    return str(compiler.process(bindparam("now", type_=BigInteger), **options))
+
+
 def of_session(table: FromClause) -> ColumnElement[bool]:
     """The condition that a row is of the session. A statement has it for each of its tables."""
     return table.c.session_id == bindparam("session_id")
@@ -269,6 +304,7 @@ ERASURES = (
     Erasure(spans, "it shows what was condensed and rewound"),
     Erasure(facts, "it quotes the metadata"),
     Erasure(search_rows, "it holds the words of messages", "it holds the words of the content"),
+    Erasure(turns, "it names who works on the session"),
     Erasure(search_marks, "it shows how far the session was indexed"),
 )
 """Every table whose rows are about a session, except `sessions`, where a purge leaves its receipt.

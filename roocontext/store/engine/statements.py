@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from sqlalchemy import Executable
+from sqlalchemy import Boolean, Executable, Text, bindparam
 from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
-from sqlalchemy.sql.elements import BindParameter
+from sqlalchemy.sql.elements import BindParameter, ColumnElement
+from sqlalchemy.types import NullType
 
 _NUMBER = re.compile(r"\$(\d+)")
 
@@ -27,6 +29,56 @@ def crossing(statement: AStatement) -> AStatement:
 def is_crossing(statement: Executable) -> bool:
     """Whether a statement concerns several sessions."""
     return bool(statement.get_execution_options().get("crosses_sessions"))
+
+
+class OneOf(ColumnElement[bool]):
+    """The condition that a column has one of many values: `Transaction.many_values` makes them."""
+
+    inherit_cache = False
+    type = Boolean()
+
+    def __init__(self, column: ColumnElement[str], name: str) -> None:
+        self.column = column
+        self.values: BindParameter[Any] = bindparam(name, type_=NullType())
+
+
+class NotByKey(ColumnElement[bool]):
+    """The condition that a column has a value, for which no index of the column is used.
+
+    On a server the value has another collation, which compares alike: a distributed engine still
+    sees that one node has the rows.
+    """
+
+    inherit_cache = False
+    type = Boolean()
+
+    def __init__(self, column: ColumnElement[str], name: str) -> None:
+        self.column = column
+        self.value: BindParameter[Any] = bindparam(name, type_=Text())
+
+
+@compiles(OneOf, "sqlite")
+def _one_of_json(element: OneOf, compiler: Any, **options: Any) -> str:
+    column, values = (compiler.process(it, **options) for it in (element.column, element.values))
+    return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - of SQLAlchemy
+
+
+@compiles(OneOf)
+def _one_of_array(element: OneOf, compiler: Any, **options: Any) -> str:
+    column, values = (compiler.process(it, **options) for it in (element.column, element.values))
+    return f"{column} = ANY({values})"
+
+
+@compiles(NotByKey, "sqlite")
+def _not_by_key_in_a_file(element: NotByKey, compiler: Any, **options: Any) -> str:
+    column, value = (compiler.process(it, **options) for it in (element.column, element.value))
+    return f"{column} || '' = {value}"
+
+
+@compiles(NotByKey)
+def _not_by_key_on_a_server(element: NotByKey, compiler: Any, **options: Any) -> str:
+    column, value = (compiler.process(it, **options) for it in (element.column, element.value))
+    return f'{column} = {value} COLLATE "POSIX"'
 
 
 class Compiled:

@@ -66,6 +66,11 @@ class Threads:
             async with asyncio.timeout(seconds):
                 await is_done.wait()
 
+    def start(self, call: Callable[[], object]) -> None:
+        """Begin a call whose result nobody waits for."""
+        with suppress(StoreClosed, StoreUnavailable):
+            self._submit(call)
+
     def _submit(
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Future[Result]:

@@ -4,6 +4,7 @@ Statements are SQLAlchemy Core, compiled once for the dialect and run on the dri
 This is how they run on SQLite, where each runs at once; `postgres` has what a server needs.
 """
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,10 +35,12 @@ Taken: TypeAlias = Callable[[], RooContextError]
 class Transaction:
     """Statements run in one transaction, or each in its own.
 
-    If it `has_round_trips`, one statement that does more is faster than several.
+    If it `has_round_trips`, one statement that does more is faster than several. If it
+    `is_distributed`, the sessions may be on several nodes, which no statement can join.
     """
 
     has_round_trips = False
+    is_distributed = False
 
     def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
         self.connection = connection
@@ -134,6 +137,10 @@ class Transaction:
     def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
         """The rows of each query, asked for at once where that saves round trips."""
         return [self.rows(statement, **params) for statement, params in queries]
+
+    def many_values(self, values: Sequence[str]) -> Any:
+        """The parameter of a `OneOf` for these values."""
+        return json.dumps(values)
 
     def command(self, text: str) -> SqlRow | None:
         """Run a command that takes no parameters, such as BEGIN; its first row, if it has any."""

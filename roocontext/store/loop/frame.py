@@ -19,7 +19,9 @@ from roocontext.store.reading.notes import FRAME, HAS_NO_TARGET, newest_note, ne
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.writing.append import write
 
-_NEWEST = newest_of(entries.c.seq, entries.c.salt, entries.c.content_digest).where(HAS_NO_TARGET)
+RECORDED_COLUMNS = (entries.c.seq, entries.c.salt, entries.c.content_digest)
+"""The columns of a frame's note that are read to compare it."""
+_NEWEST = newest_of(*RECORDED_COLUMNS).where(HAS_NO_TARGET)
 
 
 class Recorded(NamedTuple):
@@ -66,9 +68,19 @@ def frame_to_record(tx: Transaction, session_id: str, given: GivenFrame) -> Fram
     if given.is_empty:
         return None
     last = read_head(tx, session_id).last_seq
-    frame = given.over(None if given.is_whole else read_frame(tx, session_id, last))
-    known = newest(tx, session_id, last)
-    return None if known is not None and known.holds(frame) else frame
+    return frame_unlike(tx, session_id, given, newest(tx, session_id, last))
+
+
+def frame_unlike(
+    tx: Transaction, session_id: str, given: GivenFrame, known: Recorded | None
+) -> Frame | None:
+    """The frame that was given, if it differs from the recorded one."""
+    if given.is_empty:
+        return None
+    if known is None:
+        return given.over(None)
+    frame = given.over(None if given.is_whole else read_frame(tx, session_id, known.seq))
+    return None if known.holds(frame) else frame
 
 
 def keep(tx: Transaction, session_id: str, given: GivenFrame, *, now: int, salts: Salts) -> bool:

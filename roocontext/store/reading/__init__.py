@@ -1,1 +1,1 @@
-"""What a session holds: its head, its view, its messages, notes and totals."""
+"""Reads of a session: its head, its view, its messages, notes and totals."""

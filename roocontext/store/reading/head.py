@@ -58,7 +58,7 @@ MINUTES = ("updated_minute", "listed_minute")
 """The columns by which sessions are indexed: their times, in minutes."""
 
 _session_id = sessions.c.session_id == bindparam("session_id")
-_HEAD_COLUMNS = (
+HEAD_COLUMNS = (
     # In the order of the fields of a head, as far as it has columns of the same names.
     *(sessions.c[name] for name in SessionHead._fields[: SessionHead._fields.index("times")]),
     *(sessions.c[name] for name in Times._fields),
@@ -69,7 +69,7 @@ _HEAD_COLUMNS = (
     sessions.c.purged_at,
     sessions.c.receipt,
 )
-_READ_HEAD = select(*_HEAD_COLUMNS).where(_session_id)
+_READ_HEAD = select(*HEAD_COLUMNS).where(_session_id)
 # SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
 _CREATED = SessionHead._fields.index("created_at")

@@ -47,7 +47,9 @@ class Note(Value):
     recorded_at: int
 
 
-_COLUMNS = tuple(entries.c[name] for name in ("seq", "note", "target", "content", "recorded_at"))
+NOTE_COLUMNS = tuple(
+    entries.c[name] for name in ("seq", "note", "target", "content", "recorded_at")
+)
 _in_session = entries.c.session_id == bindparam("session_id")
 _of_kind = (_in_session, entries.c.note.is_not(None), entries.c.note == bindparam("note"))
 HAS_NO_TARGET = entries.c.target.is_(None)
@@ -57,7 +59,7 @@ def _up_to(last: ColumnElement[int]) -> Select[Any]:
     """All notes of a kind up to a seq."""
     # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
     in_log = (entries.c.seq + literal_column("0")).between(literal_column("1"), last)
-    return select(*_COLUMNS).where(*_of_kind, in_log).order_by(entries.c.target, entries.c.seq)
+    return select(*NOTE_COLUMNS).where(*_of_kind, in_log).order_by(entries.c.target, entries.c.seq)
 
 
 _NOTES = _up_to(bindparam("seq"))
@@ -77,14 +79,14 @@ def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
     )
 
 
-_of_note = newest_of(*_COLUMNS, entries.c.hash)
+_of_note = newest_of(*NOTE_COLUMNS, entries.c.hash)
 _NEWEST = _of_note.where(HAS_NO_TARGET)
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
-_BY_CLIENT_ID = select(*_COLUMNS).where(
+_BY_CLIENT_ID = select(*NOTE_COLUMNS).where(
     _in_session, entries.c.client_id == bindparam("client_id"), IN_LOG
 )
 _BY_KIND = (
-    select(*_COLUMNS)
+    select(*NOTE_COLUMNS)
     .where(
         _in_session,
         entries.c.note.is_not(None),

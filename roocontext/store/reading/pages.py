@@ -48,7 +48,7 @@ def to_limit(limit: int | None) -> int:
 
 
 def rows_for(limit: int) -> int:
-    """How many rows `cut_page` needs."""
+    """The number of rows that `cut_page` needs."""
     return min(limit + 1, MAX_INTEGER)
 
 

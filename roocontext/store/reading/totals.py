@@ -1,4 +1,4 @@
-"""How many messages and bytes the spans hold: differences of running totals. No content is read."""
+"""The messages and bytes in spans: differences of running totals. No content is read."""
 
 from collections.abc import Iterable, Sequence
 from itertools import chain

@@ -8,31 +8,38 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, case, func, literal_column, or_, select, text
+from sqlalchemy import (
+    BigInteger,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    or_,
+    select,
+    text,
+    union_all,
+)
 
-from roocontext.errors import HistoryCorrupt
 from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage
-from roocontext.log.encoding import MIN_INTEGER, decode
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, counts, entries, sessions
+from roocontext.store.engine.schema import IN_LOG, LAST, counts, entries, sessions
+from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import read_head
+from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.reading.families import descended
+from roocontext.store.reading.head import head_query, read_head, to_head
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
 _AT_ONCE: Final = 100
 """How many sessions are read at once: a page may end in the first of a thousand."""
 
-# Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions.
-_CHILDREN: Final = crossing(
-    select(sessions.c.session_id)
-    .where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
-    .order_by(sessions.c.session_id)
-)
 _ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
@@ -102,7 +109,7 @@ def reported(
 ) -> Page[ReportedUsage]:
     """Read a page of the usage of a session or its family: of replies, summaries, failed calls."""
     read_head(tx, session_id)
-    members = _descended(tx, session_id) if family else [session_id]
+    members = descended(tx, session_id) if family else [session_id]
     name, place = f"usage of {session_id}", _START
     if after is not None:
         place = _Place(*read_cursor(name, after, str, int, int))
@@ -154,18 +161,6 @@ def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> P
     return Page((row for row, _ in page), page.next)
 
 
-def _descended(tx: Transaction, session_id: str) -> list[str]:
-    """Find a session and its descendants, those of purged sessions too."""
-    members, level = [session_id], [session_id]
-    while level:
-        children = tx.each(_CHILDREN, [{"parent": parent} for parent in level])
-        level = [row[0] for row in children]
-        if session_id in level:  # each has one parent, so no other session can come again
-            raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
-        members += level
-    return members
-
-
 # Notes and the records of plans are written by callers, and may hold anything.
 
 
@@ -202,25 +197,31 @@ def _of_summary(summary: ReportedUsage, facts: Mapping[Any, Any]) -> ReportedUsa
 REQUEST: Final = "request"
 """The variant of a count that is the estimate of the whole request that the message answers."""
 
-_CALLS = (
-    select(entries.c.seq, entries.c.model, entries.c.usage)
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        AFTER_SEQ,
-        entries.c.usage.is_not(None),
-    )
-    .order_by(entries.c.seq)
+_first_of_last = LAST - bindparam("last", type_=BigInteger)
+_REPLIES = select(entries.c.seq, entries.c.model, entries.c.usage).where(
+    entries.c.session_id == bindparam("session_id"),
+    entries.c.seq > _first_of_last,
+    entries.c.seq <= LAST,
+    entries.c.usage.is_not(None),
+)
+_ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
+    counts.c.session_id == bindparam("session_id"),
+    counts.c.variant == text(f"'{REQUEST}'"),
+    counts.c.seq > _first_of_last,
+)
+# In one statement; not joined, because a join reads the estimates of a session for each of its
+# calls. An estimate has no usage.
+_CALLS = union_all(
+    _REPLIES.add_columns(null().label("counter"), null().label("tokens")),
+    _ESTIMATES.with_only_columns(
+        counts.c.seq, null(), null(), counts.c.counter, counts.c.tokens, maintain_column_froms=True
+    ),
 )
 _NEWEST_CONTROL = (
     select(entries.c.seq)
     .where(entries.c.session_id == bindparam("session_id"), entries.c.details.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(1)
-)
-_ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
-    counts.c.session_id == bindparam("session_id"),
-    counts.c.variant == text(f"'{REQUEST}'"),
-    counts.c.seq > bindparam("seq"),
 )
 
 
@@ -241,15 +242,32 @@ class Call(Value):
 
 def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
     """Read the calls whose usage is in the log, oldest first; only among the `last` entries."""
-    newest = read_head(tx, session_id).last_seq
-    after = 0 if last is None else max(0, newest - last)
-    rows = tx.rows(_CALLS, session_id=session_id, seq=after)
+    head, rows, control = tx.all(
+        [
+            head_query(session_id),
+            calls_query(session_id, last),
+            (_NEWEST_CONTROL, {"session_id": session_id}),
+        ]
+    )
+    to_head(session_id, head)
+    return to_calls(rows, control[0][0] if control else 0)
+
+
+def calls_query(session_id: str, last: int | None) -> Query:
+    """The query whose rows `to_calls` takes."""
+    return _CALLS, {"session_id": session_id, "last": MAX_INTEGER if last is None else last}
+
+
+def to_calls(rows: Sequence[SqlRow], changed: int) -> list[Call]:
+    """Make the calls of these rows. `changed` is the newest control row of the session."""
+    replies = checked_rows(_REPLIES, [row[:3] for row in rows if row[3] is None])
     estimates: dict[int, dict[str, int]] = defaultdict(dict)
-    for seq, counter, estimate in tx.rows(_ESTIMATES, session_id=session_id, seq=after):
+    known = [(row[0], *row[3:]) for row in rows if row[3] is not None]
+    for seq, counter, estimate in checked_rows(_ESTIMATES, known):
         estimates[seq][counter] = estimate
-    changed = newest_control(tx, session_id)
     return [
-        Call(seq, model, decode(usage), estimates[seq], seq > changed) for seq, model, usage in rows
+        Call(seq, model, decode(usage), estimates[seq], seq > changed)
+        for seq, model, usage in sorted(replies, key=itemgetter(0))
     ]
 
 

@@ -135,7 +135,7 @@ _covering_after = (
     .correlate(spans)
     .scalar_subquery()
 )
-_COVERING = select(spans.c.lo).where(_is_visible, _covering_after.is_not(None)).limit(_ONE)
+COVERING = select(spans.c.lo).where(_is_visible, _covering_after.is_not(None)).limit(_ONE)
 # For a part of the view. The join above is for a whole view.
 _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))
 
@@ -178,11 +178,37 @@ def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
     """Read the ranges of the present view, from the cached spans."""
     session = {"session_id": session_id}
     spans_, blocks, covering = tx.all(
-        [(VISIBLE_SPANS, session), (_CLEARED, session), (_COVERING, session)]
+        [(VISIBLE_SPANS, session), (_CLEARED, session), (COVERING, session)]
     )
+    return _shown_in(tx, session_id, last, spans_, blocks, has_coverings=bool(covering))
+
+
+def visible_by(
+    tx: Transaction,
+    session_id: str,
+    last: int,
+    spans_: Sequence[SqlRow],
+    *,
+    has_cleared: bool,
+    has_coverings: bool,
+) -> ShownRanges:
+    """Make the same of spans that were read, and read only what the view has."""
+    blocks = tx.rows(_CLEARED, session_id=session_id) if has_cleared else []
+    return _shown_in(tx, session_id, last, spans_, blocks, has_coverings=has_coverings)
+
+
+def _shown_in(
+    tx: Transaction,
+    session_id: str,
+    last: int,
+    spans_: Sequence[SqlRow],
+    blocks: Sequence[SqlRow],
+    *,
+    has_coverings: bool,
+) -> ShownRanges:
     ranges = _ranges_within(spans_, last)
     compacted = {}
-    if covering:
+    if has_coverings:
         compacted = _compacted_in(read_controls(tx, session_id, last), last, ranges)
     return ShownRanges(ranges, _cleared_within(blocks, last), compacted)
 

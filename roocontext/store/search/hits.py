@@ -24,7 +24,7 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
 from roocontext.store.reading.pages import Page, write_cursor
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import MOST_HITS, Search
+from roocontext.store.search.scope import MOST_HITS, Search, with_family
 
 RANKED: Final = 50
 """The number of newest matches that are ranked. The older ones follow them, newest first."""
@@ -79,7 +79,7 @@ def search(tx: Transaction, asked: Search, text_search: str) -> Page[Hit]:
         return Page()
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
-    matcher = Matcher(tx, asked, text_search)
+    matcher = Matcher(tx, with_family(tx, asked), text_search)
     most = max(is_ranked * RANKED, end + 1)
     found = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]

@@ -47,7 +47,7 @@ from roocontext.store.engine.schema import (
     sessions,
 )
 from roocontext.store.engine.shapes import whole_number
-from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.statements import NotByKey, crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.verify import Progress
 from roocontext.store.search.scope import MatchKey, Search, Shape, in_scope, searchable_content
@@ -322,5 +322,7 @@ def _candidates(
         # Not by the key: both engines would read the keys of whole sessions, however long.
         of = search_rows.c.session_id + literal_column("''")
         page = page.where(of.in_(in_scope(shape)))
+    if shape.has_session:
+        page = page.where(NotByKey(search_rows.c.session_id, "session"))
     order = key if is_oldest_first else [part.desc() for part in key]
     return page.order_by(*order).limit(bindparam("page"))

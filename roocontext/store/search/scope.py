@@ -4,7 +4,7 @@ The content of a stored message, for its text to be searched.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
@@ -19,7 +19,9 @@ from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import sessions
-from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.statements import OneOf, crossing
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.families import descended
 from roocontext.store.reading.pages import read_cursor
 from roocontext.store.sessions.listing import wanted, with_facts
 
@@ -149,6 +151,16 @@ def _check_one_of(
         raise InvalidOption(f"{name} must be one of {', '.join(allowed)}.", name=name)
 
 
+def with_family(tx: Transaction, search: Search) -> Search:
+    """The search with the members of the family that is searched, if one is."""
+    scope = search.scope
+    if not scope.shape.has_family:
+        return search
+    members = tx.many_values(descended(tx, scope.params["family"]))
+    params = {**scope.params, "family": members}
+    return replace(search, scope=scope._replace(params=params))
+
+
 @cache
 def in_scope(shape: Shape, *columns: str) -> Select[Any]:
     """The sessions that are searched."""
@@ -159,19 +171,7 @@ def in_scope(shape: Shape, *columns: str) -> Select[Any]:
     if shape.has_session:
         found = found.where(sessions.c.session_id == bindparam("session"))
     if shape.has_family:
-        # A session is a descendant of its parent, and of all that this one descends from.
-        family = (
-            select(sessions.c.session_id)
-            .where(sessions.c.session_id == bindparam("family"))
-            .cte("family", recursive=True)
-        )
-        child = sessions.alias("child")
-        family = family.union(
-            select(child.c.session_id).where(
-                child.c.parent.is_not(None), child.c.parent == family.c.session_id
-            )
-        )
-        found = found.where(sessions.c.session_id.in_(select(family.c.session_id)))
+        found = found.where(OneOf(sessions.c.session_id, "family"))
     return with_facts(found, shape.facts)
 
 

@@ -82,7 +82,7 @@ def _read(tx: Transaction, minute: int, session_id: str | None) -> tuple[int, li
 
 
 class Feed:
-    """What a reader of changes has not taken yet. The poller fills it, in another thread."""
+    """Changes that a reader has not taken yet. The poller adds them, in another thread."""
 
     def __init__(self, poller: "Poller", after: str | None, session: str | None) -> None:
         if session is not None:
@@ -130,7 +130,7 @@ class Feed:
             self._waiting.discard(waiting)
 
     def take(self) -> list[Change]:
-        """What changed since the last call; an error if it could not be read."""
+        """Take the changes since the last call; raises the error if they could not be read."""
         with self._lock:
             error, self._error = self._error, None
             if error is not None:
@@ -205,7 +205,7 @@ class Changes:
 
     @property
     def closed(self) -> bool:
-        """Whether there is nothing more to come."""
+        """True if nothing more will come."""
         return self._feed.closed
 
     def read(self, timeout: float | None = None) -> list[Change]:

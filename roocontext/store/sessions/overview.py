@@ -1,6 +1,6 @@
 """The list of sessions with their sizes and last calls, in one statement. No content is read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
@@ -25,7 +25,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
-from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.statements import OneOf, crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.pages import Page, cut_page, rows_for
 from roocontext.store.reading.totals import Total
@@ -72,15 +72,12 @@ def overview(
     tx: Transaction, limit: int, after: str | None, wanted: ListFilter
 ) -> Page[SessionOverview]:
     """Read a page of the sessions by their time, newest first."""
-    recorded = wanted.shape.is_recorded
+    recorded, continues = wanted.shape.is_recorded, after is not None
     place = place_in_list(after, recorded=recorded)
-    rows = tx.rows(
-        _newest(wanted.shape, continues=after is not None),
-        **wanted.params,
-        **place,
-        page=rows_for(limit),
-        recent=RECENT,
-    )
+    params = {**wanted.params, **place, "page": rows_for(limit)}
+    if tx.is_distributed:
+        return _in_parts(tx, limit, wanted.shape, params, continues=continues)
+    rows = tx.rows(_newest(wanted.shape, continues=continues), **params, recent=RECENT)
     overviews = [_overview(row) for row in rows]
     return cut_page(overviews, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
@@ -91,6 +88,28 @@ def overview_of(tx: Transaction, session_id: str) -> SessionOverview | None:
     return next(iter(overview(tx, 1, None, one)), None)
 
 
+def _in_parts(
+    tx: Transaction, limit: int, shape: ListShape, params: Mapping[str, Any], *, continues: bool
+) -> Page[SessionOverview]:
+    """The page if no statement can join sessions of several nodes: the page first, then the rest.
+
+    What happens in between may show in the sizes, and changes neither the order nor the cursor.
+    """
+    listed = tx.rows(page_of(INFO, shape, continues=continues), **params)
+    cursors = [cursor_in_list(to_info(row), recorded=shape.is_recorded) for row in listed]
+    ids = [row[0] for row in listed]
+    rows, *neighbours = tx.all(
+        [
+            (_OF_PAGE, {"ids": tx.many_values(ids), "recent": RECENT}),
+            *((query, {"session_id": name}) for name in ids for query in (_PREVIOUS, _NEXT)),
+        ]
+    )
+    known = {row[0]: row for row in rows}
+    names = iter(rows[0][0] if rows else None for rows in neighbours)
+    overviews = [_overview((*known[name], next(names), next(names))) for name in ids]
+    return cut_page(overviews, limit, lambda _: cursors[limit - 1])
+
+
 _INFO = tuple(field.name for field in fields(SessionInfo))
 _LISTED_BY = ("listed_at", "rewound_messages", "rewound_bytes")
 _COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
@@ -99,28 +118,37 @@ _COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
 @cache
 def _newest(shape: ListShape, *, continues: bool) -> Select[Any]:
     # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
-    inner = page_of(_COLUMNS, shape, continues=continues).subquery("page")
-    page = select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
+    page = _with_calls(page_of(_COLUMNS, shape, continues=continues))
+    listed = select(
+        *_sizes(page), _neighbour(page, is_next=False), _neighbour(page, is_next=True)
+    ).order_by(
+        *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
+        *(page.c.updated_at.desc(), page.c.session_id),
+    )
+    return crossing(listed)
+
+
+def _with_calls(page: Select[Any]) -> Subquery:
+    """The sessions of a page with the seqs of their newest calls."""
+    inner = page.subquery("page")
+    return select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
+
+
+def _sizes(page: Subquery) -> tuple[ColumnElement[Any], ...]:
     # Scalar subqueries, because each is answered from an index whatever the planner knows. A join
     # of spans and entries that is grouped afterwards may be planned as a scan of all entries.
-    listed = select(
+    return (
         *(page.c[name] for name in _INFO),
         _visible(page, entries.c.messages_total),
         _visible(page, entries.c.bytes_total),
         page.c.rewound_messages,
         page.c.rewound_bytes,
         _newest_model(page),
-        _neighbour(page, is_next=False),
-        _neighbour(page, is_next=True),
         page.c.called_at,
         _of_call(page, entries.c.model),
         _of_call(page, entries.c.usage),
         _visible(page, entries.c.bytes_total, after=page.c.called_at),
-    ).order_by(
-        *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
-        *(page.c.updated_at.desc(), page.c.session_id),
     )
-    return crossing(listed)
 
 
 def _visible(
@@ -227,9 +255,21 @@ def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
     )
 
 
+_OF_PAGE = crossing(
+    select(*_sizes(_with_calls(select(*_COLUMNS).where(OneOf(sessions.c.session_id, "ids")))))
+)
+_PREVIOUS, _NEXT = (
+    crossing(select(sessions.c.session_id).where(beyond).order_by(order).limit(literal_column("1")))
+    for beyond, order in (
+        (sessions.c.session_id < bindparam("session_id"), sessions.c.session_id.desc()),
+        (sessions.c.session_id > bindparam("session_id"), sessions.c.session_id),
+    )
+)
+
+
 def _overview(row: SqlRow) -> SessionOverview:
     info = to_info(row[: len(_INFO)])
-    *sizes, model, previous, following, seq, called, usage, since = row[len(_INFO) :]
+    *sizes, model, seq, called, usage, since, previous, following = row[len(_INFO) :]
     visible, rewound = Total(*map(whole_number, sizes[:2])), Total(*map(whole_number, sizes[2:]))
     hidden = Total(info.messages, info.bytes) - visible - rewound
     totals = (info.last_seq, info.messages, info.bytes, *visible, *hidden, *rewound)

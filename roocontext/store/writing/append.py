@@ -60,7 +60,7 @@ def append_message(
 ) -> Receipt:
     """Append one message; repeated with the same client id, it gives the first receipt."""
     settings = database.server
-    if settings is not None:
+    if settings is not None and not database.is_checked:
         try:
             return database.single(_append_by_function, settings, session_id, draft, expected_seq)
         except StoreUnavailable as error:  # some servers refuse functions

@@ -104,7 +104,9 @@ class MessagesReport(Document):
 class RequestReport(Document):
     """The arguments of the provider's call, in `body`, without the model.
 
-    `seq` is the last entry that was read: give it with the reply. A model with thinking enabled
+    Give `seq`, `form`, `model`, `names` and `requested` with the reply. `seq` is the last entry
+    that was read, `names` are those of tools that the provider refuses, by the names that are sent
+    instead, and `requested` is the model's name as it was given. A model with thinking enabled
     would refuse the request if it is `thinking_off`.
     """
 
@@ -112,6 +114,8 @@ class RequestReport(Document):
     seq: int
     form: str
     model: str | None
+    names: dict[str, str]
+    requested: str | None
     repairs: list[RepairRow]
     thinking_off: bool
 
@@ -205,7 +209,7 @@ def session_report(chat: "Session") -> SessionReport:
     return SessionReport.of(chat.info(), chat.stats(), waits_for=chat.waits_for())
 
 
-def entry_page(chat: "Session", query: EntriesQuery) -> EntryPage:
+def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     """A page of the log, as of one moment."""
     last = chat.info().last_seq
     if query.after is not None:

@@ -103,12 +103,12 @@ async def _entries(state: Any, session_id: str, after: int) -> AsyncIterator[str
     try:
         # The feed begins before the log is read, so that nothing is written unseen in between.
         async with store.changes(session=session_id) as feed:
-            async for wakes in _waking(feed, state.closing):
+            async for wakes in waking(feed, state.closing):
                 if not wakes:
                     yield _BEAT
                     continue
                 chat = await store.session(session_id)
-                async for entry in _written(chat, after):
+                async for entry in written(chat, after):
                     yield _event(_entry_event(session_id, entry), _kind(entry), str(entry.seq))
                     after = entry.seq
         yield "event: end\ndata: {}\n\n"
@@ -123,7 +123,7 @@ async def _sessions(state: Any, feed: AsyncChanges) -> AsyncIterator[str]:
     yield _BEGINNING
     try:
         async with feed:
-            async for changes in _waking(feed, state.closing):
+            async for changes in waking(feed, state.closing):
                 if not changes:
                     yield _BEAT
                 for change in changes:
@@ -133,7 +133,7 @@ async def _sessions(state: Any, feed: AsyncChanges) -> AsyncIterator[str]:
         return
 
 
-async def _waking(feed: AsyncChanges, closing: asyncio.Event) -> AsyncIterator[list[Any]]:
+async def waking(feed: AsyncChanges, closing: asyncio.Event) -> AsyncIterator[list[Any]]:
     """The changes as they come; none if nothing came for a while. It ends with the server."""
     ending = asyncio.ensure_future(closing.wait())
     reading: asyncio.Future[list[Any]] | None = None
@@ -149,7 +149,7 @@ async def _waking(feed: AsyncChanges, closing: asyncio.Event) -> AsyncIterator[l
             reading.cancel()
 
 
-async def _written(chat: AsyncSession, after: int) -> "AsyncIterator[AuditEntry]":
+async def written(chat: AsyncSession, after: int) -> "AsyncIterator[AuditEntry]":
     """The entries that were written after one."""
     async for page in chat.internals.audit_pages(_PAGE, after=after):
         for entry in page:

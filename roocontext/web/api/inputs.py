@@ -213,7 +213,7 @@ class EventsQuery(Parameters):
     after: str | None = None
 
 
-class Body(Input):
+class InputDocument(Input):
     """The document in the body of a request.
 
     A field of any JSON may be given as text instead: `content_json` in place of `content`.
@@ -232,7 +232,7 @@ class Body(Input):
         return getattr(self, name) if text is None else read_json_text(text, f"{name}_json")
 
 
-class NewSession(Body):
+class NewSession(InputDocument):
     """A session to create."""
 
     session_id: str | None = None
@@ -241,7 +241,7 @@ class NewSession(Body):
     parent: str | None = None
 
 
-class SessionToOpen(Body):
+class SessionToOpen(InputDocument):
     """The title, metadata and parent of a session, if it has to be created."""
 
     title: str | None = None
@@ -249,7 +249,7 @@ class SessionToOpen(Body):
     parent: str | None = None
 
 
-class SessionChange(Body):
+class SessionChange(InputDocument):
     """A new title, new metadata, or both."""
 
     title: str | None = None
@@ -265,7 +265,7 @@ class SessionChange(Body):
 _Call: TypeAlias = Annotated[list[_From], Field(min_length=2, max_length=2)]
 
 
-class EntryInput(Body):
+class EntryInput(InputDocument):
     """A message to append. `answers` is the entry and the block of the call that it answers."""
 
     role: str
@@ -284,7 +284,7 @@ class EntryInput(Body):
     answers: _Call | None = None
 
 
-class RequestInput(Body):
+class RequestInput(InputDocument):
     """How the next request of the model is made."""
 
     form: Form = "anthropic"
@@ -300,15 +300,17 @@ class RequestInput(Body):
     compact: bool = False
 
 
-class RequestReference(Body):
-    """The request that a reply answers: the last entry that it read, its form and its model."""
+class RequestReference(InputDocument):
+    """The request that a reply answers: the fields of what `request` returned, without the body."""
 
     seq: _From
     form: Form
     model: str | None = None
+    names: dict[str, str] = {}
+    requested: str | None = None
 
 
-class ReplyInput(Body):
+class ReplyInput(InputDocument):
     """A model's reply, as the provider sent it; for a stream of Gemini, the list of its chunks."""
 
     reply: dict[str, Any] | list[Any] | None = None
@@ -318,7 +320,7 @@ class ReplyInput(Body):
     extra_json: str | None = None
 
 
-class CallInput(Body):
+class CallInput(InputDocument):
     """A tool call, by its entry and its number in the entry, from 0."""
 
     seq: _Seq
@@ -335,7 +337,7 @@ class AnswerInput(CallInput):
     extra_json: str | None = None
 
 
-class PlanInput(Body):
+class PlanInput(InputDocument):
     """What to do to the context.
 
     With `hide` or `blocks` the plan is the agent's own: `condense` hides these messages and puts
@@ -370,7 +372,7 @@ class PlanInput(Body):
         return self
 
 
-class RewindInput(Body):
+class RewindInput(InputDocument):
     """Where a rewind goes: entry `to`, a message's id, a time, or the agent's own time `ts`."""
 
     to: _From | None = None
@@ -390,7 +392,7 @@ class RewindInput(Body):
         return self
 
 
-class UndoInput(Body):
+class UndoInput(InputDocument):
     """The change that is expected to be the last; `force` hides what came after it."""
 
     of: _Seq | None = None
@@ -398,7 +400,7 @@ class UndoInput(Body):
     dry_run: bool = False
 
 
-class UncoverInput(Body):
+class UncoverInput(InputDocument):
     """The summary, marker, covering or clearing to take back."""
 
     seq: _Seq
@@ -406,7 +408,7 @@ class UncoverInput(Body):
     dry_run: bool = False
 
 
-class ForkInput(Body):
+class ForkInput(InputDocument):
     """The entry up to which the new session is a copy, by default the last."""
 
     at: _From | None = None
@@ -415,14 +417,14 @@ class ForkInput(Body):
     ts: _Millis | None = None
 
 
-class RedactionInput(Body):
+class RedactionInput(InputDocument):
     """The entry whose content is erased. Without `"dry_run": false`, it is only shown."""
 
     seq: _Seq
     dry_run: bool = True
 
 
-class PurgeInput(Body):
+class PurgeInput(InputDocument):
     """Without `"dry_run": false`, the purge is only shown."""
 
     dry_run: bool = True
@@ -460,7 +462,7 @@ def read_query(kind: type[Parameters], raw: bytes) -> Any:
         raise MalformedRequest(f"Parameter {path or 'of the query'}: {reason}", name=path) from None
 
 
-def read_body(kind: type[Body], document: Any, path: str = "") -> Any:
+def read_body(kind: type[InputDocument], document: Any, path: str = "") -> Any:
     """The document of a body."""
     try:
         return kind.model_validate(document)

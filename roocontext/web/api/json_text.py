@@ -13,7 +13,7 @@ from typing import Any, Final, NoReturn
 from roocontext.errors import InvalidMessage
 from roocontext.web.errors import MalformedRequest
 
-TEXTS: Final = ("content", "usage", "extra", "input", "output")
+TEXTS: Final = ("content", "usage", "extra", "input", "body")
 """The fields that hold any JSON, and that `content=text` turns into texts."""
 
 

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from roocontext.errors import InvalidIdentifier, SessionNotFound, VersionConflict
-from roocontext.web.api.inputs import Body, Parameters, read_body, read_query
+from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
     AsciiJson,
@@ -109,7 +109,7 @@ class Operation:
     handler: Callable[[ApiRequest], Answer]
     answers: Mapping[int, Any]
     query: type[Parameters] = Parameters
-    body: type[Body] | None = None
+    body: type[InputDocument] | None = None
     many: bool = False
     needs: Need = "read"
     version: Version = ""

@@ -62,7 +62,7 @@ def get_context(asked: ApiRequest) -> Answer:
 
 def get_entries(asked: ApiRequest) -> Answer:
     """Read a page of the log, hidden and rewound entries too, by default the newest."""
-    page = documents.entry_page(asked.chat, asked.query)
+    page = documents.page_of_entries(asked.chat, asked.query)
     return Answer(_in_texts(page, asked, "entries"))
 
 

@@ -143,6 +143,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         path=f"{_SESSION}/request",
         handler=writing.post_request,
         answers={200: documents.RequestReport},
+        query=inputs.ContentQuery,
         body=inputs.RequestInput,
         refuses=(409,),
     ),

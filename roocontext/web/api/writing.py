@@ -14,11 +14,13 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.events import Status
+from roocontext.log.values import as_json
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.tokens.limits import DEFAULT
 from roocontext.web.api import documents
 from roocontext.web.api.inputs import EntryInput, PlanInput
+from roocontext.web.api.json_text import with_texts
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
 from roocontext.web.errors import MalformedRequest
 
@@ -90,15 +92,17 @@ def post_request(asked: ApiRequest) -> Answer:
     The system prompt and the tools are recorded when they change, unless the server is read-only.
     """
     given = asked.body.model_dump()
-    return Answer(documents.request_report(asked.chat.request(given.pop("form"), **given)))
+    made = documents.request_report(asked.chat.request(given.pop("form"), **given))
+    return Answer(with_texts(as_json(made)) if asked.query.content == "text" else made)
 
 
 def post_record(asked: ApiRequest) -> Answer:
     """Append a model's reply. If it was recorded before, this is its first receipt."""
     body, request = asked.body, None
     if body.request is not None:
-        reference = body.request
-        request = Request({}, reference.seq, reference.form, reference.model, ())
+        given = body.request
+        named = (given.names, given.requested)
+        request = Request({}, given.seq, given.form, given.model, (), *named)
     receipt = asked.chat.record(body.value("reply"), request, extra=body.value("extra"))
     done = documents.ReplyReport.of(receipt)
     return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)

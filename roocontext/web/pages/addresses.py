@@ -55,7 +55,7 @@ def image_digest(data: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """What a page of a session shows: the extent, the moment, the place, and in which style."""
+    """The address of a page of a session: its extent, moment, place and style."""
 
     session_id: str
     extent: Extent = Extent.VIEW
@@ -91,7 +91,7 @@ class PageView:
         return address(session_path(self.session_id), **self.query(**changed))
 
     def kept(self, *names: str) -> dict[str, Any]:
-        """What a form keeps: the query without the place, and without these."""
+        """The fields that a form keeps: the query without the place, and without these."""
         query = replace(self, place=Anchor()).query()
         return {name: value for name, value in query.items() if name not in names}
 

@@ -60,12 +60,11 @@ def session_page(request: Request) -> Response:
         session_title(excerpt.overview.info),
         session_body(view, excerpt),
         session=chat.id,
-        events=session_path(chat.id),
-        seq=str(excerpt.seq),
+        **_followed(view, excerpt),
     )
 
 
-def entry_page(request: Request) -> Response:
+def entry_address(request: Request) -> Response:
     """The page of one entry, whatever has become of it: everything, from this entry on."""
     chat = request.app.state.store.session(request.path_params["session"])
     as_of = number_asked(request.query_params, "as_of")
@@ -98,14 +97,13 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
     )
     is_end = view.place.at is None and view.place.after is None
     entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
-    pager = _pager(view, excerpt)
     column = tag(
         "div",
-        pager,
+        _pager(view, excerpt, "Pages"),
         tag("ol", entries, class_="entries", id="entries")
         if entries
         else tag("p", _nothing(excerpt), class_="note"),
-        pager if excerpt.entries else None,
+        _pager(view, excerpt, "Pages, again"),
     )
     timeline = Timeline(
         excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq,
@@ -132,6 +130,14 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
         _moment(view, excerpt),
         tag("div", column, contents(excerpt.entries, rows.spoken), class_="columns"),
     )
+
+
+def _followed(view: PageView, excerpt: LogExcerpt) -> dict[str, str]:
+    """What the script needs to show new entries: only on a page that ends with the newest."""
+    if excerpt.is_past or any(view.place):
+        return {}
+    tab = view.extent.value
+    return {"events": address(f"{session_path(view.session_id)}/rows", tab=tab, after=excerpt.seq)}
 
 
 def gauge_of(excerpt: LogExcerpt) -> Gauge:
@@ -258,7 +264,11 @@ def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
         form,
         steps,
         choices,
-        tag("a", "Follow", href=address(f"{session_path(view.session_id)}", follow=1))
+        tag(
+            "a",
+            "Follow",
+            href=address(f"{session_path(view.session_id)}/follow", **view.kept("as_of")),
+        )
         if not excerpt.is_past
         else None,
         class_="tools",
@@ -277,7 +287,7 @@ def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
     return together(past, tools)
 
 
-def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
+def _pager(view: PageView, excerpt: LogExcerpt, name: str) -> Html | None:
     if not excerpt.entries:
         return None
     first, last = excerpt.entries[0].audited.seq, excerpt.entries[-1].audited.seq
@@ -290,12 +300,12 @@ def _pager(view: PageView, excerpt: LogExcerpt) -> Html | None:
     if excerpt.later:
         items.append(tag("a", "Later →", href=view.address(**{**none, "after": last})))
         items.append(tag("a", "Newest", href=view.elsewhere()))
-    return tag("nav", items, class_="pager", aria_label="Pages")
+    return tag("nav", items, class_="pager", aria_label=name)
 
 
 def session_routes() -> list[Route]:
     """The routes of this module."""
     return [
         Route("/s/{session:id}", session_page),
-        Route("/s/{session:id}/e/{seq:int}", entry_page),
+        Route("/s/{session:id}/e/{seq:int}", entry_address),
     ]

@@ -163,7 +163,7 @@ class TestManage:
 
 
 class TestPolicies:
-    """What stands for hidden messages is not hidden itself without taking its place."""
+    """Rows that stand for hidden messages are hidden only with a substitute."""
 
     @pytest.mark.parametrize("policy", ["default", "hybrid", "sliding_window"])
     def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:

@@ -87,6 +87,10 @@ def everything(store: Store) -> Session:
     assert store.sessions(where={"branch": "other"})
     assert chat.verify().ok
     chat.rebuild()
+    stale = chat.turn(lease=0.1).__enter__()
+    store._opened.renewer.remove(stale)
+    with chat.turn(wait=30) as turn:
+        turn.set_title("Done")
     return chat
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import make_url, text
 from roocontext import Plan, Session, Store
 from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import migrate
+from support.citus_server import UNSAFE, Citus
 from support.pgbouncer import bouncers, pooled
 
 SHOWN = ("synchronous_commit", "lock_timeout", "statement_timeout", "app.tenant")
@@ -22,22 +23,41 @@ FUNCTION = (
     "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS"
     f" $$ BEGIN INSERT INTO seen {SEEN}; RETURN NULL; END $$"
 )
+PASSED_ON = [
+    "SET LOCAL citus.propagate_set_commands = 'local'",
+    "SET LOCAL app.tenant = 'acme'",
+]
+"""As a cluster needs it, which passes on nothing but SET LOCAL. A plain server takes it too."""
 TRIGGER = "CREATE TRIGGER watched AFTER INSERT ON entries EXECUTE FUNCTION watch()"
 
 
 @pytest.fixture
-def admin(postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
-    """Somebody who sees with which settings entries are written."""
+def admin(postgres: Any, postgres_url: str) -> Iterator[psycopg.Connection[Any]]:
+    """Somebody who sees with which settings entries are written, on the nodes of a cluster too."""
     with psycopg.connect(postgres_url, autocommit=True) as connection:
-        for statement in (TABLE, FUNCTION, TRIGGER):
+        for node in _nodes(postgres, postgres_url):
+            with psycopg.connect(node, autocommit=True) as one:
+                one.execute(TABLE)
+        for statement in (UNSAFE, FUNCTION, TRIGGER):
             connection.execute(statement)
         yield connection
 
 
-def _seen(admin: psycopg.Connection[Any]) -> set[tuple[str, ...]]:
-    found = admin.execute("SELECT synchronous, lock_timeout, timeout, tenant FROM seen").fetchall()
-    admin.execute("TRUNCATE seen")
-    return set(found)
+def _nodes(postgres: Any, url: str) -> list[str]:
+    if not isinstance(postgres, Citus):
+        return [url]
+    database = make_url(url).database
+    return [postgres.on_node(number, database) for number in range(len(postgres.nodes))]
+
+
+def _seen(postgres: Any, url: str) -> set[tuple[str, ...]]:
+    found = set()
+    for node in _nodes(postgres, url):
+        with psycopg.connect(node, autocommit=True) as admin:
+            rows = admin.execute("SELECT synchronous, lock_timeout, timeout, tenant FROM seen")
+            found |= set(rows.fetchall())
+            admin.execute("TRUNCATE seen")
+    return found
 
 
 def _write_in_all_ways(chat: Session) -> None:
@@ -51,13 +71,13 @@ def _write_in_all_ways(chat: Session) -> None:
 @pytest.mark.parametrize(("durability", "commit"), [("full", "on"), ("normal", "off")])
 @pytest.mark.parametrize("default", ["on", "off"])
 def test_durability_and_lock_timeout_are_set_for_each_write(
-    admin: psycopg.Connection[Any], postgres_url: str, durability: Any, commit: str, default: str
+    postgres: Any, admin: Any, postgres_url: str, durability: Any, commit: str, default: str
 ) -> None:
     name = make_url(postgres_url).database
     admin.execute(f"ALTER DATABASE {name} SET synchronous_commit = {default}")
     with Store.open(postgres_url, durability=durability, lock_timeout=2.5) as store:
         _write_in_all_ways(store.create("s"))
-        assert _seen(admin) == {(commit, "2500ms", "0", "")}
+        assert _seen(postgres, postgres_url) == {(commit, "2500ms", "0", "")}
         left = store._database.lookup(lambda tx: tx.rows(text(SEEN)))
         assert left == [(default, "0", "0", "")]
 
@@ -66,7 +86,7 @@ def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:
     with Store.open(postgres_url, lock_timeout=0.1) as store:
         chat = store.create("held")
         with psycopg.connect(postgres_url) as other:
-            other.execute("SELECT 1 FROM sessions FOR UPDATE")
+            other.execute("SELECT 1 FROM sessions WHERE session_id = 'held' FOR UPDATE")
             for write in (lambda: chat.append("user", "late"), lambda: chat.set_title("late")):
                 with pytest.raises(StoreUnavailable, match="holds the lock") as refused:
                     write()
@@ -87,14 +107,14 @@ def test_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
 
 
 def test_statements_of_the_caller_come_with_each_transaction(
-    admin: psycopg.Connection[Any], postgres_url: str
+    postgres: Any, admin: Any, postgres_url: str
 ) -> None:
     tenant = "SELECT set_config('app.tenant', $1, true)"
-    on_begin = ["SELECT 1", (tenant, ["acme"])]
+    on_begin = ["SELECT 1", (tenant, ["acme"]), *PASSED_ON]
     with Store.open(postgres_url, on_begin=on_begin, statement_timeout=7) as store:
         chat = store.create("s")
         _write_in_all_ways(chat)
-        assert _seen(admin) == {("on", "10s", "7s", "acme")}
+        assert _seen(postgres, postgres_url) == {("on", "10s", "7s", "acme")}
         shown = text(SEEN)
         read = store._database
         for look in (read.lookup, read.snapshot):
@@ -115,7 +135,7 @@ def test_row_level_security_limits_a_store_to_its_sessions(
     with Store.open(postgres_url) as store:
         for name in ("acme:1", "other:1"):
             store.create(name).append("user", name)
-    admin.execute(f"CREATE ROLE {role}")
+    admin.execute(f"CREATE ROLE {role} LOGIN")
     try:
         admin.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
         for table in ("sessions", "entries", "spans"):
@@ -125,8 +145,7 @@ def test_row_level_security_limits_a_store_to_its_sessions(
                 " (session_id LIKE current_setting('app.tenant', true) || ':%')"
             )
         url = make_url(postgres_url).update_query_dict({"options": f"-c role={role}"})
-        begin = [("SELECT set_config('app.tenant', $1, true)", ("acme",))]
-        with Store.open(url, on_begin=begin) as store:
+        with Store.open(url, on_begin=PASSED_ON) as store:
             assert [info.session_id for info in store.sessions()] == ["acme:1"]
             store.session("acme:1").append_many([{"role": "user", "content": "more"}] * 70)
             assert store.session("acme:1").append("user", "last").seq == 72
@@ -185,13 +204,13 @@ def test_prepare_option_decides_if_statements_are_prepared(postgres_url: str, pr
 
 
 def test_pooler_is_left_without_prepared_statements_or_settings(
-    admin: psycopg.Connection[Any], postgres_url: str
+    postgres: Any, admin: Any, postgres_url: str
 ) -> None:
     for bouncer in bouncers():
         with pooled(bouncer, postgres_url, connections=2) as url:
             _write_fully_and_lazily(url)
-        written = admin.execute("SELECT DISTINCT synchronous FROM seen ORDER BY 1").fetchall()
-        assert written == [("off",), ("on",)]
+        written = sorted({row[0] for row in _seen(postgres, postgres_url)})
+        assert written == ["off", "on"]
 
 
 def _write_fully_and_lazily(url: str) -> None:

@@ -122,7 +122,7 @@ class TestEachForm:
         assert chat.waits_for() == "user"
         check_gauge(server, chat, wire)
 
-    def test_a_message_that_arrives_meanwhile(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_message_that_arrives_meanwhile(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         request = chat.request(wire.form, model=wire.model, compact=wire.on_demand)
         late: list[int] = []
@@ -137,7 +137,7 @@ class TestEachForm:
         wire.speaks(server, chat)
         assert abs(counted - server.read[-1]) <= server.read[-1] / 10
 
-    def test_a_switch_of_the_provider(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_switch_of_the_provider(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         done = wire.compacts(server, chat)
         chat.append("user", "And now you.")
@@ -173,7 +173,7 @@ class TestEachForm:
         check_gauge(server, chat, wire)
         assert chat.verify().ok
 
-    def test_a_redaction_of_a_row_that_it_may_contain(
+    def test_redaction_of_a_row_that_it_may_contain(
         self, chat: Any, server: Any, wire: Wire
     ) -> None:
         talk(chat, wire.model)
@@ -184,7 +184,7 @@ class TestEachForm:
 
 @pytest.mark.parametrize("wire", [ANTHROPIC, ANTHROPIC_ON_DEMAND], ids=["auto", "on-demand"])
 class TestAnthropic:
-    def test_a_failed_one_hides_nothing(self, chat: Any, server: Any, wire: Wire) -> None:
+    def test_failed_one_hides_nothing(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         before = shown(chat)
         server.compact = "failed"
@@ -203,7 +203,7 @@ class TestAnthropic:
         assert spent.output == sum(it["output_tokens"] for it in requests)
 
 
-def test_a_pause_leaves_the_turn_with_the_model(chat: Any, server: Any) -> None:
+def test_pause_leaves_the_turn_with_the_model(chat: Any, server: Any) -> None:
     talk(chat, CLAUDE)
     done = ANTHROPIC.compacts(server, chat, pause_after_compaction=True)
     assert shown(chat) == [done.seq]
@@ -225,7 +225,7 @@ def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:
     assert shown(chat) == [*before, done.seq]
 
 
-def test_a_bad_history_is_refused_by_the_stubs(server: Any) -> None:
+def test_bad_history_is_refused_by_the_stubs(server: Any) -> None:
     bad = [{"role": "assistant", "content": "x"}]
     with pytest.raises(anthropic.BadRequestError):
         server.anthropic().messages.create(model=CLAUDE, max_tokens=9, messages=bad)
@@ -234,7 +234,7 @@ def test_a_bad_history_is_refused_by_the_stubs(server: Any) -> None:
         server.openai().responses.create(model=GPT, input=sealed)
 
 
-def test_the_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
+def test_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
     asked: Callable[..., Any] = server.anthropic().beta.messages.create
     window = {"limit": 70_000, "output": 5_000, "counter": Quarters()}
     manager = ContextManager(CLAUDE, policy="server", **window)

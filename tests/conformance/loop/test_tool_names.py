@@ -58,7 +58,7 @@ SENT = "t_mcp__internal_documentation_server__inte_b53f8733"
 
 @pytest.mark.parametrize("given", FORMATS)
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_long_name_goes_out_short_and_comes_back_long(chat, form, given):
+def test_long_name_goes_out_short_and_comes_back_long(chat, form, given):
     chat.append("user", "Look it up.")
     request = chat.request(form, tools=[DEFINITIONS[given]], model="m")
     assert name_in(form, request) == name_of(form)
@@ -84,7 +84,7 @@ def test_without_the_request_the_recorded_tools_tell_the_name(chat):
     assert chat.pending()[0].name == LONG
 
 
-def test_a_name_that_no_tool_has_stays(chat):
+def test_name_that_no_tool_has_stays(chat):
     chat.append("user", "Look it up.")
     chat.request("openai", tools=[DEFINITIONS["anthropic"]])
     chat.record(reply("openai", "t_other_12345678"))

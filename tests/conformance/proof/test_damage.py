@@ -247,7 +247,7 @@ CELLS = {
 
 
 @pytest.fixture
-def room(opened: Any) -> Any:
+def room(opened: Any, postgres: Any) -> Any:
     """A store on PostgreSQL."""
     with opened("postgres", "sync") as lab:
         yield lab

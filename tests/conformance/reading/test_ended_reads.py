@@ -34,7 +34,9 @@ _WAITING = f"SELECT pid {_OTHERS} AND wait_event_type = 'Lock'"
 
 
 @pytest.fixture(params=["sync", "async"])
-def room(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[Any]:
+def room(
+    request: pytest.FixtureRequest, opened: Callable[..., Any], postgres: Any
+) -> Iterator[Any]:
     """A store on PostgreSQL."""
     with opened("postgres", request.param) as lab:
         yield lab

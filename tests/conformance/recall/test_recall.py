@@ -251,9 +251,8 @@ def test_every_provider_gets_its_own_definitions(store, chat):
         tools = definitions(form)
         assert recall_tools(recall, form) == tools
         request = chat.request(form, tools=definitions())
-        assert (
-            request["config"]["tools"] == tools if form == "gemini" else (request["tools"] == tools)
-        )
+        holder = {"gemini": "config", "bedrock-converse": "toolConfig"}.get(form)
+        assert (request if holder is None else request[holder])["tools"] == tools
     with pytest.raises(InvalidOption):
         definitions("telnet")
 

@@ -13,6 +13,7 @@ from roocontext.errors import HistoryCorrupt, InvalidOption, StoreReadOnly
 from roocontext.search.query import terms_of
 from roocontext.store.reading.pages import write_cursor
 from roocontext.store.search.index import FEW
+from support.citus_server import UNSAFE
 from support.dialogue import result, text
 
 
@@ -555,7 +556,7 @@ def test_damaged_message_stops_only_the_search_of_its_session(lab, indexed):
     for name in "abc":
         lab.store.create(name).append("user", "needle")
     if lab.engine == "postgres":
-        lab.sql("ALTER TABLE entries DISABLE TRIGGER USER")
+        lab.sql(UNSAFE, "ALTER TABLE entries DISABLE TRIGGER USER")
     else:  # not those of the index
         lab.sql("DROP TRIGGER entries_update")
     lab.sql("UPDATE entries SET content = '{' WHERE session_id = 'b'")

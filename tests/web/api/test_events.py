@@ -78,7 +78,7 @@ class TestEntries:
         assert process.returncode == 0
         assert (seen, cuts) == ([*range(1, count + 1)], 10)
 
-    def test_a_change_of_the_view_is_named_and_no_content_is_sent(self, web):
+    def test_change_of_the_view_is_named_and_no_content_is_sent(self, web):
         chat = web.store.create()
         fill(chat, 4)
         chat.commit(Plan.condense(chat.view(), [1, 2], "the summary"))
@@ -112,10 +112,10 @@ class TestEntries:
             assert [event["event"] for event in found] == ["end"]
 
     @pytest.mark.parametrize("place", ["x", "-1", "1.5", "9" * 30])
-    def test_a_place_that_is_no_entry_is_refused(self, talk, place):
+    def test_place_that_is_no_entry_is_refused(self, talk, place):
         assert talk.get("/events", last_event_id=place, accept="text/event-stream").status == 400
 
-    def test_an_unknown_session_is_not_found(self, web):
+    def test_unknown_session_is_not_found(self, web):
         answer = web.client.get("/api/v1/sessions/none/events", accept="text/event-stream")
         assert answer.status == 404
 
@@ -138,7 +138,7 @@ class TestSessions:
         with stream(web.client, "/api/v1/events", cursor) as found:
             assert any(event["data"]["session_id"] == other.id for event in found)
 
-    def test_a_cursor_of_something_else_is_refused(self, web):
+    def test_cursor_of_something_else_is_refused(self, web):
         assert web.client.get("/api/v1/events", last_event_id="x").status == 400
 
 

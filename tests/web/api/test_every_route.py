@@ -73,7 +73,7 @@ class TestRefusals:
         yield
         assert state(store.session("s")) == before
 
-    def test_a_rebound_name(self, client: WebClient, operation: Operation) -> None:
+    def test_rebound_name(self, client: WebClient, operation: Operation) -> None:
         assert ask(client, operation, host=f"evil.test:{client.port}").status == 421
 
     def test_another_origin(self, client: WebClient, operation: Operation) -> None:
@@ -82,22 +82,22 @@ class TestRefusals:
     def test_no_token(self, client: WebClient, operation: Operation) -> None:
         assert ask(client, operation, authorization="Bearer x").status == 401
 
-    def test_an_unknown_parameter(self, client: WebClient, operation: Operation) -> None:
+    def test_unknown_parameter(self, client: WebClient, operation: Operation) -> None:
         path = path_of(operation)
         path += ("&" if "?" in path else "?") + "nothing=1"
         answer = ask(client, operation, path)
         assert (answer.status, answer.json["name"]) == (400, "nothing")
 
     @pytest.mark.parametrize("query", ["q=%ED%A0%80", "q=%FF", "=&=", "q", "&".join("a=1" * 200)])
-    def test_a_malformed_query(self, client: WebClient, operation: Operation, query: str) -> None:
+    def test_malformed_query(self, client: WebClient, operation: Operation, query: str) -> None:
         path = path_of(operation).partition("?")[0]
         assert ask(client, operation, f"{path}?{query}").status == 400
 
-    def test_a_media_type_that_is_not_sent(self, client: WebClient, operation: Operation) -> None:
+    def test_media_type_that_is_not_sent(self, client: WebClient, operation: Operation) -> None:
         answer = ask(client, operation, accept="image/png, text/csv;q=0.5")
         assert (answer.status, answer.json["type"]) == (406, "urn:roocontext:not-acceptable")
 
-    def test_a_change_of_a_read_only_server(self, reader: WebClient, operation: Operation) -> None:
+    def test_change_of_a_read_only_server(self, reader: WebClient, operation: Operation) -> None:
         if STREAM in operation.media:
             return  # it would not end
         answer = ask(reader, operation)
@@ -116,7 +116,7 @@ class TestRefusals:
         answer = client.ask(operation.method, path_of(operation), document)
         assert (answer.status, answer.json["type"]) == (428, "urn:roocontext:precondition-required")
 
-    def test_a_header_that_it_does_not_take(self, client: WebClient, operation: Operation) -> None:
+    def test_header_that_it_does_not_take(self, client: WebClient, operation: Operation) -> None:
         if not operation.takes_key:
             assert ask(client, operation, idempotency_key="k").status == 400
         if not operation.if_match:
@@ -138,14 +138,12 @@ class TestRefusals:
             b"{\x00}",
         ],
     )
-    def test_a_body_that_is_none(
-        self, client: WebClient, operation: Operation, body: bytes
-    ) -> None:
+    def test_body_that_is_none(self, client: WebClient, operation: Operation, body: bytes) -> None:
         headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
         answer = client.ask(operation.method, path_of(operation), body=body, **headers)
         assert answer.status in ((400,) if operation.body is None else (400, 422))
 
-    def test_a_body_of_another_type(self, client: WebClient, operation: Operation) -> None:
+    def test_body_of_another_type(self, client: WebClient, operation: Operation) -> None:
         if operation.body is None:
             return
         for media in (
@@ -155,7 +153,7 @@ class TestRefusals:
         ):
             assert ask(client, operation, content_type=media).status == 415
 
-    def test_a_body_that_is_too_large(self, client: WebClient, operation: Operation) -> None:
+    def test_body_that_is_too_large(self, client: WebClient, operation: Operation) -> None:
         headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
         body = json.dumps({"role": "user", "content": "x" * 20_000}).encode()
         answer = client.ask(operation.method, path_of(operation), body=body, **headers)
@@ -163,14 +161,14 @@ class TestRefusals:
 
 
 @every_operation
-def test_an_unknown_session_is_not_found(client: WebClient, operation: Operation) -> None:
+def test_unknown_session_is_not_found(client: WebClient, operation: Operation) -> None:
     if operation.has_session and operation.method != "PUT":
         answer = ask(client, operation, path_of(operation, "none"))
         assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
 
 
 @every_operation
-def test_an_error_is_a_problem_document(client: WebClient, operation: Operation) -> None:
+def test_error_is_a_problem_document(client: WebClient, operation: Operation) -> None:
     answer = ask(client, operation, host="evil.test")
     assert answer.headers["content-type"] == "application/problem+json"
     problem = answer.json

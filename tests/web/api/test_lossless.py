@@ -85,7 +85,7 @@ def test_anything_comes_back(web):
     run()
 
 
-def test_a_tool_call_and_its_answer_keep_their_values(talk):
+def test_tool_call_and_its_answer_keep_their_values(talk):
     value = {"big": 2**70, "one": 1.0, "half": "\ud800"}
     use = {"type": "tool_use", "id": "t", "name": "run", "input": value}
     reply = {"id": "r", "type": "message", "role": "assistant", "model": "m", "content": [use]}
@@ -100,18 +100,18 @@ def test_a_tool_call_and_its_answer_keep_their_values(talk):
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e400", "-1e400", '{"a":1,"a":2}', "[", "", "1 2"])
-def test_a_text_that_would_be_changed_is_refused(talk, text):
+def test_text_that_would_be_changed_is_refused(talk, text):
     answer = talk.post("/entries", {"role": "user", "content_json": text})
     assert (answer.status, answer.json["path"]) == (422, "content_json")
     assert talk.chat.info().last_seq == 0
 
 
-def test_a_value_that_is_given_twice_is_refused(talk):
+def test_value_that_is_given_twice_is_refused(talk):
     document = {"role": "user", "content": "x", "content_json": '"y"'}
     assert talk.post("/entries", document).status == 422
 
 
-def test_a_value_that_is_nested_too_deeply_is_refused(talk):
+def test_value_that_is_nested_too_deeply_is_refused(talk):
     deep = json.loads("[" * 600 + "]" * 600)
     answer = talk.post("/entries", {"role": "user", "content": content(deep)})
     assert (answer.status, answer.json["type"]) == (422, "urn:roocontext:invalid-message")

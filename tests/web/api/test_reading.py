@@ -26,7 +26,7 @@ def condensed(talk):
 
 
 class TestSessions:
-    def test_a_page_continues_where_the_one_before_ended(self, web):
+    def test_page_continues_where_the_one_before_ended(self, web):
         parent = web.store.create().id
         children = [web.store.create(parent=parent).id for _ in range(3)]
         found, after = [], ""
@@ -48,7 +48,7 @@ class TestSessions:
         "query",
         ["after=x", "limit=0", "limit=1001", "where=x", "since=yesterday", "since=2026-01-01"],
     )
-    def test_a_value_that_makes_no_sense_is_refused(self, web, query):
+    def test_value_that_makes_no_sense_is_refused(self, web, query):
         assert web.client.get(f"/api/v1/sessions?{query}").status == 400
 
 
@@ -62,7 +62,7 @@ class TestSession:
         assert found["hidden_messages"] == stats.hidden_messages == 4
         assert found["head_seq"] == info.head_seq
 
-    def test_an_unknown_one_is_not_found(self, web):
+    def test_unknown_one_is_not_found(self, web):
         for name in ("none", "%00", "%ED%A0%80", "%FF", "a" * 2000):
             answer = web.client.get(f"/api/v1/sessions/{name}")
             assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
@@ -84,7 +84,7 @@ class TestHead:
         }
         assert answer.etag == '"9"'
 
-    def test_a_note_does_not_change_it(self, condensed):
+    def test_note_does_not_change_it(self, condensed):
         before = condensed.get("/head").etag
         condensed.chat.set_title("new")
         assert condensed.get("/head").etag == before
@@ -95,7 +95,7 @@ class TestVersions:
     PATHS = ("", "/entries", "/entries/1", "/entries/1/content", "/view", "/pins", "/timeline")
 
     @pytest.mark.parametrize("path", PATHS)
-    def test_a_known_version_is_not_sent_again(self, condensed, path):
+    def test_known_version_is_not_sent_again(self, condensed, path):
         answer = condensed.get(path)
         head = condensed.chat.head()
         assert answer.etag == f'"{head.seq}-{head.hash[:16]}"'
@@ -122,7 +122,7 @@ class TestVersions:
 
 
 class TestEntries:
-    def test_the_rows_are_those_of_the_audit(self, condensed):
+    def test_rows_are_those_of_the_audit(self, condensed):
         condensed.chat.rewind(7)
         page = condensed.get("/entries").json
         assert page["entries"] == [through_json(row) for row in audit_rows(condensed.chat)]
@@ -157,7 +157,7 @@ class TestEntries:
         assert found("state=rewound") == [11]
         assert found("state=rewound&state=hidden&before=4") == [1, 2, 3]
 
-    def test_a_page_ends_before_it_is_too_large(self, talk):
+    def test_page_ends_before_it_is_too_large(self, talk):
         for _ in range(3):
             talk.chat.append("user", "x" * 600_000)
         page = talk.get("/entries").json
@@ -170,7 +170,7 @@ class TestEntries:
         assert page == {"entries": [], "previous": None, "next": None}
 
     @pytest.mark.parametrize("query", ["after=1&before=5", "limit=x", "after=1&after=2", "state=x"])
-    def test_a_query_that_contradicts_itself_is_refused(self, condensed, query):
+    def test_query_that_contradicts_itself_is_refused(self, condensed, query):
         assert condensed.get(f"/entries?{query}").status == 400
 
 
@@ -200,14 +200,14 @@ class TestView:
             found = condensed.get(f"/view?as_of={seq}").json
             assert seqs_of(found) == seqs(condensed.chat.view(as_of=seq))
 
-    def test_a_part_of_it(self, condensed):
+    def test_part_of_it(self, condensed):
         assert seqs_of(condensed.get("/view?last=2").json) == [7, 8]
         assert seqs_of(condensed.get("/view?last=2&before=7").json) == [5, 6]
         assert seqs_of(condensed.get("/view?limit=2").json) == [9, 5]
         assert seqs_of(condensed.get("/view?limit=2&after=9").json) == [5, 6]
         assert condensed.get("/view?last=2&limit=2").status == 400
 
-    def test_a_time_needs_its_offset(self, condensed):
+    def test_time_needs_its_offset(self, condensed):
         assert condensed.get("/view?as_of=2000-01-01T00:00:00Z").json["messages"] == []
         assert condensed.get("/view?as_of=2000-01-01T00:00:00").status == 400
 
@@ -258,7 +258,7 @@ class TestTimeline:
 
 
 class TestVerification:
-    def test_a_log_that_continues_a_saved_head_is_ok(self, condensed):
+    def test_log_that_continues_a_saved_head_is_ok(self, condensed):
         saved = condensed.chat.head()
         fill(condensed.chat, 1)
         query = f"saved_seq={saved.seq}&saved_hash={saved.hash}"
@@ -305,7 +305,7 @@ class TestExport:
         assert answer.status == 200
         assert b"message 7" in answer.body
 
-    def test_a_name_never_breaks_the_header(self, web):
+    def test_name_never_breaks_the_header(self, web):
         chat = web.store.create('a"\r\nx: y/../日')
         chat.append("user", "x")
         answer = web.of(chat).get("/export")

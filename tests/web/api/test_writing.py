@@ -25,15 +25,15 @@ class TestCreate:
         again = web.client.post("/api/v1/sessions", document)
         assert (again.status, urn(again)) == (409, "session-exists")
 
-    def test_an_id_is_made_if_none_is_given(self, web):
+    def test_id_is_made_if_none_is_given(self, web):
         answer = web.client.post("/api/v1/sessions")
         assert web.store.session(answer.json["session_id"])
 
-    def test_a_parent_has_to_exist(self, web):
+    def test_parent_has_to_exist(self, web):
         assert web.client.post("/api/v1/sessions", {"parent": "none"}).status == 404
 
     @pytest.mark.parametrize("name", ["", "a\0", "x" * 1001, "\ud800", 5])
-    def test_an_id_that_cannot_be_stored_is_refused(self, web, name):
+    def test_id_that_cannot_be_stored_is_refused(self, web, name):
         assert web.client.post("/api/v1/sessions", {"session_id": name}).status == 422
 
 
@@ -71,7 +71,7 @@ class TestChange:
 
 
 class TestAppend:
-    def test_the_receipt_is_sent_when_it_is_durable(self, talk):
+    def test_receipt_is_sent_when_it_is_durable(self, talk):
         answer = talk.post("/entries", HELLO)
         assert (answer.status, answer.json["seq"], answer.json["new"]) == (201, 1, True)
         assert talk.chat.message(1).content == "Hello"
@@ -107,7 +107,7 @@ class TestAppend:
         assert (refused.status, refused.json["path"]) == (422, "1.contents")
         assert talk.post("/entries", []).status == 400
 
-    def test_a_stale_version_is_refused_with_the_present_one(self, talk):
+    def test_stale_version_is_refused_with_the_present_one(self, talk):
         talk.post("/entries", HELLO, if_match='"0"')
         answer = talk.post("/entries", HELLO, if_match='"0"')
         assert (answer.status, urn(answer)) == (412, "version-conflict")
@@ -117,7 +117,7 @@ class TestAppend:
         for malformed in ("1", 'W/"2"', '"1", "2"', "x"):
             assert talk.post("/entries", HELLO, if_match=malformed).status == 400
 
-    def test_a_repetition_after_a_lost_answer_has_the_first_receipt(self, talk):
+    def test_repetition_after_a_lost_answer_has_the_first_receipt(self, talk):
         first = talk.post("/entries", HELLO, if_match='"0"', idempotency_key='"k 1"')
         fill(talk.chat, 2)
         again = talk.post("/entries", HELLO, if_match='"0"', idempotency_key='"k 1"')
@@ -130,7 +130,7 @@ class TestAppend:
         assert (other.status, urn(other)) == (422, "duplicate-message")
         assert talk.chat.info().last_seq == 3
 
-    def test_a_key_and_another_client_id_are_refused(self, talk):
+    def test_key_and_another_client_id_are_refused(self, talk):
         document = HELLO | {"client_id": "c"}
         assert talk.post("/entries", document, idempotency_key="k").status == 400
         assert talk.post("/entries", [HELLO], idempotency_key="k").status == 400
@@ -144,12 +144,12 @@ class TestAppend:
 
 
 class TestLoop:
-    def test_a_turn_with_a_tool(self, talk):
+    def test_turn_with_a_tool(self, talk):
         talk.post("/entries", HELLO)
         request = talk.post("/request", {"form": "anthropic", "system": "Be kind.", "model": "m"})
         assert request.json["body"]["messages"] == [{"role": "user", "content": "Hello"}]
         assert request.json["body"]["system"] == "Be kind."
-        asked = {"seq": request.json["seq"], "form": "anthropic", "model": "m"}
+        asked = {name: request.json[name] for name in ("seq", "form", "model", "requested")}
         reply = {
             "id": "msg_1",
             "type": "message",
@@ -179,11 +179,11 @@ class TestLoop:
         assert talk.post("/answer", {"seq": 1, "block": 0, "output": "x"}).status == 409
 
     @pytest.mark.parametrize("form", ["anthropic", "openai", "openai-responses", "gemini"])
-    def test_a_request_of_any_form(self, talk, form):
+    def test_request_of_any_form(self, talk, form):
         talk.post("/entries", HELLO)
         assert "Hello" in json.dumps(talk.post("/request", {"form": form}).json["body"])
 
-    def test_a_request_as_it_was(self, talk):
+    def test_request_as_it_was(self, talk):
         fill(talk.chat, 3)
         body = talk.post("/request", {"as_of": 1}).json["body"]
         assert len(body["messages"]) == 1
@@ -194,7 +194,7 @@ class TestLoop:
 
 
 class TestPins:
-    def test_a_pinned_message_stays(self, talk):
+    def test_pinned_message_stays(self, talk):
         fill(talk.chat, 4)
         assert talk.ask("PUT", "/pins/1").json == {
             "session_id": talk.chat.id,
@@ -209,7 +209,7 @@ class TestPins:
 
 
 class TestCompact:
-    def test_the_agents_own_summary(self, talk):
+    def test_agents_own_summary(self, talk):
         fill(talk.chat, 4)
         plan = {"aim": "condense", "hide": [1, 2], "summary": "A \ud800 summary"}
         preview = talk.post("/plans", plan)
@@ -233,7 +233,7 @@ class TestCompact:
         assert shown(talk.chat) == [6, 3, 4]
 
     @pytest.mark.parametrize("aim", ["condense", "truncate"])
-    def test_a_policy_decides(self, talk, aim):
+    def test_policy_decides(self, talk, aim):
         fill(talk.chat, 30)
         asked = {"aim": aim, "limit": 2_000}
         preview = talk.post("/plans", asked).json
@@ -248,7 +248,7 @@ class TestCompact:
         answer = talk.change("/compactions", {"aim": "manage", "model": "claude-sonnet-4-5"})
         assert (answer.status, answer.json["status"]) == (200, "noop")
 
-    def test_a_window_is_never_guessed(self, talk):
+    def test_window_is_never_guessed(self, talk):
         fill(talk.chat, 2)
         for asked in ({"aim": "condense"}, {"aim": "condense", "model": "no-such-model"}):
             answer = talk.change("/compactions", asked)
@@ -270,7 +270,7 @@ class TestCompact:
     def test_half_a_plan_is_refused(self, talk, document):
         assert talk.change("/compactions", document).status == 422
 
-    def test_an_unknown_policy_is_refused(self, talk):
+    def test_unknown_policy_is_refused(self, talk):
         fill(talk.chat, 2)
         asked = {"aim": "condense", "limit": 900, "policy": "x"}
         answer = talk.change("/compactions", asked)
@@ -306,7 +306,7 @@ class TestRewind:
     def test_one_target_is_needed(self, talk, document):
         assert talk.change("/rewinds", document).status == 422
 
-    def test_an_entry_that_does_not_exist(self, talk):
+    def test_entry_that_does_not_exist(self, talk):
         assert talk.change("/rewinds", {"to": 5}).status == 404
 
 
@@ -345,7 +345,7 @@ class TestFork:
 
 
 class TestErase:
-    def test_a_redaction_is_shown_first(self, talk):
+    def test_redaction_is_shown_first(self, talk):
         talk.chat.append("user", "my secret")
         shown_first = talk.change("/redactions", {"seq": 1})
         assert (shown_first.status, shown_first.json["beginning"]) == (200, "my secret")
@@ -355,7 +355,7 @@ class TestErase:
         assert b"secret" not in talk.get("/entries").body
         assert talk.change("/redactions", {"seq": 500, "dry_run": False}).status == 404
 
-    def test_a_purge_is_shown_first_and_leaves_a_receipt(self, talk):
+    def test_purge_is_shown_first_and_leaves_a_receipt(self, talk):
         fill(talk.chat, 2)
         match = {"if_match": '"2"'}
         assert talk.post("/purges", if_match='"1"').status == 412

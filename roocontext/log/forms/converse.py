@@ -1,0 +1,266 @@
+"""The form of Bedrock's Converse API: the arguments of boto3's `converse` and `converse_stream`.
+
+Messages begin with the user and alternate. The results of a turn's calls come first in the next
+message, each call has one, and no text is blank. Reasoning goes back only if it is signed or
+sealed: models whose reasoning is plain text refuse it in a history. Bytes are `bytes`, as boto3
+takes them; on the wire they are base64.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from operator import is_
+from typing import Any, Final
+
+from roocontext.log.entries import Message
+from roocontext.log.forms.anthropic import report_lost_thinking
+from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
+from roocontext.log.forms.block_rules import is_utf8
+from roocontext.log.forms.parts import (
+    OPENING,
+    OutgoingPart,
+    OwnPiece,
+    OwnRow,
+    PartKind,
+    RequestState,
+    is_inline,
+    kind_of,
+    outputs_of,
+    stored,
+)
+from roocontext.log.forms.repairs import Rule
+from roocontext.log.forms.tools import Function, converse_tools, system_text
+from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import as_dict, dicts, string
+from roocontext.log.readings.converse import converse_block, from_base64, is_call, with_bytes
+
+NO_OUTPUT: Final = "[The tool returned nothing.]"
+"""The text of an empty result, whose content may not be blank."""
+
+ATTACHED: Final = "[See the document.]"
+"""The text of a message that has documents and no words, which is refused."""
+
+_NAME: Final = re.compile(r"(?!.*  )[a-zA-Z0-9 ()\[\]-]{1,200}")
+"""The names of documents (langchain-ai/deepagents#2433)."""
+
+_FORMATS: Final = {f"image/{kind}": kind for kind in ("png", "jpeg", "gif", "webp")}
+_MARK: Final = {"cachePoint": {"type": "default"}}
+_MOST: Final = 4
+"""The most cache points of a request."""
+
+_FIELDS: Final = {
+    "toolUse": {"toolUseId", "name", "input", "type"},
+    "toolResult": {"toolUseId", "content", "status", "type"},
+}
+
+_OF_ROLE: Final = {
+    "assistant": {"text", "toolUse", "toolResult", "reasoningContent", "citationsContent"},
+    "user": {
+        *("text", "image", "document", "video", "audio", "toolResult"),
+        *("guardContent", "searchResult"),
+    },
+}
+"""The values that a block of a role may have."""
+
+
+class _Converse(ProviderForm):
+    format = "bedrock-converse"
+    # Documented, for both.
+    tool_id = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    tool_name = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+    # Claude's own rules hold here too.
+    alternates = holds = apart = True
+    about_documents = ("context",)
+
+    def messages(self, turns: Sequence[OutgoingTurn], state: RequestState) -> list[dict[str, Any]]:
+        if "claude" in (state.model or ""):
+            report_lost_thinking(turns, state.repairs)
+        return [_message(turn) for turn in turns]
+
+    def made_tools(self, functions: Sequence[Function]) -> list[Block]:
+        return converse_tools(functions)
+
+    def framed(
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
+    ) -> dict[str, Any]:
+        # With calls in the history, definitions are required even if no tool is offered.
+        tools = tools or converse_tools([Function(it, "", _ANY) for it in _called(messages)])
+        prompt = [{"text": system_text(system)}] if system else []
+        if cache:
+            prompt, tools = ([*it, _MARK] if it else it for it in (prompt, tools))
+            room = _MOST - bool(prompt) - bool(tools)
+            of_user = [at for at, it in enumerate(messages) if it["role"] == "user"]
+            for at in of_user[-min(room, 2) :]:
+                content = [*messages[at]["content"], _MARK]
+                messages = [
+                    *messages[:at],
+                    {**messages[at], "content": content},
+                    *messages[at + 1 :],
+                ]
+        body: dict[str, Any] = {"messages": messages}
+        if prompt:
+            body["system"] = prompt
+        return {**body, "toolConfig": {"tools": tools}} if tools else body
+
+    def own(self, message: Message, state: RequestState) -> OwnRow:
+        content, role = as_dict(message.content), message.role
+        blocks = dicts(content.get("content"))
+        equal = state.keeps_thinking(message)
+        pieces = []
+        for index, block in enumerate(blocks):
+            named = _with_names(block, f"{message.seq}-{index}", state.ids)
+            rules = [] if named is block else [Rule.RENAMED]
+            pieces.append(_piece(role, named, rules, equal=equal))
+        whole = content.keys() == {"role", "content"} and content["role"] == role
+        # A document without a text beside it is refused (archestra-ai/archestra#4220).
+        values = {name for block in blocks for name in block}
+        whole = whole and not ("document" in values and "text" not in values)
+        untouched = all(it.native is block for it, block in zip(pieces, blocks, strict=True))
+        return OwnRow(pieces, whole and untouched)
+
+    def shows(self, media: Block) -> bool:
+        source = as_dict(media.get("source"))
+        known = (
+            is_inline(media)
+            if media["type"] == "document"
+            else (source.get("media_type") in _FORMATS and isinstance(source.get("data"), str))
+        )
+        return known and from_base64(source["data"]) is not None
+
+
+_ANY: Final = {"type": "object", "properties": {}}
+
+
+def _called(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """The names of the tools that are called in a history, each once."""
+    calls = (it["toolUse"] for message in messages for it in message["content"] if is_call(it))
+    return list(dict.fromkeys(call["name"] for call in calls))
+
+
+def _with_names(block: Block, place: str, taken: set[str]) -> Block:
+    """Copy a block with valid names of its documents that no other has (maximhq/bifrost#7003)."""
+    if isinstance(result := block.get("toolResult"), dict):
+        parts = dicts(result.get("content"))
+        named = [_with_names(part, f"{place}-{at}", taken) for at, part in enumerate(parts)]
+        is_same = all(map(is_, named, parts))
+        return block if is_same else {"toolResult": {**result, "content": named}}
+    document = block.get("document")
+    if not isinstance(document, dict):
+        return block
+    name = string(document, "name")
+    if name in taken or not _NAME.fullmatch(name):
+        name = _document_name(name, place)
+    taken.add(name)
+    return block if name == document.get("name") else {"document": {**document, "name": name}}
+
+
+def _document_name(title: str, place: str) -> str:
+    words = re.sub(r"[^a-zA-Z0-9()\[\]-]+", " ", title).strip()[:150].strip()
+    return f"{words or 'document'} {place}"
+
+
+def _piece(role: str, block: Block, rules: list[Rule], *, equal: bool) -> OwnPiece:
+    if "cachePoint" in block:
+        return OwnPiece(PartKind.OTHER, None, None, [Rule.FIELD])
+    shown = converse_block(block)
+    kind = PartKind.OTHER if shown is None else kind_of(shown)
+    native = with_bytes(block) if _is_sound(role, block) else None
+    if kind is PartKind.THINKING:
+        sealed = equal and native is not None and _is_sealed(block["reasoningContent"])
+        thought = native if sealed else None
+        return OwnPiece(kind, None, thought, [] if thought else [Rule.THINKING])
+    return OwnPiece(kind, shown, native, [Rule.MALFORMED] if shown is None else rules)
+
+
+def _is_sealed(reasoning: Block) -> bool:
+    signed = as_dict(reasoning.get("reasoningText"))
+    return "redactedContent" in reasoning or bool(string(signed, "signature"))
+
+
+def _is_sound(role: str, block: Block) -> bool:
+    if len(block) != 1 or not is_utf8(block):
+        return False
+    ((name, held),) = block.items()
+    if name == "text":
+        return isinstance(held, str) and bool(held.strip())
+    fields = as_dict(held)
+    known = name in _OF_ROLE[role] and bool(fields)
+    return known and fields.keys() <= _FIELDS.get(name, fields.keys()) and _holds(name, fields)
+
+
+def _holds(name: str, fields: Block) -> bool:
+    if name == "toolUse":
+        return bool(string(fields, "name")) and isinstance(fields.get("input"), dict)
+    parts = fields.get("content")
+    return name != "toolResult" or (
+        isinstance(parts, list) and bool(parts) and all(map(_is_part, parts))
+    )
+
+
+def _is_part(part: Any) -> bool:
+    if not isinstance(part, dict) or len(part) != 1:
+        return False
+    value = part.get("text", " x")
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _message(turn: OutgoingTurn) -> dict[str, Any]:
+    if not turn.parts:
+        return {"role": "user", "content": [{"text": OPENING}]}
+    if content := stored(turn.parts):
+        return as_dict(content)
+    results = [part for part in turn.parts if part.kind is PartKind.RESULT]
+    rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
+    blocks = [_result(part) for part in results]
+    # An error holds nothing but texts.
+    blocks += [block for part in results if part.native is None for block in _moved(part)]
+    blocks += [block for part in rest for block in ([part.native] if part.native else _made(part))]
+    if any("document" in it for it in blocks) and not any("text" in it for it in blocks):
+        blocks.append({"text": ATTACHED})
+    return {"role": turn.role, "content": blocks}
+
+
+def _result(part: OutgoingPart) -> Block:
+    if part.native is not None:
+        return as_dict(part.native)
+    is_error = part.block.get("is_error") is True
+    outputs = outputs_of(part.block)
+    shown = [it for it in outputs if it["type"] == "text" or not is_error]
+    content = [_block(part, number, it) for number, it in enumerate(shown) if _says(it)]
+    made = {"toolUseId": part.block["tool_use_id"], "content": content or [{"text": NO_OUTPUT}]}
+    return {"toolResult": {**made, "status": "error"} if is_error else made}
+
+
+def _moved(part: OutgoingPart) -> Iterator[Block]:
+    if part.block.get("is_error") is True:
+        media = (it for it in outputs_of(part.block) if it["type"] != "text")
+        yield from (_block(part, number, it) for number, it in enumerate(media))
+
+
+def _says(block: Block) -> bool:
+    return block["type"] != "text" or bool(block["text"].strip())
+
+
+def _made(part: OutgoingPart) -> list[Block]:
+    if part.kind is PartKind.CALL:
+        call = part.block
+        named = {"toolUseId": call["id"], "name": call["name"], "input": call["input"]}
+        return [{"toolUse": named}]
+    return [_block(part, 0, part.block)]
+
+
+def _block(part: OutgoingPart, number: int, block: Block) -> Block:
+    match block["type"]:
+        case "image":
+            source = block["source"]
+            data = {"bytes": from_base64(source["data"])}
+            return {"image": {"format": _FORMATS[source["media_type"]], "source": data}}
+        case "document":
+            place = f"{part.row.message.seq}-{part.index}-{number}"
+            document = {"format": "pdf", "name": _document_name(string(block, "title"), place)}
+            about = {"context": block["context"]} if string(block, "context") else {}
+            data = {"bytes": from_base64(block["source"]["data"])}
+            return {"document": {**document, "source": data, **about}}
+    return {"text": block["text"]}
+
+
+CONVERSE_FORM: Final = _Converse()

@@ -1,0 +1,101 @@
+"""The turn of a session: which runner works on it, until when. A row next to the log.
+
+It is taken under the session's row lock, and a write that carries its token checks it under the
+same lock: so no write of a runner is committed after another one has taken over.
+"""
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from roocontext.errors import TurnLost
+from roocontext.log.moments import utc
+from roocontext.store.engine.schema import EngineTime, of_session, turns
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import lock_query, to_head
+
+
+class Held(NamedTuple):
+    """A turn that is taken: its token, who holds it, for how long it is taken, and until when."""
+
+    token: str
+    holder: str
+    lease: int
+    expires_at: int
+
+    @property
+    def until(self) -> str:
+        """The end of the lease as people read it."""
+        return utc(self.expires_at)
+
+
+_NOW = select(EngineTime())
+_TURN = select(*(turns.c[name] for name in Held._fields)).where(of_session(turns))
+_FIRST = insert(turns)
+_own = of_session(turns), turns.c.token == bindparam("held")
+_NEXT = (
+    update(turns)
+    .where(*_own, turns.c.expires_at == bindparam("seen"))
+    .values({name: bindparam(f"new_{name}") for name in Held._fields})
+)
+_RENEW = update(turns).where(*_own).values(expires_at=EngineTime() + bindparam("lease"))
+_END = delete(turns).where(*_own)
+
+
+def take_turn(
+    tx: Transaction, session_id: str, *, token: str, holder: str, lease: int, now: int
+) -> Held | None:
+    """Take the turn; if another runner has it, return that one's."""
+    # The clock is asked after the lock: waiting for it is no part of the lease.
+    heads, [(time,)], rows = tx.all(
+        [
+            lock_query(session_id),
+            (_NOW, {"now": now}),
+            (_TURN, {"session_id": session_id}),
+        ]
+    )
+    to_head(session_id, heads)
+    new = Held(token, holder, lease, time + lease)
+    if not rows:
+        tx.insert(_FIRST, (session_id, *new))
+        return None
+    held = Held(*rows[0])
+    longest = held._replace(expires_at=time + held.lease)
+    if held.expires_at <= time:
+        # A renewal takes no lock of the session, and may have come in between.
+        return None if _replaced(tx, session_id, held, new) else longest
+    if held.expires_at > longest.expires_at:
+        # The clock was set back since. Its holder may be dead, and the lease must end some time.
+        _replaced(tx, session_id, held, longest)
+        return longest
+    return held
+
+
+def _replaced(tx: Transaction, session_id: str, old: Held, new: Held) -> bool:
+    values = {f"new_{name}": value for name, value in new._asdict().items()}
+    place = {"session_id": session_id, "held": old.token, "seen": old.expires_at}
+    return bool(tx.run(_NEXT, **place, **values))
+
+
+def renew_turn(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> bool:
+    """Let the lease begin anew; False if another runner has taken over, or the turn was ended."""
+    return bool(tx.run(_RENEW, session_id=session_id, held=token, lease=lease, now=now))
+
+
+def end_turn(tx: Transaction, session_id: str, token: str) -> None:
+    """Give the turn back, unless another runner has it."""
+    tx.run(_END, session_id=session_id, held=token)
+
+
+def check_turn(tx: Transaction, session_id: str, token: str) -> None:
+    """Lock the session for a write of a runner; TurnLost if it has the turn no longer."""
+    heads, rows = tx.all([lock_query(session_id), (_TURN, {"session_id": session_id})])
+    to_head(session_id, heads)
+    held = Held(*rows[0]) if rows else None
+    if held is None or held.token != token:
+        by = f"{held.holder} has taken it, until {held.until}" if held else "it has ended"
+        raise TurnLost(
+            f"This runner has lost the turn of session {session_id!r}: {by}.",
+            session_id=session_id,
+            holder=held and held.holder,
+        )

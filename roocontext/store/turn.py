@@ -1,0 +1,150 @@
+"""SessionTurn: a session that one runner works on. What it writes carries the token of its turn."""
+
+import os
+import socket
+import time
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self
+
+from roocontext.errors import (
+    RooContextError,
+    StoreClosed,
+    StoreReadOnly,
+    StoreUnavailable,
+    TurnLost,
+    TurnTaken,
+)
+from roocontext.log.encoding import check_id
+from roocontext.store.engine.check_arguments import check_seconds
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.internals import OpenedStore
+from roocontext.store.loop import runner
+from roocontext.store.session import Session
+
+_SHORTEST_S: Final = 0.1
+_LOOK_S: Final = 0.5
+"""How long a runner that waits for a turn lets pass before it looks again."""
+
+
+class SessionTurn(Session):
+    """The session, for the runner that has its turn. Use it in a `with`.
+
+    Reading is free. Every write is refused with TurnLost once another runner has taken over.
+    """
+
+    def __init__(
+        self,
+        opened: OpenedStore,
+        session_id: str,
+        parent: str | None,
+        *,
+        lease: float,
+        wait: float,
+        holder: str | None,
+    ) -> None:
+        super().__init__(opened, session_id, parent)
+        check_seconds("lease", lease, least=_SHORTEST_S)
+        check_seconds("wait", wait)
+        self.holder = f"{socket.gethostname()}:{os.getpid()}" if holder is None else holder
+        check_id("holder", self.holder)
+        self._lease_s = lease
+        self._give_up = monotonic() + wait
+        self._token: str | None = None
+        self._held_until = 0.0
+        self._free = opened.database
+        self._database = opened.database.checked(self._check)
+
+    def __repr__(self) -> str:
+        return f"SessionTurn({self.id!r}, holder={self.holder!r})"
+
+    def __enter__(self) -> Self:
+        try:
+            while seconds := self.seconds_to_wait():
+                time.sleep(seconds)
+        except BaseException:
+            self.give_back()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.give_back()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody can have taken over yet, as far as this process knows without asking.
+
+        It is False when the lease has passed without a renewal. A write says for certain.
+        """
+        return self._token is not None and monotonic() < self._held_until
+
+    # For the `with` of both interfaces, and for the renewer.
+
+    def seconds_to_wait(self) -> float:
+        """Take the turn, and return 0; else after how many seconds to try again, or TurnTaken."""
+        token, asked = self._opened.ids.new_id(), monotonic()
+        self._token = token  # first: whatever happens then, it is given back
+        other = self._free.write(
+            runner.take_turn,
+            self.id,
+            token=token,
+            holder=self.holder,
+            lease=round(self._lease_s * 1_000),
+            now=self._clock(),
+        )
+        if other is None:
+            self._held_until = asked + self._lease_s
+            self._opened.renewer.add(self, self._lease_s / 3)
+            return 0
+        self._token = None
+        left = self._give_up - monotonic()
+        if left <= 0:
+            raise TurnTaken(
+                f"{other.holder} has the turn of session {self.id!r} until {other.until}.",
+                session_id=self.id,
+                holder=other.holder,
+                expires_at=other.expires_at,
+            )
+        return min(left, _LOOK_S)
+
+    def give_back(self) -> None:
+        """End the turn, unless another runner has it already."""
+        self._opened.renewer.remove(self)
+        token, self._token = self._token, None
+        if token is not None:
+            try:
+                self._free.write(runner.end_turn, self.id, token)
+            except StoreReadOnly:
+                raise
+            except (StoreClosed, StoreUnavailable):  # then it ends with its lease
+                return
+
+    def renew(self) -> float | None:
+        """See Renewable."""
+        token, asked, third = self._token, monotonic(), self._lease_s / 3
+        if token is None:
+            return None
+        lease = round(self._lease_s * 1_000)
+        try:
+            is_held = self._free.write(
+                runner.renew_turn, self.id, token, lease=lease, now=self._clock()
+            )
+        except RooContextError:  # the next attempt may be in time
+            return min(third, 1)
+        if not is_held:
+            self._held_until = 0
+            return None
+        self._held_until = asked + self._lease_s
+        return third
+
+    def _check(self, tx: Transaction) -> None:
+        if self._token is None:
+            raise TurnLost(
+                f"The turn of session {self.id!r} has not begun, or has ended.", session_id=self.id
+            )
+        runner.check_turn(tx, self.id, self._token)

@@ -1,0 +1,352 @@
+"""A session over time: two views compared, the timeline, tokens and costs, and the exports."""
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from roocontext.errors import InvalidOption
+from roocontext.formats import exports
+from roocontext.log.readings import read_message, text_of
+from roocontext.log.spans import Span
+from roocontext.reports.history import MessageRow, difference
+from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.frame import gauge_bar
+from roocontext.reports.markup.timeline import Timeline, what_it_did
+from roocontext.reports.naming import quantity
+from roocontext.reports.times import local_time
+from roocontext.reports.transfers import exporter_for
+from roocontext.reports.usage import UsageReport, usage_of
+from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
+from roocontext.tokens import spending, usage_tokens
+from roocontext.web.pages.addresses import PageLinks, address, number_asked, session_path
+from roocontext.web.pages.respond import framed
+from roocontext.web.pages.session import heading, session_title
+
+if TYPE_CHECKING:
+    from roocontext import Session
+
+_MARKS: Final = 300
+_ROWS: Final = 100
+_MESSAGES: Final = 60
+_POINTS: Final = 200
+_EXPORTS: Final = {
+    "html": "text/html",
+    "jsonl": "application/x-ndjson",
+    "markdown": "text/markdown",
+}
+
+
+def _opened(request: Request, as_of: int | None = None) -> "tuple[Session, LogExcerpt, PageLinks]":
+    """The session, and what its pages say about it."""
+    chat: Session = request.app.state.store.session(request.path_params["session"])
+    excerpt = chat.internals.excerpt(Extent.ALL, sizes=Sizes(entries=1), as_of=as_of)
+    return chat, excerpt, PageLinks(chat.id)
+
+
+def difference_page(request: Request) -> Response:
+    """What left the view between two entries, what came into it, and why."""
+    query = request.query_params
+    new = number_asked(query, "to")
+    chat, excerpt, links = _opened(request, new)
+    old = number_asked(query, "from")
+    old = max(0, excerpt.seq - 1) if old is None else old
+    found = difference(chat, old, excerpt.seq)
+    path = session_path(chat.id)
+    form = tag(
+        "form",
+        tag(
+            "label",
+            "From entry ",
+            tag("input", type="text", name="from", value=str(old), inputmode="numeric", size=8),
+        ),
+        tag(
+            "label",
+            "to entry ",
+            tag(
+                "input", type="text", name="to", value=str(excerpt.seq), inputmode="numeric", size=8
+            ),
+        ),
+        tag("button", "Compare"),
+        action=f"{path}/diff",
+        class_="tools",
+    )
+    blocks = [
+        (name, rows)
+        for name, rows in (("cleared", found.cleared), ("shown again", found.restored))
+        if rows
+    ]
+    return framed(
+        f"Changes {old} to {excerpt.seq}, {session_title(excerpt.overview.info)}",
+        tag("h1", "What changed in the view"),
+        tag(
+            "p",
+            tag("span", tag("a", session_title(excerpt.overview.info), href=path)),
+            tag("span", f"entry {old} to entry {excerpt.seq}"),
+            class_="facts",
+        ),
+        form,
+        [
+            tag(
+                "p",
+                quantity(len(rows), "tool output"),
+                f" {name}, of ",
+                [
+                    [tag("a", str(seq), href=links.entry(seq)), " "]
+                    for seq in sorted({seq for seq, _ in rows})[:_MESSAGES]
+                ],
+            )
+            for name, rows in blocks
+        ],
+        tag("h2", quantity(len(found.left), "message"), " left the view"),
+        tag("ol", _rows(found.left, links, excerpt.spans), class_="left-view")
+        if found.left
+        else None,
+        tag("h2", quantity(len(found.came), "message"), " came into it"),
+        tag("ol", _rows(found.came, links, (), since=old), class_="came") if found.came else None,
+        session=chat.id,
+    )
+
+
+def _rows(
+    rows: Sequence[MessageRow], links: PageLinks, spans: Sequence[Span], since: int = 0
+) -> Iterable[Html]:
+    for row in rows[:_MESSAGES]:
+        line = " ".join(text_of(read_message(row)[1])[:600].split())[:240]
+        why: Child = None
+        span = next((span for span in spans if span.lo <= row.seq <= span.hi), None)
+        if span is not None:
+            by = (
+                span.rewound_by
+                or span.uncovered_by
+                or span.condense_parent
+                or span.truncation_parent
+            )
+            why = [" hidden by ", tag("a", str(by), href=links.entry(by))] if by else None
+        elif row.seq <= since:
+            why = " returned"
+        who = row.speaker if row.kind == "message" else row.kind
+        yield tag(
+            "li",
+            tag(
+                "p",
+                tag("a", str(row.seq), href=links.entry(row.seq)),
+                f" {who}",
+                why,
+                class_="note",
+            ),
+            tag("p", line or "(no text)", dir="auto"),
+        )
+    if len(rows) > _MESSAGES:
+        yield tag("li", f"and {len(rows) - _MESSAGES:,} more", class_="note")
+
+
+def timeline_page(request: Request) -> Response:
+    """The timeline, as a picture and as a table."""
+    chat, excerpt, links = _opened(request)
+    timeline = Timeline(excerpt.seq, excerpt.spans, excerpt.controls)
+    rows = [
+        tag(
+            "tr",
+            tag("td", tag("a", str(control.seq), href=links.entry(control.seq)), class_="number"),
+            tag("td", control.kind.value),
+            tag("td", what_it_did(control)),
+            tag("td", local_time(excerpt.hiders[control.seq].happened_at)[:16], class_="wide"),
+        )
+        for control in excerpt.controls[-_ROWS:]
+        if control.kind != "companion"
+    ]
+    return framed(
+        f"Timeline, {session_title(excerpt.overview.info)}",
+        heading(excerpt),
+        tag("p", tag("a", "Back to the session", href=session_path(chat.id)), class_="note"),
+        tag("figure", timeline.picture(links, _MARKS), class_="strip") if excerpt.seq else None,
+        _table(
+            "What changed the view, newest last", ("entry", "kind", "what it did", "time"), rows
+        ),
+        session=chat.id,
+    )
+
+
+def _table(caption: str, names: Sequence[str], rows: Sequence[Html]) -> Html | None:
+    if not rows:
+        return None
+    head = tag("tr", [tag("th", name, scope="col") for name in names])
+    return tag(
+        "table",
+        tag("caption", caption, class_="note"),
+        tag("thead", head),
+        tag("tbody", rows),
+        class_="table",
+    )
+
+
+def usage_page(request: Request) -> Response:
+    """The tokens of the view by role and tool, and what the calls cost, over time."""
+    chat, excerpt, _ = _opened(request)
+    report = usage_of(chat)
+    return framed(
+        f"Usage, {session_title(excerpt.overview.info)}",
+        heading(excerpt),
+        tag("p", tag("a", "Back to the session", href=session_path(chat.id)), class_="note"),
+        gauge_bar(
+            report.context,
+            visible_bytes=excerpt.visible.bytes,
+            compactions=sum(bool(c.hides) for c in excerpt.controls),
+            counted=None,
+        ),
+        _plots(chat),
+        _usage_tables(report),
+        session=chat.id,
+    )
+
+
+def _usage_tables(report: UsageReport) -> Html:
+    def numbers(*values: float | str | None) -> list[Html]:
+        return [
+            tag(
+                "td",
+                "" if value is None else value if isinstance(value, (int, str)) else f"{value:.4f}",
+                class_="number",
+            )
+            for value in values
+        ]
+
+    tallies = [
+        tag("tr", tag("td", row.name[:80]), numbers(row.count, row.tokens))
+        for row in (*report.roles, *report.tools)[:60]
+    ]
+    models = [
+        tag(
+            "tr",
+            tag("td", (row.model or "(not named)")[:80]),
+            numbers(row.calls, row.input, row.output, row.cached, row.cost),
+            numbers(None if row.ratio is None else f"{row.ratio:.2f}"),
+        )
+        for row in report.models[:40]
+    ]
+    summaries = report.summaries
+    cost = (
+        ""
+        if report.cost is None
+        else f" In all, the calls cost ${report.cost:.4f} by the prices of {report.priced}."
+    )
+    return together(
+        tag(
+            "p",
+            quantity(summaries.count, "summary", "summaries"),
+            f", {quantity(summaries.calls, 'call')} of summarisers.{cost}",
+            class_="note",
+        ),
+        _table(
+            "Tokens in the view, by role and by tool",
+            ("of", "messages or blocks", "tokens"),
+            tallies,
+        ),
+        _table(
+            "Calls by model; drift is reported to estimated tokens",
+            ("model", "calls", "in", "out", "cached", "dollars", "drift"),
+            models,
+        ),
+    )
+
+
+def _plots(chat: "Session") -> Html | None:
+    """The tokens of each call and the sum of the costs, over the entries."""
+    rows = [row for row in chat.usage() if row.usage is not None]
+    used = [(row.seq, usage_tokens(row.usage)) for row in rows if not row.is_summary]
+    tokens = [(seq, float(usage.input + usage.output)) for seq, usage in used if usage is not None]
+    costs = [(row.seq, sum(spent.cost or 0 for spent in spending([row]))) for row in rows]
+    sums = list(zip((seq for seq, _ in costs), accumulate(cost for _, cost in costs), strict=True))
+    drawn = [
+        _plot("Tokens of each call", tokens, "plot", "{:,.0f}"),
+        _plot(
+            "Cost so far, in dollars",
+            sums if sums and sums[-1][1] else [],
+            "plot plot-cost",
+            "{:.4f}",
+        ),
+    ]
+    return together(drawn)
+
+
+def _plot(name: str, points: Sequence[tuple[int, float]], style: str, number: str) -> Html | None:
+    if len(points) < 2:
+        return None
+    # The highest of each group stays, so that no peak is lost.
+    step = ceil(len(points) / _POINTS)
+    groups = [points[at : at + step] for at in range(0, len(points), step)]
+    shown = [max(group, key=lambda point: point[1]) for group in groups]
+    first, last, most = (
+        shown[0][0],
+        max(shown[-1][0], shown[0][0] + 1),
+        max(value for _, value in shown) or 1,
+    )
+    line = " ".join(
+        f"{10 + 980 * (seq - first) / (last - first):.1f},{100 - 88 * value / most:.1f}"
+        for seq, value in shown
+    )
+    picture = tag(
+        "svg",
+        tag("path", d="M10 100H990", class_="axis"),
+        tag("polyline", points=line, class_=style),
+        viewBox="0 0 1000 104",
+        role="img",
+        aria_label=f"{name}, at most {number.format(most)}",
+    )
+    newest = f"{number.format(points[-1][1])} at entry {points[-1][0]}"
+    caption = f"{name}: {newest}, at most {number.format(most)}"
+    return tag("figure", picture, tag("figcaption", caption), class_="strip")
+
+
+def download_page(request: Request) -> Response:
+    """The exports of a session; with `to`, one of them as a file."""
+    query = request.query_params
+    chat, excerpt, _ = _opened(request)
+    path = f"{session_path(chat.id)}/export"
+    to = query.get("to")
+    if to is None:
+        title = session_title(excerpt.overview.info)
+        items = [
+            ("A page to read", address(path, to="html")),
+            (
+                "A page to give to others: secrets and local paths masked, images left out",
+                address(path, to="html", redact=1),
+            ),
+            ("Markdown", address(path, to="markdown")),
+            ("roocontext JSONL, which loses nothing", address(path, to="jsonl")),
+        ]
+        listed = [tag("li", tag("a", name, href=where, download=True)) for name, where in items]
+        return framed(
+            f"Export, {title}",
+            tag("h1", "Export"),
+            tag("p", tag("a", title, href=session_path(chat.id)), class_="note"),
+            tag("ul", listed, class_="sessions"),
+            session=chat.id,
+        )
+    if to not in _EXPORTS:
+        raise InvalidOption(f"to must be one of {', '.join(_EXPORTS)}.", name="to", advice="")
+    exporter = exporter_for(to, is_masked=query.get("redact") == "1")
+    suffix = "md" if to == "markdown" else to
+    (file,) = exports.exported_files(request.app.state.store, chat, exporter)
+    # Never shown by the browser here: as a file, the page has a policy of its own.
+    headers = {
+        "Content-Disposition": f'attachment; filename="session.{suffix}"',
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+    return StreamingResponse(file.chunks, media_type=_EXPORTS[to], headers=headers)
+
+
+def history_routes() -> list[Route]:
+    """The routes of this module."""
+    path = "/s/{session:id}"
+    return [
+        Route(f"{path}/diff", difference_page),
+        Route(f"{path}/timeline", timeline_page),
+        Route(f"{path}/usage", usage_page),
+        Route(f"{path}/export", download_page),
+    ]

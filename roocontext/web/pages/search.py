@@ -1,0 +1,126 @@
+"""The search: every message that was ever written, whatever has become of it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.reports.search import HitRow, SnippetRow, found
+from roocontext.reports.times import local_time
+from roocontext.search.query import Among
+from roocontext.web.pages.addresses import SEARCH, PageLinks, address, session_path
+from roocontext.web.pages.respond import framed
+
+if TYPE_CHECKING:
+    from roocontext import Store
+
+_HITS: Final = 20
+
+
+def search_page(request: Request) -> Response:
+    """A page of hits, in one session or in all."""
+    store: Store = request.app.state.store
+    asked = request.query_params
+    query, session = asked.get("q", "").strip(), asked.get("session") or None
+    wanted = asked.get("among", "all")
+    among: Among | None = next((one for one in get_args(Among) if one == wanted), None)
+    if among is None:
+        raise InvalidOption(
+            f"among must be one of {', '.join(get_args(Among))}.", name="among", advice=""
+        )
+    body: list[Child] = [tag("h1", "Search"), _form(query, session, among)]
+    if query:
+        with suppress(StoreReadOnly):  # then messages that are not indexed are read one by one
+            store.index()
+        page = store.search(
+            query, session=session, among=among, limit=_HITS, after=asked.get("after") or None
+        )
+        answer = found(query, page)
+        body.append(
+            tag("ol", (_hit(hit) for hit in answer.hits), class_="sessions")
+            if answer.hits
+            else tag("p", "No message has all of these words.", class_="note")
+        )
+        if answer.next:
+            following = address(SEARCH, q=query, session=session, among=among, after=answer.next)
+            body.append(
+                tag("nav", tag("a", "More →", href=following), class_="pager", aria_label="Pages")
+            )
+    return framed(
+        f"Search {query[:60]}" if query else "Search", *body, session=session, query=query
+    )
+
+
+def _form(query: str, session: str | None, among: str) -> Html:
+    names = {
+        "all": "all messages",
+        "standing": "not taken back",
+        "visible": "what the model sees",
+        "hidden": "hidden ones",
+    }
+    options = [
+        tag("option", names.get(one, one), value=one, selected=one == among)
+        for one in get_args(Among)
+    ]
+    return tag(
+        "form",
+        tag("label", "Words ", tag("input", type="search", name="q", value=query)),
+        tag("label", "in ", tag("select", options, name="among")),
+        [
+            tag(
+                "label",
+                tag("input", type="checkbox", name="session", value=session, checked=True),
+                " only in ",
+                tag("code", session[:60]),
+            )
+        ]
+        if session
+        else None,
+        tag("button", "Search"),
+        action=SEARCH,
+        class_="tools",
+    )
+
+
+def _hit(hit: HitRow) -> Html:
+    links = PageLinks(hit.session_id)
+    state: Child = "the model sees it"
+    if hit.hider is not None:
+        state = [
+            "hidden by ",
+            tag("a", f"{hit.hider.kind} {hit.hider.seq}", href=links.entry(hit.hider.seq)),
+        ]
+    facts = [
+        tag("span", tag("a", hit.session_id[:60], href=session_path(hit.session_id))),
+        tag("span", hit.speaker),
+        tag("span", local_time(hit.happened_at)[:16]),
+        tag("span", state),
+    ]
+    return tag(
+        "li",
+        tag("a", f"Entry {hit.seq}", href=links.entry(hit.seq), class_="name"),
+        tag("p", _snippet(hit.snippet), class_="hit", dir="auto"),
+        tag("p", facts, class_="facts"),
+    )
+
+
+def _snippet(snippet: SnippetRow) -> Iterator[Child]:
+    """The text with its matches marked."""
+    yield "… " if snippet.is_continued else ""
+    end = 0
+    for start, stop in snippet.marks:
+        yield snippet.text[end:start]
+        yield tag("mark", snippet.text[start:stop])
+        end = stop
+    yield snippet.text[end:]
+    yield " …" if snippet.continues else ""
+
+
+def search_routes() -> list[Route]:
+    """The routes of this module."""
+    return [Route(SEARCH, search_page)]

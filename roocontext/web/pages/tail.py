@@ -1,0 +1,137 @@
+"""New entries of a session as they are written: a page that grows, and events for the script.
+
+Both continue from the log itself, so that a reader who was cut off misses nothing. The page that
+grows needs no script: the server just never ends it. An entry that changes the view is a row in
+both, because rows that are shown already do not change.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from roocontext.errors import RooContextError
+from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.reports.markup.body import Room
+from roocontext.reports.markup.elements import Html, tag
+from roocontext.reports.markup.entry import EntryRows
+from roocontext.store.aio import AsyncStore
+from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.sessions.excerpt import Anchor, ExcerptEntry, Extent
+from roocontext.web.api.events import STREAM, waking, written
+from roocontext.web.pages.addresses import PageLinks, PageView, number_asked, session_path
+from roocontext.web.pages.respond import framed
+from roocontext.web.pages.session import session_title
+
+_MOST: Final = 300
+"""The new rows of a page. After them, it begins anew."""
+_SPLIT: Final = "\0rows\0"
+_HEADERS: Final = {"X-Accel-Buffering": "no"}
+_SHARE: Final = (300, 16_000)
+"""The elements and compressed bytes of a new entry."""
+
+
+def follow(request: Request) -> Response:
+    """The newest entries, and then each new one, on a page that the server does not end."""
+    chat = request.app.state.store.session(request.path_params["session"])
+    view = replace(PageView.asked(chat.id, request.query_params), place=Anchor(), as_of=None)
+    excerpt = chat.internals.excerpt(view.extent)
+    title = session_title(excerpt.overview.info)
+    rows = _rows(view, excerpt.acts)
+    shown = rows.render(excerpt.entries[-20:], Room(600, 24_000), newest=True)
+    around = framed(
+        f"Following {title}",
+        tag("h1", title),
+        tag(
+            "p",
+            tag("span", "New entries appear at the end."),
+            tag("span", tag("a", "Stop following", href=view.address())),
+            class_="facts",
+        ),
+        tag("ol", shown, Html(_SPLIT), class_="entries", id="entries"),
+        tag("p", tag("a", "Follow on", href=f"{session_path(chat.id)}/follow"), class_="more"),
+        session=chat.id,
+    )
+    opening, closing = bytes(around.body).split(_SPLIT.encode())
+
+    async def body() -> AsyncIterator[bytes]:
+        yield opening
+        async for row in _news(request.app.state, view, excerpt.seq):
+            # A space shows both sides that the connection still exists.
+            yield row[1].encode("utf-8", "backslashreplace") if row else b" "
+        yield closing
+
+    return StreamingResponse(body(), media_type="text/html", headers=_HEADERS)
+
+
+def rows(request: Request) -> Response:
+    """The rows of new entries as events, for the script of a page."""
+    chat = request.app.state.store.session(request.path_params["session"])
+    view = PageView.asked(
+        chat.id, request.query_params.__class__({"tab": request.query_params.get("tab", "view")})
+    )
+    last = request.headers.get("last-event-id", "")
+    after = (
+        int(last[:18])
+        if last.isascii() and last.isdigit()
+        else number_asked(request.query_params, "after")
+    )
+
+    async def events() -> AsyncIterator[str]:
+        yield "retry: 1000\n\n"
+        async for row in _news(request.app.state, view, after or 0):
+            yield _event(*row) if row else ": still here\n\n"
+        yield "event: end\ndata:\n\n"
+
+    return StreamingResponse(events(), media_type=STREAM, headers=_HEADERS)
+
+
+def _event(seq: int, row: Html) -> str:
+    lines = "\n".join(f"data: {line}" for line in row.split("\n"))
+    return f"id: {seq}\n{lines}\n\n"
+
+
+async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[int, Html] | None]:
+    """The rows of new entries, each once and in order; None when nothing came for a while."""
+    store: AsyncStore = state.async_store
+    made, count = _rows(view, {}), 0
+    try:
+        # The feed begins before the log is read, so that nothing is written unseen in between.
+        async with store.changes(session=view.session_id) as feed:
+            async for changes in waking(feed, state.closing):
+                if not changes:
+                    yield None
+                    continue
+                chat = await store.session(view.session_id)
+                async for entry in written(chat, after):
+                    after = entry.seq
+                    if not _is_shown(entry, view.extent):
+                        continue
+                    yield (
+                        entry.seq,
+                        made.render([ExcerptEntry(entry, 0, None)], Room(*_SHARE), newest=True),
+                    )
+                    count += 1
+                    if count >= _MOST:
+                        return
+    except RooContextError:
+        return  # purged, or unreadable: a page that is opened now says why
+
+
+def _rows(view: PageView, acts: Any) -> EntryRows:
+    # Nothing is folded: what hides an entry comes after it.
+    return EntryRows(PageLinks(view.session_id), acts, (), view.style, is_view=True)
+
+
+def _is_shown(entry: AuditEntry, extent: Extent) -> bool:
+    if extent is Extent.ALL:
+        return True
+    return entry.kind in MESSAGE_KINDS or entry.kind is not Kind.NOTE
+
+
+def tail_routes() -> list[Route]:
+    """The routes of this module."""
+    return [Route("/s/{session:id}/follow", follow), Route("/s/{session:id}/rows", rows)]

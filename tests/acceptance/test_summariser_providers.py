@@ -1,0 +1,314 @@
+"""Summaries by OpenAI, Gemini and functions, through the real SDKs and a server on loopback."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from google import genai
+from google.genai import types
+
+from roocontext import ContextManager, Store
+from roocontext.errors import InvalidOption, SummaryFailed
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.summarisers import (
+    AsyncAnthropic,
+    AsyncByModel,
+    ByModel,
+    ModelPrices,
+    ModelQuestion,
+    summariser_for,
+    summariser_over,
+)
+from support.fake_models import ModelsServer
+
+SHORT = [{"role": "user", "content": "Why is the last token lost?"}]
+LONG = [
+    {"role": ("user", "assistant")[n % 2], "content": f"<<{n}>> " + "word " * 400}
+    for n in range(20)
+]
+
+
+def said(path: str, text: str, stopped: str = "done") -> dict[str, Any]:
+    """A reply in the shape of the API at this path."""
+    if path.endswith("/chat/completions"):
+        reason = {"done": "stop", "full": "length", "refused": "content_filter"}[stopped]
+        message = {"role": "assistant", "content": text}
+        return {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "writer",
+            "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
+        }
+    if path.endswith("/responses"):
+        reasons = {"full": "max_output_tokens", "refused": "content_filter"}
+        part = {"type": "output_text", "text": text, "annotations": []}
+        item = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed"}
+        return {
+            "id": "resp_1",
+            "object": "response",
+            "created_at": 1,
+            "model": "writer",
+            "status": "completed" if stopped == "done" else "incomplete",
+            "incomplete_details": None if stopped == "done" else {"reason": reasons[stopped]},
+            "output": [{**item, "content": [part]}],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {"input_tokens": 100, "output_tokens": 7, "total_tokens": 107}
+            | {"input_tokens_details": {"cached_tokens": 0}},
+        }
+    reason = {"done": "STOP", "full": "MAX_TOKENS", "refused": "SAFETY"}[stopped]
+    return {
+        "candidates": [
+            {"content": {"role": "model", "parts": [{"text": text}]}, "finishReason": reason}
+        ],
+        "modelVersion": "writer",
+        "usageMetadata": {"promptTokenCount": 100, "candidatesTokenCount": 7},
+    }
+
+
+def refused(status: int, message: str) -> dict[str, Any]:
+    words = {429: "RESOURCE_EXHAUSTED", 400: "INVALID_ARGUMENT"}.get(status, "INTERNAL")
+    kind = "invalid_request_error" if status == 400 else "server_error"
+    return {"error": {"code": status, "message": message, "status": words, "type": kind}}
+
+
+class SummaryServer(ModelsServer):
+    """Checks requests as the providers do; answers by script, and then with a summary."""
+
+    def __init__(self, *script: Any, window: int | None = None) -> None:
+        super().__init__()
+        self.script = list(script)
+        self.window = window
+        self.tried = 0
+
+    def answer(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any] | str]:
+        self.tried += 1
+        status, checked = super().answer(path, body)
+        if status != 200:
+            return status, checked
+        tokens = len(str(body)) // 4
+        if self.window is not None and tokens > self.window:
+            text = f"maximum context length is {self.window} tokens. You requested {tokens} tokens."
+            return 400, refused(400, f"This model's {text}")
+        step = self.script.pop(0) if self.script else "done"
+        if isinstance(step, int):
+            return step, refused(step, "No.")
+        if isinstance(step, float):
+            time.sleep(step)
+            step = "done"
+        is_empty = step == "empty"
+        stopped = "done" if is_empty else step
+        return 200, said(path.partition("?")[0], "" if is_empty else "A summary.", stopped)
+
+
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    running: list[SummaryServer] = []
+
+    def start(*script: Any, **options: Any) -> SummaryServer:
+        running.append(SummaryServer(*script, **options).__enter__())
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.__exit__()
+
+
+def openai_options(server: SummaryServer, timeout: float) -> dict[str, Any]:
+    return {
+        "api_key": "none",
+        "base_url": f"{server.url}/v1",
+        "max_retries": 0,
+        "timeout": timeout,
+    }
+
+
+@pytest.fixture(params=["openai", "openai-responses", "gemini"])
+def provider(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["sync", "async"])
+def summarise(request: pytest.FixtureRequest, provider: str) -> Any:
+    """Ask the server through the provider's SDK."""
+
+    def with_sync(server, asked, timeout, **settings):
+        if provider == "gemini":
+            http = types.HttpOptions(base_url=server.url, timeout=int(timeout * 1000))
+            client: Any = genai.Client(api_key="none", http_options=http)
+        else:
+            client = openai.OpenAI(**openai_options(server, timeout))
+        made = summariser_for(provider, client=client)
+        assert isinstance(made, ByModel)
+        return ByModel(client, made.provider, **settings).summarise(asked)
+
+    def with_async(server, asked, timeout, **settings):
+        async def ask() -> Summary:
+            if provider == "gemini":
+                http = types.HttpOptions(base_url=server.url, timeout=int(timeout * 1000))
+                client: Any = genai.Client(api_key="none", http_options=http).aio
+            else:
+                client = openai.AsyncOpenAI(**openai_options(server, timeout))
+            made = summariser_for(provider, client=client)
+            assert isinstance(made, AsyncByModel)
+            return await AsyncByModel(client, made.provider, **settings).summarise(asked)
+
+        return asyncio.run(ask())
+
+    chosen = with_sync if request.param == "sync" else with_async
+
+    def ask(server, asked=None, timeout=20.0, **settings):
+        return chosen(server, asked or request_of(), timeout, **{"model": "gemini-x", **settings})
+
+    return ask
+
+
+def request_of(messages: Any = SHORT, **options: Any) -> SummaryRequest:
+    return SummaryRequest(messages=messages, **options)
+
+
+def test_summary_has_its_cost(serve, summarise, provider):
+    server = serve()
+    summary = summarise(server, prices=ModelPrices(10.0, 100.0), max_tokens=77)
+    assert summary == Summary(
+        text="A summary.",
+        summariser=provider,
+        model="writer",
+        calls=1,
+        input_tokens=100,
+        output_tokens=7,
+        cost=0.0017,
+    )
+    (asked,) = server.asked
+    assert "77" in str(asked.body)
+    assert "tools" not in asked.body
+    assert "Why is the last token lost?" in str(asked.body)
+
+
+@pytest.mark.parametrize(
+    ("step", "kind", "status"),
+    [
+        ("empty", "empty", None),
+        ("full", "max_tokens", None),
+        ("refused", "refusal", None),
+        (429, "rate_limit", 429),
+        (401, "authentication", 401),
+    ],
+)
+def test_failure_is_typed_and_has_its_numbers(serve, summarise, provider, step, kind, status):
+    server = serve(step)
+    with pytest.raises(SummaryFailed) as failed:
+        summarise(server)
+    assert (failed.value.kind, failed.value.status) == (kind, status)
+    assert failed.value.summariser == provider
+    assert failed.value.calls == 1
+    assert failed.value.input_tokens == (100 if status is None else 0)
+    assert (failed.value.__cause__ is None) == (status is None)
+    assert "token lost" not in str(failed.value)
+
+
+def test_call_that_takes_too_long_is_a_timeout(serve, summarise):
+    with pytest.raises(SummaryFailed) as failed:
+        summarise(serve(1.5), timeout=0.5)
+    assert failed.value.kind == "timeout"
+
+
+def test_conversation_that_is_too_long_is_summarised_in_pieces(serve, summarise):
+    server = serve(window=4_000)
+    summary = summarise(server, request_of(LONG))
+    assert summary.text == "A summary."
+    assert summary.calls == server.tried > 3
+    pieces = [str(asked.body) for asked in server.asked[1:]]
+    for n in range(20):
+        assert sum(f"<<{n}>>" in piece for piece in pieces) == 1
+
+
+def test_longest_answer_is_that_of_the_model(serve):
+    server = serve()
+    client = openai.OpenAI(**openai_options(server, 20))
+    summariser_over(client, "gpt-4-turbo").summarise(request_of())
+    assert server.asked[0].body["max_tokens"] == 4_096
+
+
+def test_provider_follows_from_the_client():
+    keys = {"api_key": "none"}
+    azure = {"api_version": "2026-01-01", "azure_endpoint": "https://a.openai.azure.com"}
+    for client, kind, name in [
+        (openai.OpenAI(**keys), ByModel, "openai-responses"),
+        (openai.AsyncOpenAI(**keys), AsyncByModel, "openai-responses"),
+        (openai.OpenAI(**keys, base_url="http://localhost:1/v1"), ByModel, "openai"),
+        (openai.AzureOpenAI(**keys, **azure), ByModel, "openai"),
+        (openai.AsyncAzureOpenAI(**keys, **azure), AsyncByModel, "openai"),
+        (genai.Client(**keys), ByModel, "gemini"),
+        (genai.Client(**keys).aio, AsyncByModel, "gemini"),
+        (anthropic.AsyncAnthropic(**keys), AsyncAnthropic, "anthropic"),
+        (
+            anthropic.AsyncAnthropicVertex(region="r", project_id="p", access_token="t"),
+            AsyncAnthropic,
+            "anthropic",
+        ),
+        (lambda question: "x", ByModel, "<lambda>"),
+    ]:
+        made = summariser_over(client)
+        assert type(made) is kind
+        assert made.name == name
+
+
+def test_function_is_asked_with_pieces_and_may_return_a_reply():
+    asked: list[ModelQuestion] = []
+
+    def my_model(question: ModelQuestion) -> Any:
+        asked.append(question)
+        if len(question.text) > 12_000:
+            raise RuntimeError("The prompt is too long: 9000 tokens > 3000 maximum")
+        return said("/chat/completions", "A summary.")
+
+    summary = summariser_over(my_model, "m").summarise(request_of(LONG))
+    assert (summary.text, summary.summariser, summary.model) == ("A summary.", "my_model", "writer")
+    assert summary.calls == len(asked) > 2
+    assert summary.input_tokens == 100 * (len(asked) - 1)
+
+    async def later(question: ModelQuestion) -> str:
+        return f"By {question.model}."
+
+    made = summariser_over(later)
+    assert asyncio.run(made.summarise(request_of(model="big"))).text == "By big."
+
+
+def test_model_without_a_name_is_refused_before_it_is_asked(serve):
+    server = serve()
+    made = summariser_over(openai.OpenAI(**openai_options(server, 20)))
+    with pytest.raises(SummaryFailed, match="name the model") as failed:
+        made.summarise(request_of())
+    assert (failed.value.kind, server.tried) == ("no_model", 0)
+
+
+@pytest.mark.parametrize("client", [object(), 5, dict, {}])
+def test_other_clients_are_refused(client):
+    with pytest.raises(InvalidOption, match="a function that asks a model"):
+        summariser_over(client)
+    with pytest.raises(InvalidOption, match="client="):
+        summariser_for("openai")
+
+
+def test_manager_uses_the_client_and_extracts_if_it_fails(serve):
+    server = serve("done", "refused")
+    client = openai.OpenAI(**openai_options(server, 20))
+    with Store.open(":memory:") as store:
+        chat = store.create()
+        for number in range(60):
+            role = ("user", "assistant")[number % 2]
+            chat.append(role, f"{number} " + "word " * 100)
+        context = ContextManager("my-model", client=client, limit=100_000)
+        assert context.condense(chat).summary_model == "writer"
+        for number in range(40):
+            chat.append(("user", "assistant")[number % 2], f"{number} " + "word " * 100)
+        assert context.condense(chat).summary_model is None
+    assert server.asked[0].body["model"] == "my-model"

@@ -1,1 +1,0 @@
-"""Every operation of the API over a real server, on SQLite and PostgreSQL."""

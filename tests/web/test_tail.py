@@ -1,0 +1,71 @@
+"""New entries as rows: each once and in order, whatever is cut off."""
+
+import http.client
+import re
+import subprocess
+import sys
+from contextlib import closing
+
+from roocontext import Store
+from support.empty_files import empty_file
+from support.web_server import TOKEN, serving
+
+ENTRIES, CUTS = 300, 10
+WRITER = """
+import sys
+from roocontext import Store
+with Store.open(sys.argv[1], durability="normal") as store:
+    chat = store.session("chat")
+    for number in range(int(sys.argv[2])):
+        chat.append("user", f"message {number}")
+"""
+
+
+def test_each_entry_of_another_process_comes_once_while_the_server_is_cut_off(tmp_path):
+    path = empty_file(tmp_path / "agent.db")
+    with Store.open(path) as store:
+        store.create("chat")
+        command = [sys.executable, "-c", WRITER, path, str(ENTRIES)]
+        got: list[int] = []
+        with subprocess.Popen(command) as writer:
+            for cut in range(CUTS + 1):
+                most = (cut + 1) * ENTRIES // (CUTS + 1) if cut < CUTS else ENTRIES
+                with serving(store) as web:
+                    read_rows(web.port, got, most)
+            assert writer.wait(60) == 0
+    assert got == list(range(1, ENTRIES + 1))
+
+
+def read_rows(port: int, got: list[int], most: int) -> None:
+    """Read events until so many entries have come, and then cut the connection."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Last-Event-ID": str(got[-1] if got else 0)}
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", "/s/chat/rows?tab=all", headers=headers)
+        answer = connection.getresponse()
+        assert answer.getheader("content-type", "").startswith("text/event-stream")
+        while len(got) < most:
+            line = answer.readline().decode()
+            assert line, "the stream ended"
+            if found := re.fullmatch(r"id: (\d+)\n", line):
+                got.append(int(found[1]))
+
+
+def test_entry_that_changes_the_view_is_a_row_too(tmp_path):
+    with Store.open(empty_file(tmp_path / "agent.db")) as store:
+        chat = store.create("chat")
+        chat.append("user", "one")
+        chat.append("user", "two")
+        chat.rewind(to=1)
+        got: list[int] = []
+        with serving(store) as web:
+            read_rows(web.port, got, 3)
+            followed = http.client.HTTPConnection("127.0.0.1", web.port, timeout=60)
+            with closing(followed):
+                headers = {"Authorization": f"Bearer {TOKEN}"}
+                followed.request("GET", "/s/chat/follow", headers=headers)
+                answer = followed.getresponse()
+                text = answer.read1(100_000).decode()
+                chat.append("user", "while it is open")
+                while "while it is open" not in text:
+                    text += answer.read1(100_000).decode()
+        assert got == [1, 2, 3]
