@@ -136,7 +136,7 @@ def coverings(site: Site, sizes: Sizes) -> Iterator[Line]:
         f"read {sizes.hidden:,} messages",
         times["partly"],
         alternate([Step("read", lambda _: whole.read())], rounds=sizes.folds)["read"],
-        2.0,
+        4.0,
     )
 
 
