@@ -37,6 +37,8 @@ BUDGETS = {
     "condense.waiting",
     "condense.hidden",
     "condense.length",
+    "covering",
+    "covering.kept",
     "view.few",
     "view.decoded",
     "view.messages",

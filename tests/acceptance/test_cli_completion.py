@@ -74,7 +74,13 @@ def test_commands_options_and_sessions_are_completed(
     showcase.build(database)
     run = command_line(database)
     assert completed(run, "roocontext re") == ["rewind", "redact"]
-    assert completed(run, "roocontext db ") == ["current", "upgrade", "history"]
+    assert completed(run, "roocontext db ") == [
+        "current",
+        "upgrade",
+        "distribute",
+        "grants",
+        "history",
+    ]
     assert completed(run, "roocontext verify --re") == ["--rebuild"]
     assert completed(run, "roocontext show la") == ["last"]
     for command in ("show", "append", "verify", "stats", "purge"):
@@ -114,11 +120,22 @@ def test_shell_gets_its_script(shell: str, command_line: CommandLines) -> None:
     ("words", "offered"),
     [
         ("condense last --policy gem", ["gemini", "gemini-upstream"]),
-        ("condense last --summariser ", ["anthropic", "extractive"]),
+        (
+            "condense last --summariser ",
+            ["anthropic", "extractive", "gemini", "openai", "openai-responses"],
+        ),
         ("preview last ", AIMS),
         (
             "append last x --format ",
-            ["anthropic", "gemini", "langchain", "openai", "openai-responses", "pydantic-ai"],
+            [
+                "anthropic",
+                "bedrock-converse",
+                "gemini",
+                "langchain",
+                "openai",
+                "openai-responses",
+                "pydantic-ai",
+            ],
         ),
         ("append last x --role ", ["user", "assistant"]),
         ("append last x --format gemini --role ", ["user", "model", "function", "system"]),

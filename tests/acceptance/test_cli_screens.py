@@ -319,6 +319,8 @@ def outcome(**told: Any) -> OutcomeReport:
         "calls": 0,
         "hidden": 0,
         "cleared": 0,
+        "uncovered": [],
+        "options": {},
         "seqs": [7],
         "dry_run": False,
         "view": None,

@@ -303,7 +303,7 @@ def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) 
         chat.append("user", "Hello")
         chat.append("assistant", "Hello", model="nonsense", usage={"input_tokens": 1})
     run = command_line(str(tmp_path / "store.db"))
-    told = "of 4,096 tokens (default; nonsense is not known), 0 %"
+    told = "of 128,000 tokens (default; nonsense is not known), 0 %"
     assert " 1 tok " in run("sessions").out
     assert "~0 %" in run("sessions", "--model", "gpt-4o").out
     for words in ("show last", "usage last"):
@@ -312,7 +312,7 @@ def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) 
     limit = {"NONSENSE_MAX_CONTEXT_TOKENS": "4096"}
     assert "default;" not in run("show", "last", env=limit).out
     gauge = run("show", "last", "--json").document["context"]
-    assert (gauge["limit"], gauge["limit_source"]) == (4_096, "default")
+    assert (gauge["limit"], gauge["limit_source"]) == (128_000, "default")
 
 
 @pytest.mark.parametrize("columns", [56, 80, 120])

@@ -22,7 +22,7 @@ def results() -> set[type]:
 
     for owner in (Store, Session, ContextManager, Recall):
         for name, method in inspect.getmembers(owner, inspect.isfunction):
-            if not name.startswith("_") and name not in {"search", "keep_open"}:
+            if not name.startswith("_") and name not in {"changes", "keep_open", "search", "turn"}:
                 add(get_type_hints(method).get("return"))
     return found - {Session, Store}
 

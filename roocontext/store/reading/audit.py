@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
@@ -124,7 +125,7 @@ _KINDS = {kind.value: kind for kind in Kind}
 class Auditor:
     """Reads the audit of a session right after entry `seq`, page by page.
 
-    `spans` and `controls` are those of that moment; `acts` has the details of each control row.
+    `spans` and `controls` are those of that moment.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class Auditor:
         last = read_head(tx, session_id).last_seq if last is None else last
         self.seq = last if seq is None else min(seq, last)
         rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
-        self.acts = {row[0]: decode(row[2]) for row in rows}
+        self._details = {row[0]: row[2] for row in rows}
         self.controls = to_controls([row[:3] for row in rows])
         self.spans = spans_of(self.controls, self.seq)
         self._starts = [span.lo for span in self.spans]
@@ -144,6 +145,11 @@ class Auditor:
         for (row, block), control in sorted(cleared.items(), key=_block):
             self._cleared[row].append((block, control.seq))
         self.hiders = {row[0]: to_hider(row) for row in rows}
+
+    @cached_property
+    def acts(self) -> dict[int, Any]:
+        """The details of each control row. The audit itself does not decode them."""
+        return {seq: decode(details) for seq, details in self._details.items()}
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """Read the entries that follow `after`."""

@@ -538,7 +538,7 @@ def test_manager_s_own_model_writes_the_summary(chat):
 
 
 def test_client_of_another_sdk_is_refused(chat):
-    with pytest.raises(InvalidOption, match="a client of the Anthropic SDK, not Client"):
+    with pytest.raises(InvalidOption, match="a function that asks a model, not Client"):
         manager(chat, client=type("Client", (), {"chat": None})())
 
 
