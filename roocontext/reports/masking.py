@@ -7,6 +7,7 @@ counts by kind say what was found.
 import re
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 _ROOTS: Final = "home|Users|root|tmp|var|opt|srv|mnt|work|workspace|workspaces|private|Volumes|data"
@@ -49,7 +50,7 @@ class Masker:
     def text(self, text: str) -> str:
         """The text without what the patterns find."""
         for kind, pattern in _COMPILED:
-            text = pattern.sub(lambda match, kind=kind: self._masked(kind, match), text)  # type: ignore[misc]
+            text = pattern.sub(partial(self._masked, kind), text)
         return text
 
     def value(self, value: Any) -> Any:
