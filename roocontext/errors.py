@@ -80,7 +80,7 @@ class TurnTaken(RooContextError):
 
 
 class TurnLost(RooContextError):
-    """This runner has the turn of the session no longer."""
+    """This runner no longer has the turn of the session."""
 
     category = Category.CONFLICT
     advice = "Nothing was written. Stop: the next runner continues from what is recorded."
