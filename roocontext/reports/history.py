@@ -325,7 +325,7 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     return row
 
 
-def text_in(row: EntryRow) -> str | None:
+def text_in(row: EntryRow | MessageRow) -> str | None:
     """The text of a message or a summary; None for an entry of another kind."""
     if row.role is None:
         return None

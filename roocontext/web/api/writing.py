@@ -7,7 +7,6 @@ from msgspec import structs
 
 from roocontext import ContextManager, NewMessage, Plan, Request, reports
 from roocontext.errors import (
-    InvalidOption,
     SessionNotFound,
     SessionPurged,
     SummaryFailed,
@@ -17,11 +16,11 @@ from roocontext.log.events import Status
 from roocontext.log.values import as_json
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
-from roocontext.tokens.limits import DEFAULT
 from roocontext.web.api import documents
 from roocontext.web.api.inputs import EntryInput, PlanInput
 from roocontext.web.api.json_text import with_texts
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
+from roocontext.web.compacting import compaction_manager
 from roocontext.web.errors import MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -292,18 +291,13 @@ def _own_plan(asked: ApiRequest) -> Plan | None:
 
 
 def _manager(asked: ApiRequest) -> ContextManager:
-    """The manager for the named model, or for the model that the newest message names."""
+    """The manager that the body asks for."""
     body: PlanInput = asked.body
-    manager = ContextManager(
-        reports.gauge.model_in_use(asked.chat, body.model) or "",
+    return compaction_manager(
+        asked.chat,
+        asked.request.app.state.summariser,
         policy=body.policy,
+        model=body.model,
         limit=body.limit,
-        summariser="extractive",
         protected_tools=body.protected_tools,
     )
-    # A guess would cut the session to nothing.
-    if manager.settings.window().source == DEFAULT:
-        name = manager.settings.model
-        known = f"The window of model {name!r} is not known" if name else "No model is named"
-        raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")
-    return manager
