@@ -171,7 +171,7 @@ def rewind_preview(asked: FormRequest) -> Response:
     )
 
 
-def rewind(asked: FormRequest) -> Response:
+def _rewind(asked: FormRequest) -> Response:
     """Rewind, and show the session."""
     done = asked.chat.rewind(asked.number("to"), expected_seq=asked.number("head"))
     return asked.done(done.seq)
@@ -212,7 +212,7 @@ def undo_preview(asked: FormRequest) -> Response:
     return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, shown)
 
 
-def undo(asked: FormRequest) -> Response:
+def _undo(asked: FormRequest) -> Response:
     """Undo the last change, and show the session."""
     done = undo_last_change(
         asked.chat,
@@ -246,7 +246,7 @@ def uncover_preview(asked: FormRequest) -> Response:
     )
 
 
-def uncover(asked: FormRequest) -> Response:
+def _uncover(asked: FormRequest) -> Response:
     """Uncover an entry, and show the session."""
     done = asked.chat.uncover(asked.number("seq", 1), expected_seq=asked.number("head"))
     return asked.done(done.seq)
@@ -284,14 +284,14 @@ def _messages(chat: "Session", ranges: Iterable[Range], last: int) -> list[Entry
 # Pin and fork
 
 
-def pin(asked: FormRequest) -> Response:
+def _pin(asked: FormRequest) -> Response:
     """Pin or unpin a message, and show it."""
     chat, seq = asked.chat, asked.number("seq", 1)
     (chat.pin if asked.fields.get("pinned") == "1" else chat.unpin)(seq)
     return RedirectResponse(f"{asked.path}/e/{seq}", 303)
 
 
-def fork(asked: FormRequest) -> Response:
+def _fork(asked: FormRequest) -> Response:
     """Make a fork, and show it."""
     branch = asked.chat.fork(asked.number("at"))
     if title := asked.fields.get("title", "").strip():
@@ -315,9 +315,9 @@ def change_routes() -> list[Route]:
     return [
         form_route(f"{path}/change", session_menu),
         form_route(f"{path}/e/{{seq:int}}/change", entry_menu),
-        form_route(f"{path}/rewind", rewind_preview, rewind),
-        form_route(f"{path}/undo", undo_preview, undo),
-        form_route(f"{path}/uncover", uncover_preview, uncover),
-        form_route(f"{path}/pin", None, pin),
-        form_route(f"{path}/fork", None, fork),
+        form_route(f"{path}/rewind", rewind_preview, _rewind),
+        form_route(f"{path}/undo", undo_preview, _undo),
+        form_route(f"{path}/uncover", uncover_preview, _uncover),
+        form_route(f"{path}/pin", None, _pin),
+        form_route(f"{path}/fork", None, _fork),
     ]

@@ -164,7 +164,7 @@ def _written(row: MessageRow, room: Room, links: PageLinks, others: int) -> Html
     return tag("section", header, room.fitted(body, others), class_=f"entry {row.kind}")
 
 
-def compact(asked: FormRequest) -> Response:
+def _compact(asked: FormRequest) -> Response:
     """Do what the preview showed, and show the session."""
     chat, (aim, policy) = asked.chat, _choice(asked)
     asked.check_head()
@@ -179,4 +179,4 @@ def compact(asked: FormRequest) -> Response:
 
 def compact_routes() -> list[Route]:
     """The routes of this module."""
-    return [form_route("/s/{session:id}/compact", compact_preview, compact)]
+    return [form_route("/s/{session:id}/compact", compact_preview, _compact)]

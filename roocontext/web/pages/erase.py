@@ -83,7 +83,7 @@ def _places(name: str, places: Sequence[Sequence[Any]]) -> Html | None:
     return together(tag("h2", name), tag("ul", items, more, class_="places"))
 
 
-def redact(asked: FormRequest) -> Response:
+def _redact(asked: FormRequest) -> Response:
     """Erase the content of an entry, and show what is left."""
     asked.check_head()
     seq = asked.number("seq", 1)
@@ -153,7 +153,7 @@ def _copies(plan: PurgedReport) -> Html | None:
     return together(tag("h2", name), tag("ul", items, class_="places"))
 
 
-def purge(asked: FormRequest) -> Response:
+def _purge(asked: FormRequest) -> Response:
     """Purge the session, and show the receipt."""
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
         line = "The session is not purged: what was typed is not its id."
@@ -167,6 +167,6 @@ def erase_routes() -> list[Route]:
     """The routes of this module."""
     path = "/s/{session:id}"
     return [
-        form_route(f"{path}/redact", redact_preview, redact, needs="admin"),
-        form_route(f"{path}/purge", purge_preview, purge, needs="admin"),
+        form_route(f"{path}/redact", redact_preview, _redact, needs="admin"),
+        form_route(f"{path}/purge", purge_preview, _purge, needs="admin"),
     ]
