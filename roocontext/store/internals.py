@@ -30,6 +30,7 @@ from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
 from roocontext.store.writing import kept_counts, uncover
+from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
 
 AUDIT_PAGE = 500
@@ -178,6 +179,13 @@ class SessionInternals:
         for client_id in client_ids:
             check_id("client_id", client_id)
         return self._database.lookup(notes.written_by, self.id, client_ids)
+
+    def first_written(self, client_id: str) -> int | None:
+        """Return the first entry of the request with this client id; None if none was stored."""
+        check_id("client_id", client_id)
+        with self._database.read() as tx:
+            stored = stored_by(tx, self.id, [client_id]).get(client_id)
+        return None if stored is None else stored.seq
 
     def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
         """Record the system prompt and the tools if they changed, and return whether they did.

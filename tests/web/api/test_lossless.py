@@ -99,6 +99,33 @@ def test_tool_call_and_its_answer_keep_their_values(talk):
     assert same(json.loads(talk.chat.message(2).content[0]["content"]), value)
 
 
+def test_metadata_frame_and_notes_keep_their_values(web, talk):
+    value = {"big": 2**70, "one": 1.0, "b": 1, "a": 2}
+    text = json.dumps(value, separators=(",", ":"))
+    tool = {"name": "t", "input_schema": {"type": "object", "maximum": 2**70}}
+    talk.ask("PATCH", "", {"metadata_json": text})
+    talk.post("/notes", {"note": "n", "content_json": text})
+    talk.chat.append("user", "go")
+    use = {"type": "tool_use", "id": "t", "name": "t", "input": value}
+    talk.chat.append("assistant", [use])
+    talk.chat.answer(talk.chat.pending()[0], "done")
+    frame = {"system_json": '[{"type":"text","text":"x"}]', "tools_json": json.dumps([tool])}
+    body = talk.post("/request?content=text", frame).json["body_json"]
+    assert json.loads(body)["tools"][0]["input_schema"]["maximum"] == 2**70
+    assert text in body
+    assert talk.get("?content=text").json["metadata_json"] == text
+    rows = web.client.get("/api/v1/sessions?content=text&limit=1000").json["sessions"]
+    assert text in [row["metadata_json"] for row in rows]
+    assert text in talk.get("").body.decode()
+    assert talk.get("/notes?note=n&content=text").json["notes"][0]["content_json"] == text
+    assert same(json.loads(talk.get("/frame?content=text").json["frame_json"])["tools"], [tool])
+    assert text in talk.get("/messages?content=text").json["messages_json"]
+    created = web.client.post("/api/v1/sessions", {"metadata_json": text}).json
+    assert same(web.store.session(created["session_id"]).info().metadata, value)
+    opened = talk.client.ask("PUT", "/api/v1/sessions/lossless", {"metadata_json": text}).json
+    assert same(opened["metadata"], value)
+
+
 @pytest.mark.parametrize("text", ["NaN", "1e400", "-1e400", '{"a":1,"a":2}', "[", "", "1 2"])
 def test_text_that_would_be_changed_is_refused(talk, text):
     answer = talk.post("/entries", {"role": "user", "content_json": text})
