@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, NoReturn
 
 from roocontext.errors import InvalidMessage
+from roocontext.log.values import StoredJson
 from roocontext.reports.document import Document
 from roocontext.web.errors import MalformedRequest
 
@@ -37,7 +38,9 @@ def read_json_text(text: str, path: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The text of a value, as the store writes it."""
+    """The text of a value, as the store writes it, or the stored text."""
+    if isinstance(value, StoredJson):
+        return value.text
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

@@ -72,13 +72,13 @@ def get_entries(asked: ApiRequest) -> Answer:
 
 def get_entry(asked: ApiRequest) -> Answer:
     """Read one entry as it was written, and what hides it now."""
-    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq))
+    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq, stored=True))
 
 
 def get_message(asked: ApiRequest) -> Answer:
     """Find the newest live message with this id of the agent's, or else the newest rewound one."""
     seq = asked.chat.find_message(asked.query.message_id)
-    return _answer(asked, reports.history.one_entry(asked.chat, seq))
+    return _answer(asked, reports.history.one_entry(asked.chat, seq, stored=True))
 
 
 def get_content(asked: ApiRequest) -> Answer:
@@ -88,7 +88,7 @@ def get_content(asked: ApiRequest) -> Answer:
     if text is None:
         line = f"Entry {asked.seq} has no content."
         raise MessageNotFound(line, candidates=(0, chat.info().last_seq))
-    return Answer(Response(text.encode("ascii"), media_type=JSON))
+    return Answer(Response(text.encode("utf-8", "backslashreplace"), media_type=JSON))
 
 
 def get_why(asked: ApiRequest) -> Answer:
