@@ -23,8 +23,9 @@ from roocontext.web.api.queries import (
 )
 
 if TYPE_CHECKING:
-    from roocontext import Frame, Request, Session
+    from roocontext import Request, Session
     from roocontext.context import Restored
+    from roocontext.log.request import Frame
 
 _READ_AT_ONCE: Final = 100
 

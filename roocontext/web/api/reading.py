@@ -77,7 +77,7 @@ def get_entry(asked: ApiRequest) -> Answer:
 
 def get_message(asked: ApiRequest) -> Answer:
     """Find the newest live message with this id of the agent's, or else the newest rewound one."""
-    seq = asked.chat.find_message(asked.query.message_id)
+    seq = asked.chat.message(asked.query.message_id).seq
     return _answer(asked, reports.history.one_entry(asked.chat, seq, stored=True))
 
 
