@@ -14,6 +14,7 @@ from roocontext.errors import InvalidOption
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import AnySummariser, is_async
 from roocontext.tokens.limits import DEFAULT
+from roocontext.tokens.refusals import REFUSED
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -47,7 +48,7 @@ class RememberedSummaries:
         return known
 
 
-def compaction_manager(
+def manager_for(
     chat: "Session",
     summariser: AnySummariser,
     *,
@@ -57,16 +58,19 @@ def compaction_manager(
     protected_tools: Sequence[str] = (),
 ) -> ContextManager:
     """The manager for the named model, or for the model that the newest message names."""
-    manager = ContextManager(
+    return ContextManager(
         reports.gauge.model_in_use(chat, model) or "",
         policy=policy,
         limit=limit,
         summariser=summariser,
         protected_tools=protected_tools,
     )
-    # A guess would cut the session to nothing.
-    if manager.settings.window().source == DEFAULT:
+
+
+def check_window(chat: "Session", manager: ContextManager) -> None:
+    """Refuse to compact for a model of unknown window: a guess would cut the session to nothing."""
+    note = chat.newest_note(REFUSED)
+    if manager.settings.window(None if note is None else note.content).source == DEFAULT:
         name = manager.settings.model
         known = f"The window of model {name!r} is not known" if name else "No model is named"
         raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")
-    return manager

@@ -12,7 +12,7 @@ from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
 from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.naming import quantity
-from roocontext.web.compacting import compaction_manager
+from roocontext.web.compacting import check_window, manager_for
 from roocontext.web.pages.addresses import PageLinks
 from roocontext.web.pages.forms import FormRequest, change_form, form_route
 from roocontext.web.pages.history import changed_messages
@@ -83,7 +83,10 @@ def _choice(asked: FormRequest) -> tuple[str, str]:
 
 def _manager(asked: FormRequest, chat: "Session", policy: str) -> "ContextManager":
     limit = asked.number("limit", 1) if asked.fields.get("limit") else None
-    return compaction_manager(chat, asked.request.app.state.summariser, policy=policy, limit=limit)
+    summariser = asked.request.app.state.summariser
+    manager = manager_for(chat, summariser, policy=policy, limit=limit)
+    check_window(chat, manager)
+    return manager
 
 
 def compact_preview(asked: FormRequest) -> Response:
