@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from roocontext import Session, Store
 from roocontext.store.sessions.excerpt import Anchor, Extent
 from roocontext.web.pages.addresses import PageView
-from roocontext.web.pages.session import facts_of, session_body
+from roocontext.web.pages.session import session_body
 from support.web_server import Answer, WebClient
 
 MOST_ELEMENTS, MOST_BYTES = 2_000, 64 << 10
@@ -181,7 +181,7 @@ def page_of(session: Session, **asked: Any) -> WebPage:
     """The page of a session, without a server."""
     view = PageView(session.id, **asked)
     excerpt = session.internals.excerpt(view.extent, view.place, as_of=view.as_of)
-    return WebPage(session_body(view, excerpt, facts_of(session, excerpt)))
+    return WebPage(session_body(view, excerpt))
 
 
 def every_page(session: Session, extent: Extent) -> list[WebPage]:

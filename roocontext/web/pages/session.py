@@ -1,8 +1,7 @@
 """The page of a session: what the model sees, what is live, everything; and one entry of it."""
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -10,7 +9,6 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from roocontext.errors import MessageNotFound
-from roocontext.log.counting import COMPACTION
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
 from roocontext.reports.markup.body import Room
@@ -21,9 +19,7 @@ from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
-from roocontext.store.reading.notes import Note
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
-from roocontext.store.sessions.overview import RECENT
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.tokens import counter_for, drift, usage_tokens
 from roocontext.tokens.usage import IMAGES
@@ -36,9 +32,6 @@ from roocontext.web.pages.addresses import (
     session_path,
 )
 from roocontext.web.pages.respond import framed
-
-if TYPE_CHECKING:
-    from roocontext import Session
 
 _ROOM: Final = (1_500, 46_000)
 """The elements and the compressed bytes of the entries of a page. The rest of it takes the others
@@ -71,7 +64,7 @@ def session_page(request: Request) -> Response:
     done = number_asked(request.query_params, "done")
     return framed(
         session_title(excerpt.overview.info),
-        session_body(view, excerpt, facts_of(chat, excerpt), changes=allowed, done=done),
+        session_body(view, excerpt, changes=allowed, done=done),
         session=chat.id,
         **_followed(view, excerpt),
     )
@@ -95,56 +88,23 @@ def address_of_entry(session_id: str, seq: int, as_of: int | None) -> str:
     return f"{view.address()}#e{seq}"
 
 
-class SessionFacts(NamedTuple):
-    """What a page shows of a session besides its entries.
-
-    `pins` are the pinned messages with the entries that pin them, `failed` is the newest compaction
-    if it failed or was refused, and `drift` the factor from our estimates to the reported tokens.
-    """
-
-    pins: Mapping[int, int] = MappingProxyType({})
-    failed: Note | None = None
-    drift: float | None = None
-
-
-NO_FACTS: Final = SessionFacts()
-
-
-def facts_of(chat: "Session", excerpt: LogExcerpt) -> SessionFacts:
-    """Read these facts. No content of a message is read."""
-    pins: dict[int, int] = {}
-    for note in chat.notes("pin", as_of=excerpt.seq):
-        if note.target is not None:
-            pins.pop(note.target, None)
-            pins |= {note.target: note.seq} if note.content["pinned"] else {}
-    newest = chat.newest_note(COMPACTION, as_of=excerpt.seq)
-    acted = max((c.seq for c in excerpt.controls if c.kind in _COMPACTING), default=0)
-    is_failed = newest is not None and newest.seq > acted and is_failure(newest.content)
-    return SessionFacts(pins, newest if is_failed else None, _drift(chat, excerpt))
-
-
-def _drift(chat: "Session", excerpt: LogExcerpt) -> float | None:
-    """The drift of the last calls of the model in use."""
+def _drift(excerpt: LogExcerpt) -> float | None:
+    """The factor from our estimates of the newest calls to the tokens that were reported."""
     model = excerpt.overview.model
-    if excerpt.is_past or excerpt.overview.last_call is None or model is None:
+    if excerpt.is_past or model is None:
         return None
     counter = counter_for(model).name
-    calls = [(call, usage_tokens(call.usage)) for call in chat.internals.calls(last=RECENT)]
+    calls = [(call, usage_tokens(call.usage)) for call in excerpt.calls if call.model == model]
     known = [
         (model, call.estimates[counter], usage.input)
         for call, usage in calls
-        if usage is not None and call.model == model and counter in call.estimates
+        if usage is not None and counter in call.estimates
     ]
     return drift(known)[model].ratio if known else None
 
 
 def session_body(
-    view: PageView,
-    excerpt: LogExcerpt,
-    facts: SessionFacts = NO_FACTS,
-    *,
-    changes: bool = False,
-    done: int | None = None,
+    view: PageView, excerpt: LogExcerpt, *, changes: bool = False, done: int | None = None
 ) -> Html:
     """The content of the page, with controls if it changes the session.
 
@@ -160,7 +120,7 @@ def session_body(
         is_view=view.extent is Extent.VIEW,
         opened=view.place.at,
         moved=moved_in(excerpt.spans),
-        pins=facts.pins,
+        pins=excerpt.pins,
     )
     is_end = view.place.at is None and view.place.after is None
     entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
@@ -180,15 +140,15 @@ def session_body(
     return together(
         heading(excerpt, changes=changes),
         _notice(done, excerpt, links),
-        _failed(facts.failed, links),
+        _failed(excerpt, links),
         gauge_bar(
             gauge_of(excerpt),
             visible_bytes=excerpt.visible.bytes,
             compactions=sum(control.kind in _COMPACTING for control in excerpt.controls),
             counted=address(f"{session_path(view.session_id)}/usage", as_of=view.as_of),
             images=_images(view, excerpt),
-            drift=facts.drift,
-            pins=_pins(facts, links),
+            drift=_drift(excerpt),
+            pins=_pins(excerpt.pins, links),
         ),
         _strip(timeline, view, links) if excerpt.seq else None,
         tab_bar(
@@ -233,18 +193,20 @@ def _images(view: PageView, excerpt: LogExcerpt) -> int | None:
     )
 
 
-def _pins(facts: SessionFacts, links: PageLinks) -> list[Child]:
+def _pins(pins: Mapping[int, int], links: PageLinks) -> list[Child]:
     parts: list[Child] = []
-    for seq in sorted(facts.pins)[:_MOST_PINS]:
+    for seq in sorted(pins)[:_MOST_PINS]:
         parts += [", "] if parts else []
         parts.append(tag("a", str(seq), href=links.entry(seq)))
-    left = len(facts.pins) - _MOST_PINS
+    left = len(pins) - _MOST_PINS
     return [*parts, f" and {left:,} more"] if left > 0 else parts
 
 
-def _failed(note: Note | None, links: PageLinks) -> Html | None:
-    """The newest compaction, if it failed: it is tried again only after something has changed."""
-    if note is None:
+def _failed(excerpt: LogExcerpt, links: PageLinks) -> Html | None:
+    """The newest compaction, if it failed or was refused."""
+    note = excerpt.compaction
+    acted = max((c.seq for c in excerpt.controls if c.kind in _COMPACTING), default=0)
+    if note is None or note.seq < acted or not is_failure(note.content):
         return None
     event = "was refused" if note.content["event"] == "refused" else "failed"
     return tag(
