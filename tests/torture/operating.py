@@ -18,6 +18,8 @@ REPLY = {
     "role": "assistant",
     "model": "claude-sonnet-4-5",
     "content": [{"type": "text", "text": "done"}],
+    "id": "msg_1",
+    "stop_reason": "end_turn",
     "usage": {"input_tokens": 9, "output_tokens": 2},
 }
 
