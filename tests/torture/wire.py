@@ -15,6 +15,8 @@ import psycopg
 from sqlalchemy import make_url
 
 _PORT = 5432
+REPLY_S = 0.2
+"""For how long a reply is waited for. A message inside a pipeline gets none."""
 
 
 @dataclass
@@ -48,7 +50,7 @@ class Wire:
                     elif self._is_fatal():
                         if self.is_delivered:
                             server.sendall(message)
-                            select.select([server], [], [], 10)
+                            select.select([server], [], [], REPLY_S)
                         os.kill(_peer(client), signal.SIGKILL)
                         return
                     else:
