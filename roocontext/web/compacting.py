@@ -48,7 +48,7 @@ class RememberedSummaries:
         return known
 
 
-def manager_for(
+def compaction_manager(
     chat: "Session",
     summariser: AnySummariser,
     *,
@@ -67,10 +67,12 @@ def manager_for(
     )
 
 
-def check_window(chat: "Session", manager: ContextManager) -> None:
-    """Refuse to compact for a model of unknown window: a guess would cut the session to nothing."""
+def with_known_window(chat: "Session", manager: ContextManager) -> ContextManager:
+    """The manager itself, or InvalidOption if nobody knows the window of its model."""
     note = chat.newest_note(REFUSED)
+    # A guess would cut the session to nothing.
     if manager.settings.window(None if note is None else note.content).source == DEFAULT:
         name = manager.settings.model
         known = f"The window of model {name!r} is not known" if name else "No model is named"
         raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")
+    return manager

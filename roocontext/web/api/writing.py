@@ -42,7 +42,7 @@ from roocontext.web.api.bodies import (
 )
 from roocontext.web.api.json_text import in_texts, json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
-from roocontext.web.compacting import check_window, manager_for
+from roocontext.web.compacting import compaction_manager, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -444,9 +444,9 @@ def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
 
 
 def _manager(asked: ApiRequest) -> ContextManager:
-    """The manager for the named model, or for the model that the newest message names."""
+    """The manager that the body asks for."""
     body: ManagerInput = asked.body
-    return manager_for(
+    return compaction_manager(
         asked.chat,
         asked.request.app.state.summariser,
         policy=body.policy,
@@ -458,6 +458,4 @@ def _manager(asked: ApiRequest) -> ContextManager:
 
 def _known_manager(asked: ApiRequest) -> ContextManager:
     """The same, if the model's window is known."""
-    manager = _manager(asked)
-    check_window(asked.chat, manager)
-    return manager
+    return with_known_window(asked.chat, _manager(asked))

@@ -12,7 +12,7 @@ from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
 from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.naming import quantity
-from roocontext.web.compacting import check_window, manager_for
+from roocontext.web.compacting import compaction_manager, with_known_window
 from roocontext.web.pages.addresses import PageLinks
 from roocontext.web.pages.forms import FormRequest, change_form, form_route
 from roocontext.web.pages.history import changed_messages
@@ -84,9 +84,8 @@ def _choice(asked: FormRequest) -> tuple[str, str]:
 def _manager(asked: FormRequest, chat: "Session", policy: str) -> "ContextManager":
     limit = asked.number("limit", 1) if asked.fields.get("limit") else None
     summariser = asked.request.app.state.summariser
-    manager = manager_for(chat, summariser, policy=policy, limit=limit)
-    check_window(chat, manager)
-    return manager
+    manager = compaction_manager(chat, summariser, policy=policy, limit=limit)
+    return with_known_window(chat, manager)
 
 
 def compact_preview(asked: FormRequest) -> Response:
