@@ -386,7 +386,7 @@ class Run:
             policy=self.settings.policy.name,
             trigger=self.trigger,
             counter=self.settings.counter.name,
-            exact=self.settings.counter.exact,
+            exact=self.port.exact,
             window=totals.window,
             window_source=self.port.window.source,
             tokens_before=before if self.size_before is None else self.size_before,

@@ -86,6 +86,8 @@ class LiveSession:
         self.new_limits: NewNote | None = None
         """The note of a limit that a provider has just named, until it is written."""
         self._counted = Counted()
+        self.exact = settings.counter.exact
+        """False once any count that was read is an estimate."""
 
     @property
     def id(self) -> str:
@@ -164,7 +166,7 @@ class LiveSession:
             output=totals.output,
             measure=settings.measure,
             counter=settings.counter.name,
-            exact=settings.counter.exact,
+            exact=snapshot.exact,
             system=frame.system,
             tools=frame.tools or (),
             system_size=frame.system_size,
@@ -241,6 +243,7 @@ class LiveSession:
         wanted = replace(wanted, known=self._counted)
         snapshot = yield from ask(lambda: self.chat.internals.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
+        self.exact = self.exact and snapshot.exact
         return snapshot
 
     def _overhead(self, sent: recorded.Frame | None) -> int:

@@ -210,6 +210,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     keep_counts = _threaded(SessionInternals.keep_counts)
     keep_estimate = _threaded(SessionInternals.keep_estimate)
     counts = _threaded(SessionInternals.counts)
+    counted = _threaded(SessionInternals.counted)
     restorable = _threaded(SessionInternals.restorable)
     uncovered_since = _threaded(SessionInternals.uncovered_since)
     live = _threaded(SessionInternals.live)

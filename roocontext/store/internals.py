@@ -14,7 +14,7 @@ from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
-from roocontext.store.counting.count import Restorable
+from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids
@@ -80,6 +80,12 @@ class SessionInternals:
     def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
         """Count each message of the view, by seq; with `hidden`, each live message."""
         return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
+
+    def counted(
+        self, counter: Counter, *, as_of: int | None = None, after: int = 0
+    ) -> CountedView:
+        """Count the view, or the part of it after an entry, and say whether the count is exact."""
+        return count.counted_view(self._database, self.id, counter, as_of=as_of, after=after)
 
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()

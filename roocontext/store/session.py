@@ -737,7 +737,8 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
         chosen = counter_named(counter)
-        return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
+        counted = count.counted_view(self._database, self.id, chosen, as_of=point, after=after)
+        return counted.tokens
 
     def calls(self, *, last: int | None = None) -> list[Call]:
         """Read the model calls whose usage is known, oldest first, among the `last` entries."""

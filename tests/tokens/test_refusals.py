@@ -193,8 +193,7 @@ def refused_by_bedrock(code, message, status=400, operation="Converse"):
         ("Input is too long for requested model.", (None, None)),
         (f"The model returned the following errors: {REFUSAL}", (210_000, 200_000)),
         (
-            "The model returned the following errors: Too many input tokens. Max input tokens:"
-            " 8192, request input token count: 9043",
+            "Too many input tokens. Max input tokens: 8192, request input token count: 9043",
             (9_043, 8_192),
         ),
         ("The model returned the following errors: too many total text bytes", (None, None)),
