@@ -24,12 +24,13 @@ from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
 from roocontext.store.reading import audit, live, notes
 from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
-from roocontext.store.writing import kept_counts, uncover
+from roocontext.store.writing import extracts, kept_counts, uncover
 from roocontext.store.writing.kept_counts import Counted
 
 AUDIT_PAGE = 500
@@ -100,6 +101,25 @@ class SessionInternals:
         """Return whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
         return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
+
+    def unextracted(self) -> tuple[int, ...]:
+        """Return the sealed coverings of which no note says what they hide, oldest first."""
+        return self._database.snapshot(read_unextracted, self.id)
+
+    def hidden_by(self, covering: int) -> Hidden:
+        """Read the messages that a covering hides."""
+        check_whole("covering", covering, least=1)
+        return self._database.snapshot(read_hidden, self.id, covering)
+
+    def keep_extract(self, hidden: Hidden, text: str) -> bool:
+        """Write the extract of what a covering hides, and return whether it was written.
+
+        It is not if there is one, or if anything was redacted since the messages were read.
+        """
+        now, salts = self._opened.clock(), self._opened.ids.salt
+        return self._database.write(
+            extracts.keep_extract, self.id, hidden, text, now=now, salts=salts
+        )
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""

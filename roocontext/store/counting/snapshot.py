@@ -176,7 +176,7 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._sealed: tuple[SealedCovering, ...] = ()
         if wanted.sealed:
-            self._sealed = sealed_by(tx, session_id, self._view.compacted.values())
+            self._sealed = sealed_by(tx, session_id, self._view.compacted.values(), last)
         given = wanted.frame
         self._is_new_frame = (
             given is not None and frame_unlike(tx, session_id, given, self._first.frame) is not None
