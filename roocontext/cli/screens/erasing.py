@@ -34,8 +34,7 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         quotes = _places(screen, answer.quotes)
         screen.line(f"Entries that quote it, to be redacted too: {quotes}.")
     if answer.summaries:
-        places = _places(screen, answer.summaries)
-        screen.line(f"Summaries, coverings and extracts that may quote it: {places}.")
+        screen.line(f"Summaries that may quote it: {_places(screen, answer.summaries)}.")
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 
