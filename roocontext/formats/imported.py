@@ -13,7 +13,16 @@ from hashlib import blake2b, sha256
 import msgspec
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, TitleSet, WentBack
+from roocontext.formats.events import (
+    Added,
+    Cleared,
+    Covered,
+    Event,
+    Hid,
+    Noted,
+    TitleSet,
+    WentBack,
+)
 from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry
@@ -159,6 +168,9 @@ def _said(event: Event) -> object:
             rows = [[row.role, row.format, row.content] for row in event.rows]
             hides = None if event.hides is None else sorted(event.hides)
             return ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+        case Covered():
+            rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
+            return ["covered", rows]
         case Cleared():
             return ["cleared", [list(block) for block in event.blocks], event.placeholder]
         case WentBack():

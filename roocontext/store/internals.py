@@ -82,9 +82,7 @@ class SessionInternals:
         """Count each message of the view, by seq; with `hidden`, each live message."""
         return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
-    def counted(
-        self, counter: Counter, *, as_of: int | None = None, after: int = 0
-    ) -> CountedView:
+    def counted(self, counter: Counter, *, as_of: int | None = None, after: int = 0) -> CountedView:
         """Count the view, or the part of it after an entry, and say whether the count is exact."""
         return count.counted_view(self._database, self.id, counter, as_of=as_of, after=after)
 
