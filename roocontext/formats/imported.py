@@ -159,21 +159,23 @@ def _text_of(event: Event) -> bytes:
 
 
 def _said(event: Event) -> object:
+    said: list[object]
     match event:
         case Added(message=message):
-            return ["added", message.role, message.format, message.content]
+            said = ["added", message.role, message.format, message.content]
         case Noted():
-            return ["noted", event.kind, event.record]
+            said = ["noted", event.kind, event.record]
         case Hid():
             rows = [[row.role, row.format, row.content] for row in event.rows]
             hides = None if event.hides is None else sorted(event.hides)
-            return ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+            said = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
         case Covered():
             rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
-            return ["covered", rows]
+            said = ["covered", rows]
         case Cleared():
-            return ["cleared", [list(block) for block in event.blocks], event.placeholder]
+            said = ["cleared", [list(block) for block in event.blocks], event.placeholder]
         case WentBack():
-            return ["went back", event.to]
+            said = ["went back", event.to]
         case TitleSet():
-            return ["titled", event.title]
+            said = ["titled", event.title]
+    return said

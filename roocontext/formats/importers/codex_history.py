@@ -252,11 +252,11 @@ def _replaced(
     speaks = [n for n, words in enumerate(texts) if words.strip()]
     sealed = [n for n, row in enumerate(rows) if newest_compaction(FORMAT, row.content)]
     if sealed and not holds:
-        at = sealed[-1]
+        newest = sealed[-1]
         # The items after it came later: a rollback may go back to right after it.
-        history.compacted = at + 1
-        yield Covered(name, rows[at], tuple(rows[:at]), line)
-        for row in rows[at + 1 :]:
+        history.compacted = newest + 1
+        yield Covered(name, rows[newest], tuple(rows[:newest]), line)
+        for row in rows[newest + 1 :]:
             yield Added(row.message_id, row, line)
         return
     if leads := holds or speaks:
