@@ -220,7 +220,7 @@ def _stored_replies(tx: Transaction, session_id: str, new: Sealed) -> Sequence[S
     return ()
 
 
-class Covered(NamedTuple):
+class CoveredReply(NamedTuple):
     """A recorded reply and its covering: the messages that it hides, and those left unread."""
 
     seqs: tuple[int, ...]
@@ -241,7 +241,7 @@ def write_covered(
     among: Sequence[Range] | None = None,
     trigger: str = "provider",
     covering_id: str | None = None,
-) -> Covered | None:
+) -> CoveredReply | None:
     """Write a reply to a locked session, with its covering; None if that would hide nothing.
 
     After a rewind or an uncovering since the request, the view is not what the provider read. Only
@@ -303,7 +303,7 @@ def write_covered(
     left = subtract(visible, hides)
     unread = read_messages(tx, session_id, common(left, [(read + 1, head.last_seq)]), {})
     seqs = tuple(receipt.seq for receipt in written)
-    return Covered(seqs, reply, last, total.messages, tuple(message.seq for message in unread))
+    return CoveredReply(seqs, reply, last, total.messages, tuple(message.seq for message in unread))
 
 
 def _covered(
