@@ -62,6 +62,19 @@ class Hid:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """A compaction by the provider: the message that holds it replaces all that are visible.
+
+    `kept` are the messages that the provider returned before it.
+    """
+
+    id: str | None
+    message: NewMessage
+    kept: tuple[NewMessage, ...] = ()
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cleared:
     """Outputs of tools that were replaced by a placeholder: ids of messages, with their blocks."""
 
@@ -91,7 +104,7 @@ class TitleSet:
     line: int | None = None
 
 
-Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
+Event: TypeAlias = Added | Noted | Hid | Covered | Cleared | WentBack | TitleSet
 
 
 @dataclass(frozen=True, slots=True)

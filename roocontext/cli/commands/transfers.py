@@ -112,8 +112,8 @@ def export(
             "--to",
             metavar="FORMAT",
             help="jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
-            " resume there; or the request for a provider: anthropic, openai, openai-responses or"
-            " gemini.",
+            " resume there; or the request for a provider: anthropic, openai, openai-responses,"
+            " gemini or bedrock-converse.",
         ),
     ] = "jsonl",
     output: Annotated[

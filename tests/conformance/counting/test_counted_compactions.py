@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from roocontext.reports.gauge import counted_gauge
 from roocontext.tokens import counter_for, usage_tokens
 from support.async_manager import manager
 from support.dialogue import WORDS, fill, shown, text
@@ -39,6 +40,10 @@ def claude(*blocks: Any, usage: Any = None) -> dict[str, Any]:
 
 def cost(*blocks: Any, format: str = "anthropic") -> int:  # noqa: A002
     return COUNTER.count("assistant", list(blocks), format)
+
+
+def gauge_of(chat: Any, **options: Any) -> Any:
+    return counted_gauge(chat, GPT, **options)
 
 
 class TestTokens:
@@ -107,6 +112,28 @@ class TestTokens:
         assert context.manage(chat).tokens_before == chat.tokens(COUNTER)
         rows = context.condense(chat)
         assert rows.tokens_before == chat.tokens(COUNTER)
+
+    @pytest.mark.parametrize("reports", [False, True])
+    def test_are_exact_unless_they_are_estimated(self, chat: Any, reports: bool) -> None:
+        fill(chat, 6)
+        context = manager(chat, GPT, limit=100_000, counter=COUNTER)
+        iterations = [{"type": "compaction", "input_tokens": 800, "output_tokens": 123}]
+        usage = {"input_tokens": 900, "output_tokens": 40, "iterations": iterations}
+        done = chat.record(gpt(SEALED, SAID, usage=usage if reports else None))
+        after = done.covering
+        assert gauge_of(chat).exact is reports
+        assert context.manage(chat).exact is reports
+        assert context.restore(chat, dry_run=True).exact is reports
+        assert context.manage(chat).exact is reports  # by the stored counts too
+        assert gauge_of(chat).exact is reports
+        assert gauge_of(chat, as_of=done.seq).exact  # no covering yet
+        usage = {"input_tokens": 5_000, "output_tokens": 40, "input_tokens_details": {}}
+        chat.append("assistant", "So.", model=GPT, usage=usage)
+        assert gauge_of(chat).exact  # as the provider reported it
+        assert gauge_of(chat, as_of=after).exact is reports
+        chat.uncover(after)
+        assert gauge_of(chat).exact
+        assert context.manage(chat).exact
 
     def test_go_with_a_redaction_of_the_message(self, chat: Any) -> None:
         fill(chat, 6)
