@@ -181,19 +181,22 @@ def holds_logs(path: Path) -> bool:
         return any(map(jsonl.is_ours, _first_lines(file)))
 
 
-def importer_of(place: Place) -> Importer | None:
-    """The importer of a file, a folder or a database; None if its format is not known."""
+def importers_of(place: Place) -> list[Importer]:
+    """The importers of a place: one for a file or folder, each that knows tables of a database."""
     if isinstance(place, ServerUrl):
-        return _importer_of_tables(SourceDatabase(place).tables())
-    path = place
+        return _importers_of_tables(SourceDatabase(place).tables())
+    claim = _importer_of(place)
+    if claim is None and place.is_file() and is_sqlite(place):
+        with suppress(UnreadableSource):  # a damaged one is nobody's
+            return _importers_of_tables(SourceDatabase(place).tables())
+    return [claim] if claim else []
+
+
+def _importer_of(path: Path) -> Importer | None:
     is_folder = path.is_dir()
     claim = _first(lambda tool: tool.is_folder(path) if is_folder else tool.is_file(path))
     if claim is not None or is_folder:
         return claim
-    if is_sqlite(path):
-        with suppress(UnreadableSource):  # a damaged one is nobody's
-            return _importer_of_tables(SourceDatabase(path).tables())
-        return None
     if path.suffix == ".json":
         record = _record(read_bytes(path))
         return _first(lambda tool: tool.looks_like_document(record))
@@ -201,8 +204,8 @@ def importer_of(place: Place) -> Importer | None:
         return next(filter(None, map(_importer_of_line, _first_lines(file))), None)
 
 
-def _importer_of_tables(tables: Tables) -> Importer | None:
-    return _first(lambda tool: tool.is_database(tables))
+def _importers_of_tables(tables: Tables) -> list[Importer]:
+    return [tool for tool in importers() if tool.is_database(tables)]
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -137,19 +137,27 @@ class _Importing:
 
     def take(self, path: Place) -> Iterator[Outcome]:
         """Import the sessions of a file, a folder or a database."""
+        yield from self._reported(path, self._take(path))
+
+    def _take(self, path: Place) -> Iterator[Outcome]:
+        own = path if isinstance(path, Path) and find.holds_logs(path) else None
+        found = [] if own else find.importers_of(path)
+        tools = [RESTORED] if own else [tool for it in found for tool in (it.tool, *it.also)]
+        if not tools:
+            why = find.why_unknown(path)
+            yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
+        elif self.tool not in (None, *tools):
+            yield SkippedSource(path, f"it belongs to {tools[0]}")
+        elif own:
+            yield from self._restore(own)
+        for importer in found:
+            if self.tool in (None, importer.tool, *importer.also):
+                yield from self._reported(path, self._take_sources(path, importer))
+
+    def _reported(self, path: Place, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        """The outcomes before a failure, and the failure."""
         try:
-            own = path if isinstance(path, Path) and find.holds_logs(path) else None
-            importer = None if own else find.importer_of(path)
-            tools = (RESTORED,) if own else (importer.tool, *importer.also) if importer else ()
-            if not tools:
-                why = find.why_unknown(path)
-                yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
-            elif self.tool not in (None, *tools):
-                yield SkippedSource(path, f"it belongs to {tools[0]}")
-            elif own:
-                yield from self._restore(own)
-            elif importer:
-                yield from self._take_sources(path, importer)
+            yield from outcomes
         except StoreUnavailable:
             raise  # the fault is not in the source
         except Exception as error:  # noqa: BLE001 - the other files must still be imported

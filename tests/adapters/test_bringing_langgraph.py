@@ -65,6 +65,12 @@ def added(messages: list[AnyMessage], writes: Any) -> Any:
     return reduce(add_messages, writes, messages)
 
 
+class Deltas(TypedDict):
+    """A state whose conversation is stored as changes."""
+
+    messages: Annotated[list[AnyMessage], DeltaChannel(added)]
+
+
 def compiled(saver: Any, schema: Any = MessagesState) -> Any:
     graph = StateGraph(schema)
     graph.add_node("answer", answer)
@@ -259,12 +265,8 @@ class TestRefusal:
         assert store.sessions() == []
 
     def test_delta_channel_is_reported(self, store: Store, place: str) -> None:
-        state = TypedDict(
-            "state",
-            {"messages": Annotated[list[AnyMessage], DeltaChannel(added)]},
-        )
         with saver_of(place) as saver:
-            ask(compiled(saver, state), "first")
+            ask(compiled(saver, Deltas), "first")
             (one,) = imported(store, place)
         assert one.failed
         assert "messages is stored as changes" in str(one.problems[0])
