@@ -27,7 +27,7 @@ MARKER: Final = "\0marker"
 Content = dict[str, Any]
 
 
-class Shown(Protocol):
+class ToldMessage(Protocol):
     """A message that a session shows."""
 
     @property
@@ -99,7 +99,7 @@ def digest_of(content: Content) -> bytes:
     return blake2b(encode(own).encode(), digest_size=16).digest()
 
 
-def kept_count(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) -> int:
+def kept_count(shown: Sequence[ToldMessage], wanted: Mapping[str, Sequence[bytes]]) -> int:
     """The number of shown messages that may stay: all before the first that is not wanted there."""
     rest = {channel: iter(digests) for channel, digests in wanted.items()}
     for index, one in enumerate(shown):
@@ -110,7 +110,7 @@ def kept_count(shown: Sequence[Shown], wanted: Mapping[str, Sequence[bytes]]) ->
 
 
 def replaced(
-    shown: Sequence[Shown], wanted: Sequence[bytes], ids: Sequence[str | None], stays: int
+    shown: Sequence[ToldMessage], wanted: Sequence[bytes], ids: Sequence[str | None], stays: int
 ) -> tuple[slice, slice] | None:
     """The messages shown that were removed, and those of the conversation that replace them.
 

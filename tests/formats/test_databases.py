@@ -108,16 +108,18 @@ def _uses(message: Any) -> list[Any]:
     return [] if isinstance(content, str) else [it for it in content if it["type"] == "tool_use"]
 
 
-def make_tables(run: Any, *, jsonb: bool = False) -> None:
-    kind = "jsonb" if jsonb else "text"
+def make_items(run: Any) -> None:
     run(
         "CREATE TABLE agent_messages"
         " (id integer, session_id text, message_data text, created_at text)"
     )
-    run(f"CREATE TABLE sessions (app_name text, user_id text, id text, state {kind})")
+
+
+def make_events(run: Any, *, state: str = "text") -> None:
+    run(f"CREATE TABLE sessions (app_name text, user_id text, id text, state {state})")
     run(
         "CREATE TABLE events (id text, app_name text, user_id text, session_id text,"
-        f" invocation_id text, timestamp text, event_data {kind})"
+        f" invocation_id text, timestamp text, event_data {state})"
     )
 
 
@@ -125,7 +127,7 @@ class TestServer:
     def test_database_on_a_server_is_read_by_its_url(self, store: Store, made_server: str) -> None:
         item = json.dumps({"role": "user", "content": "100 % sure?"})
         with psycopg.connect(made_server) as server:
-            make_tables(server.execute)
+            make_items(server.execute)
             server.execute(
                 "INSERT INTO agent_messages VALUES (1, 'one', %s, '2026-01-02 03:04:05')", [item]
             )
@@ -141,7 +143,8 @@ class TestServer:
     ) -> None:
         event = json.dumps({"author": "user", "content": {"parts": [{"text": "hi"}]}})
         with psycopg.connect(made_server) as server:
-            make_tables(server.execute, jsonb=True)
+            make_items(server.execute)
+            make_events(server.execute, state="jsonb")
             server.execute("INSERT INTO agent_messages VALUES (1, 'one', '7', NULL)")
             server.execute("INSERT INTO sessions VALUES ('app', 'user', 's', '{}')")
             server.execute(
@@ -187,7 +190,7 @@ class TestDamage:
     def test_items_that_are_not_json_are_reported(self, store: Store, tmp_path: Path) -> None:
         path = tmp_path / "agents.db"
         with closing(sqlite3.connect(path)) as file:
-            make_tables(file.execute)
+            make_items(file.execute)
             rows = [(1, '{"role": "user", "content": "a"}'), (2, "{"), (3, '"loose"'), (4, "7")]
             file.executemany("INSERT INTO agent_messages VALUES (?, 'one', ?, NULL)", rows)
             file.commit()
@@ -199,7 +202,7 @@ class TestDamage:
     def test_pickled_events_of_google_adk_are_refused(self, store: Store, tmp_path: Path) -> None:
         path = tmp_path / "adk.db"
         with closing(sqlite3.connect(path)) as file:
-            make_tables(file.execute)
+            make_events(file.execute)
             file.execute("ALTER TABLE events RENAME COLUMN event_data TO actions")
         (one,) = import_paths(store, [path])
         assert isinstance(one, SkippedSource)

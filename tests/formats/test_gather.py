@@ -396,7 +396,7 @@ def test_known_tools_are_listed():
         *("adk-sessions", "claude-code", "cline", "codex", "gemini-cli"),
         *("langgraph-saver", "openai-agents", "opencode", "roo-code"),
     )
-    with pytest.raises(InvalidOption, match="The tools are claude-code, cline, codex"):
+    with pytest.raises(InvalidOption, match="The tools are adk-sessions, claude-code, cline"):
         places("nonsense")
 
 

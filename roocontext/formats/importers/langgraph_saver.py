@@ -29,8 +29,8 @@ from roocontext.formats.importer import Importer
 from roocontext.formats.importers.langgraph_values import (
     Known,
     StoredMessage,
-    as_json,
     conversation,
+    plain_value,
     read_value,
 )
 from roocontext.formats.langchain_conversations import (
@@ -213,7 +213,7 @@ class _Graph:
             self.states[checkpoint.id] = self.state
         if self.state.tip is not None:  # a graph may keep no conversation at all
             record = {name: one for name, one in checkpoint.metadata.items() if name != "writes"}
-            about = {"checkpoint": checkpoint.id, "parent": parent, "metadata": as_json(record)}
+            about = {"checkpoint": checkpoint.id, "parent": parent, "metadata": plain_value(record)}
             yield Noted(None, "checkpoint", about, checkpoint.ts)
 
     def _reach(self, checkpoint: _Checkpoint) -> Iterator[Event]:

@@ -106,7 +106,7 @@ def _message(fields: Any) -> StoredMessage | None:
         return None
     kind = fields["type"]
     data = {
-        name: as_json(value)
+        name: plain_value(value)
         for name, value in fields.items()
         if name == "content" or not (name == "type" or _is_default(kind, name, value))
     }
@@ -123,14 +123,14 @@ def _is_default(kind: Any, name: str, value: Any) -> bool:
     return is_empty or is_success or (name == "example" and value is False)
 
 
-def as_json(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """A value as JSON can hold it: bytes in base64, keys as text, and so on."""
     if isinstance(value, StoredMessage):
         return value.content
     if isinstance(value, dict):
-        return {str(key): as_json(one) for key, one in value.items()}
+        return {str(key): plain_value(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(one) for one in value]
+        return [plain_value(one) for one in value]
     if isinstance(value, bytes):
         return {"base64": b64encode(value).decode()}
     is_odd = isinstance(value, datetime) or (isinstance(value, float) and not isfinite(value))
