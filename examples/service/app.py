@@ -33,6 +33,7 @@ SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}
 TOOLS: list[Any] = [{"name": "look_up", "description": "An order.", "input_schema": SCHEMA}]
 REFUSED = {SessionNotFound: 404, DuplicateMessage: 409, InvalidOption: 400}
 STATUS: dict[Any, int] = {**REFUSED, StoreUnavailable: 503}
+client = anthropic.AsyncAnthropic()
 INTERRUPTED = "The tool was interrupted, and may have run."
 
 
@@ -64,10 +65,9 @@ async def run(chat: AsyncSession) -> AsyncIterator[dict[str, Any]]:
 async def ask(turn: AsyncSession, stopped: int) -> AsyncIterator[dict[str, Any]]:
     """Ask the model. What it said until a stop or a failure is recorded too."""
     request = await turn.request("anthropic", model=MODEL)
-    async with (
-        anthropic.AsyncAnthropic() as client,
-        client.messages.stream(model=MODEL, max_tokens=4_000, tools=TOOLS, **request) as reply,
-    ):
+    async with client.messages.stream(
+        model=MODEL, max_tokens=4_000, tools=TOOLS, **request
+    ) as reply:
         try:
             async for text in reply.text_stream:
                 yield {"text": text}

@@ -152,7 +152,7 @@ def _server_rows(place: ServerUrl) -> Iterator[Rows]:
                 # A named cursor, because the rows of a session may not fit into memory.
                 with connection.cursor(f"rows_{next(numbers)}") as cursor:
                     cursor.itersize = _PAGE
-                    cursor.execute(query.replace("?", "%s"), values or None)
+                    cursor.execute(query.replace("%", "%%").replace("?", "%s"), values)
                     yield from cursor
 
             yield rows

@@ -5,14 +5,18 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from roocontext import Store
+from support.next_release import NextRelease
 from support.pages import every_page
 from support.service_workers import GONE, Client, Service
 
 USERS = 50
-TURNS = 3
+TURNS = 2
 
 
 class Tail:
@@ -34,7 +38,7 @@ class Tail:
                     path = f"/live?after={event['cursor']}"
                     if self.ended.is_set():
                         return
-            time.sleep(0.05)
+            time.sleep(0.5)
 
 
 def users_of(service: Service) -> dict[str, Client]:
@@ -78,7 +82,10 @@ def checked(store: Store, chat: str, user: str) -> list[str]:
 
 
 class TestUnderLoad:
-    def test_nothing_is_lost_or_doubled_while_workers_die(self, service: Service) -> None:
+    def test_nothing_is_lost_or_doubled_while_workers_die_and_are_upgraded(
+        self, service: Service, tmp_path: Path
+    ) -> None:
+        upgrade = NextRelease(tmp_path)
         users = users_of(service)
         chats = {name: client.surely("POST", "/chats")["chat"] for name, client in users.items()}
         tails = {name: Tail(service.client(name)) for name in [*users][:3]}
@@ -87,14 +94,15 @@ class TestUnderLoad:
                 pool.submit(use, client, chats[name], number)
                 for number, (name, client) in enumerate(users.items())
             ]
-            for number in range(4):
+            for number in range(3):
                 time.sleep(2)
                 worker = service.workers[number % 2]
                 worker.kill()
                 worker.start()
-            for worker in service.workers:  # a rolling restart: what runs is finished first
+            upgrade.upgrade(service.url)
+            for worker in service.workers:  # what it runs is finished first
                 worker.end()
-                worker.start()
+                worker.start(PYTHONPATH=str(tmp_path))
             for day in days:
                 day.result(240)
         for tail in tails.values():
@@ -103,6 +111,8 @@ class TestUnderLoad:
             calls = [call for name, chat in chats.items() for call in checked(store, chat, name)]
             for chat in chats.values():  # so that the tails see something and end
                 store.session(chat).note("end", {})
+        with psycopg.connect(service.url) as server:
+            assert server.execute("SELECT count(*) > 0 FROM stamps").fetchone() == (True,)
         ran = Counter(service.ran)
         assert ran.keys() <= {*calls}
         assert set(ran.values()) == {1}

@@ -18,7 +18,7 @@ from support.fake_provider import Exchange, ModelServer
 
 APP = Path(__file__).parents[2] / "examples" / "service"
 LEASE = 3
-PATIENCE = 240
+PATIENCE = 150
 GONE = (OSError, http.client.HTTPException, ValueError)
 """A worker that was killed or is being restarted, and a stream that ended in the middle."""
 
@@ -147,7 +147,7 @@ class Client:
                 answer = self.ask(method, path, document)
                 if answer.status < 500:
                     return answer.json
-            time.sleep(0.1)
+            time.sleep(0.3)
         raise AssertionError(f"no worker answered {method} {path}")
 
     def stream(self, method: str, path: str, document: Any = None) -> Iterator[dict[str, Any]]:
@@ -185,7 +185,7 @@ class Client:
                     if leaves and "text" in event:
                         leaves = False
                         break
-            time.sleep(self.rng.random() / 4)
+            time.sleep(0.3 + self.rng.random())
         raise AssertionError(f"{key} was never answered")
 
 

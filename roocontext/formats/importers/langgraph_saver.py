@@ -82,7 +82,7 @@ def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
         query = "SELECT DISTINCT thread_id, checkpoint_ns FROM checkpoints ORDER BY 1, 2"
         threads = list(rows(query))
     for thread, namespace in threads:
-        name = thread.replace("%", "%25").replace("/", "%2F")
+        name = str(thread).replace("%", "%25").replace("/", "%2F")
         yield database.source(
             NAME,
             f"{name}/{namespace}" if namespace else name,

@@ -65,7 +65,7 @@ def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
         for session in sessions:
             yield database.source(
                 NAME,
-                session if table == _USUAL else f"{table}:{session}",
+                str(session) if table == _USUAL else f"{table}:{session}",
                 partial(_events, database, quoted, session, has_branches=has_branches),
                 session=session,
                 table=None if table == _USUAL else table,
