@@ -1,11 +1,11 @@
 """A chat service with several workers on one PostgreSQL database.
 
-    DATABASE_URL=postgresql://... ANTHROPIC_API_KEY=... uvicorn --app-dir examples/service app:app
+    export DATABASE_URL=postgresql://... ANTHROPIC_API_KEY=...
+    uvicorn --app-dir examples/service --timeout-graceful-shutdown 10 app:app
 
 Each worker is a process of its own, and any of them can serve any request: what a worker needs to
 know is in the store. Users are told apart by the header X-User, which a real service takes from its
-login. A reply is streamed as server-sent events, and is
-recorded whether or not somebody still reads them.
+login. A reply is streamed as server-sent events, and is recorded whether or not somebody reads it.
 """
 
 import asyncio

@@ -66,7 +66,7 @@ def checked(store: Store, chat: str, user: str) -> list[str]:
     """The calls of a chat in which nothing is lost or doubled."""
     session = store.session(chat)
     assert session.info().metadata == {"user": user}
-    session.verify()
+    assert session.verify().ok
     rows = [row for row in session.audit() if row.kind.value == "message"]
     typed = [row.content for row in rows if row.role == "user" and isinstance(row.content, str)]
     assert typed == [f"Where is order {user}-{turn}?" for turn in range(TURNS)]

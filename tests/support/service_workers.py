@@ -91,10 +91,11 @@ class Worker:
             [
                 *(sys.executable, "-m", "uvicorn", "--app-dir", str(APP), "app:app"),
                 *("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning"),
+                *("--timeout-graceful-shutdown", "3"),  # a live tail never ends by itself
             ],
             env={**self.environment, **more},
         )
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             assert self.process.poll() is None, "the worker ended"
             with suppress(*GONE):
