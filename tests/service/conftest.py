@@ -11,19 +11,20 @@ from typing import Any
 import pytest
 
 from support.fake_provider import ModelServer
-from support.pgbouncer import bouncers, pooled
+from support.pgbouncer import GIVEN, bouncers, pooled
 from support.service_workers import LEASE, Orders, Service, Worker
 
 
 @pytest.fixture
 def service(postgres: Any, tmp_path: Path, unused_ports: list[int]) -> Iterator[Service]:
     """Two workers over a fresh database."""
-    (program,) = bouncers()
+    found = bouncers()
+    assert found, f"PgBouncer is not installed: {GIVEN} may name the program"
     url = postgres.fresh()
     tool_log = tmp_path / "tool.log"
     with ExitStack() as stack:
         stack.callback(postgres.drop, url)
-        pooler = stack.enter_context(pooled(program, url, connections=10))
+        pooler = stack.enter_context(pooled(found[0], url, connections=10))
         model = stack.enter_context(ModelServer(otherwise=Orders()))
         environment = {
             **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
