@@ -9,7 +9,7 @@ from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple
 
 from roocontext.adapters.take_back import take_back
-from roocontext.errors import InvalidMessage, VersionConflict
+from roocontext.errors import VersionConflict
 from roocontext.formats.response_items import RAW, role_of_item, storable_item
 from roocontext.log.compactions import newest_compaction
 from roocontext.log.entries import Kind, Message, NewMessage, View
