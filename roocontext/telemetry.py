@@ -13,10 +13,10 @@ try:
 except ImportError:
     raise ImportError("Install the extra: pip install 'roocontext[otel]'.") from None
 
-from roocontext.store.engine.observing import Observer, Operation, ReportedCall
+from roocontext.store.engine.observing import Observer, StoreOperation, ReportedCall
 from roocontext.tokens import usage_tokens
 
-__all__ = ["Observer", "OpenTelemetry", "Operation", "ReportedCall"]
+__all__ = ["Observer", "OpenTelemetry", "StoreOperation", "ReportedCall"]
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
@@ -77,7 +77,7 @@ class OpenTelemetry:
             description="Operations run again because another writer was in the way.",
         )
 
-    def started(self, operation: Operation) -> None:
+    def started(self, operation: StoreOperation) -> None:
         """See Observer."""
         attributes = {
             "gen_ai.operation.name": _name(operation),
@@ -90,7 +90,7 @@ class OpenTelemetry:
         )
         operation.state = span, context.attach(trace.set_span_in_context(span))
 
-    def finished(self, operation: Operation) -> None:
+    def finished(self, operation: StoreOperation) -> None:
         """See Observer."""
         if operation.state is None:  # it could not be started
             return
@@ -103,7 +103,7 @@ class OpenTelemetry:
         span.end()
         self._measure(operation)
 
-    def _measure(self, operation: Operation) -> None:
+    def _measure(self, operation: StoreOperation) -> None:
         attributes = {
             "gen_ai.operation.name": _name(operation),
             "gen_ai.provider.name": "roocontext",
@@ -131,11 +131,11 @@ class OpenTelemetry:
                 self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
 
 
-def _name(operation: Operation) -> str:
+def _name(operation: StoreOperation) -> str:
     return _NAMES.get(operation.name, operation.name)
 
 
-def _facts(operation: Operation) -> dict[str, Any]:
+def _facts(operation: StoreOperation) -> dict[str, Any]:
     """The attributes of a span that are known when its operation is over."""
     facts: dict[str, Any] = {
         "roocontext.retries": operation.retries,

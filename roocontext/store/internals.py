@@ -21,7 +21,7 @@ from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.observing import Observer, Operation, observing
+from roocontext.store.engine.observing import Observer, StoreOperation, observing
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
@@ -68,7 +68,7 @@ class SessionInternals:
         observer = self._opened.observer
         if observer is None:
             return nullcontext(lambda _result: None)
-        return observing(observer, Operation(name, self.id))
+        return observing(observer, StoreOperation(name, self.id))
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
         """Read everything that a manager needs of the session, at one moment.

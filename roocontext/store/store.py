@@ -32,7 +32,7 @@ from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, retention, sessions
 from roocontext.store.sessions.changes import Changes, Feed, Poller
-from roocontext.store.sessions.listing import wanted
+from roocontext.store.sessions.listing import active_sessions, wanted
 from roocontext.store.sessions.overview import SessionOverview
 from roocontext.store.sessions.retention import AgeClock, Retention
 from roocontext.store.sessions.sessions import SessionInfo
@@ -305,6 +305,7 @@ class Store:
         *,
         since: datetime | None = None,
         until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
         recorded: bool = False,
         limit: int | None = None,
         after: str | None = None,
@@ -313,13 +314,14 @@ class Store:
 
         The rows are in the order of the session ids. With `since` and `until`, only entries count
         that happened at or after the first and before the second; with `recorded`, those that were
-        recorded then. Entries that a fork copied do not count. No content is read.
+        recorded then; with `where`, only sessions as in `sessions`. Entries that a fork copied do
+        not count. No content is read.
         """
-        times = wanted(None, None, since, until).params
+        asked = wanted(None, where, since, until)
         return self._database.snapshot(
             usage.reported_between,
-            times.get("since"),
-            times.get("until"),
+            active_sessions(asked),
+            asked.params,
             recorded=recorded,
             limit=to_limit(limit),
             after=after,

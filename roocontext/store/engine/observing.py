@@ -21,7 +21,7 @@ from roocontext.log.encoding import decode
 Observed = TypeVar("Observed")
 
 _logger = logging.getLogger("roocontext")
-_current: ContextVar["Operation | None"] = ContextVar("roocontext_operation", default=None)
+_current: ContextVar["StoreOperation | None"] = ContextVar("roocontext_operation", default=None)
 _COUNTED: Final = (
     *("entries", "messages", "bytes", "hidden", "cleared", "left", "returned", "restored"),
     *("tokens_before", "tokens_after"),
@@ -39,7 +39,7 @@ class ReportedCall(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Operation:
+class StoreOperation:
     """One call of a public method, as an observer sees it. The numbers are final when it is over.
 
     `name` is that of the method, and `session_id` is None if it is not about one session. Times are
@@ -69,10 +69,10 @@ class Operation:
 class Observer(Protocol):
     """What `Store.open(observer=...)` takes. It is called in the thread of the operation."""
 
-    def started(self, operation: Operation) -> None:
+    def started(self, operation: StoreOperation) -> None:
         """Called before an operation: only its name and session are known."""
 
-    def finished(self, operation: Operation) -> None:
+    def finished(self, operation: StoreOperation) -> None:
         """Called after an operation, whether it succeeded or raised an error."""
 
 
@@ -83,7 +83,7 @@ def checked_observer(observer: Observer | None) -> Observer | None:
     return observer
 
 
-def current_operation() -> Operation | None:
+def current_operation() -> StoreOperation | None:
     """The operation that runs in this context, if somebody observes it."""
     return _current.get()
 
@@ -107,7 +107,7 @@ def note_lock_wait(seconds: float) -> None:
 
 
 @contextmanager
-def observing(observer: Observer, operation: Operation) -> Iterator[Callable[[Any], None]]:
+def observing(observer: Observer, operation: StoreOperation) -> Iterator[Callable[[Any], None]]:
     """Observe an operation, whose block passes on its result.
 
     What the observer raises is logged, and harms nothing.
@@ -125,11 +125,13 @@ def observing(observer: Observer, operation: Operation) -> Iterator[Callable[[An
         _tell(observer.finished, operation)
 
 
-def _note_result(operation: Operation, result: Any) -> None:
+def _note_result(operation: StoreOperation, result: Any) -> None:
     """Note the numbers of a result. Anything that was not changed in a dry run is no compaction."""
     if isinstance(result, list):
         operation.counts["items"] = len(result)
         return
+    if isinstance(getattr(result, "new", None), bool):  # a receipt
+        operation.counts["entries"] = int(result.new)
     for name in _COUNTED:
         value = getattr(result, name, None)
         if isinstance(value, tuple):
@@ -160,7 +162,7 @@ def _observed_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
         session_id = getattr(self, "id", None)
         if names_session:
             session_id = args[0] if args else kwargs.get("session_id")
-        operation = Operation(name, session_id)
+        operation = StoreOperation(name, session_id)
         with observing(observer, operation) as note:
             result = method(self, *args, **kwargs)
             if operation.session_id is None:
@@ -171,7 +173,7 @@ def _observed_method(name: str, method: Callable[..., Any]) -> Callable[..., Any
     return call
 
 
-def _tell(listener: Callable[[Operation], None], operation: Operation) -> None:
+def _tell(listener: Callable[[StoreOperation], None], operation: StoreOperation) -> None:
     try:
         listener(operation)
     except Exception as error:  # noqa: BLE001 - an observer's fault is not the operation's

@@ -119,7 +119,9 @@ class Threads:
         if self._is_closed:
             raise StoreClosed("The store is closed.")
         try:
-            return self._executor.submit(copy_context().run, call, *args, **kwargs)
+            # The caller's context, in which an observer finds its span.
+            context = copy_context()
+            return self._executor.submit(lambda: context.run(call, *args, **kwargs))
         except RuntimeError as error:
             # The executor keeps the call, and runs it if another thread of it is free.
             raise StoreUnavailable(

@@ -25,7 +25,7 @@ from roocontext import (
     StoreUnavailable,
 )
 from roocontext.errors import PoolExhausted, SchemaMismatch, StoreClosed, VersionConflict
-from roocontext.telemetry import OpenTelemetry, Operation
+from roocontext.telemetry import OpenTelemetry, StoreOperation
 
 USAGE = {"input_tokens": 30, "output_tokens": 4, "cache_read_input_tokens": 20}
 SECRET = "the secret of the user"
@@ -36,17 +36,17 @@ class Listener:
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, str | None]] = []
-        self.done: list[Operation] = []
+        self.done: list[StoreOperation] = []
 
-    def started(self, operation: Operation) -> None:
+    def started(self, operation: StoreOperation) -> None:
         """See Observer."""
         self.begun.append((operation.name, operation.session_id))
 
-    def finished(self, operation: Operation) -> None:
+    def finished(self, operation: StoreOperation) -> None:
         """See Observer."""
         self.done.append(operation)
 
-    def last(self, name: str) -> Operation:
+    def last(self, name: str) -> StoreOperation:
         """The last operation of this name."""
         return [it for it in self.done if it.name == name][-1]
 
@@ -54,11 +54,11 @@ class Listener:
 class Faulty:
     """Raises in both of its methods."""
 
-    def started(self, operation: Operation) -> None:
+    def started(self, operation: StoreOperation) -> None:
         """See Observer."""
         raise RuntimeError(f"{SECRET} {operation.name}")
 
-    def finished(self, operation: Operation) -> None:
+    def finished(self, operation: StoreOperation) -> None:
         """See Observer."""
         raise KeyError(f"{SECRET} {operation.name}")
 
@@ -129,6 +129,7 @@ def test_usage_of_recorded_replies_is_told_once(leg: Any, opened: Any) -> None:
         chat.append_many([NewMessage("assistant", "b", model="n", usage=USAGE)])
         reply = {"id": "msg_1", "type": "message", "role": "assistant", "model": "o"}
         reply |= {"content": [{"type": "text", "text": "c"}], "usage": USAGE}
+        reply |= {"stop_reason": "end_turn", "stop_sequence": None}
         chat.record(reply)
     calls = [call for it in listener.done for call in it.calls]
     assert [call.model for call in calls] == ["m", "n", "o"]
