@@ -13,10 +13,10 @@ try:
 except ImportError:
     raise ImportError("Install the extra: pip install 'roocontext[otel]'.") from None
 
-from roocontext.store.engine.observing import Observer, StoreOperation, ReportedCall
+from roocontext.store.engine.observing import Observer, ReportedCall, StoreOperation
 from roocontext.tokens import usage_tokens
 
-__all__ = ["Observer", "OpenTelemetry", "StoreOperation", "ReportedCall"]
+__all__ = ["Observer", "OpenTelemetry", "ReportedCall", "StoreOperation"]
 
 SCHEMA_URL: Final = "https://opentelemetry.io/schemas/gen-ai-dev/1.42.0-dev"
 
