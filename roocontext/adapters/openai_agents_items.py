@@ -9,18 +9,17 @@ from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple
 
 from roocontext.adapters.take_back import take_back
-from roocontext.errors import InvalidMessage, VersionConflict
+from roocontext.errors import VersionConflict
+from roocontext.formats.response_items import RAW, role_of_item, storable_item
 from roocontext.log.compactions import newest_compaction
 from roocontext.log.entries import Kind, Message, NewMessage, View
 from roocontext.log.forms import forms
-from roocontext.log.readings import REDACTED, reader
-from roocontext.log.readings.openai_responses import OUTPUTS, type_of
+from roocontext.log.readings import REDACTED
+from roocontext.log.readings.openai_responses import type_of
 from roocontext.store.session import Session
 from roocontext.store.writing.items import CompactedReply, Item, Rewind
 
 FORMAT: Final = "openai-responses"
-RAW: Final = "roocontext.item"
-"""The type of an item that wraps one that the format cannot hold."""
 
 
 def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
@@ -28,7 +27,7 @@ def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
     messages: list[NewMessage] = []
     run: list[dict[str, Any]] = []
     for item in items:
-        kind, role = type_of(item), _role(item)
+        kind, role = type_of(item), role_of_item(item)
         if kind == "message" and role != "assistant":
             messages.append(NewMessage(role, item, FORMAT))
             run = []
@@ -38,31 +37,6 @@ def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
             run = [item]
             messages.append(NewMessage(role, run, FORMAT))
     return messages
-
-
-def _role(item: dict[str, Any]) -> str:
-    kind = type_of(item)
-    if kind == "message":
-        return str(item.get("role"))
-    is_answer = kind in OUTPUTS or kind == "mcp_approval_response"
-    return "user" if is_answer and item.get("execution") != "server" else "assistant"
-
-
-def as_object(item: Any) -> dict[str, Any]:
-    """The item, wrapped if it is not an object, or looks like a wrapped one."""
-    if isinstance(item, dict) and item.get("type") != RAW:
-        return item
-    return {"type": RAW, "item": item}
-
-
-def storable_item(item: Any) -> dict[str, Any]:
-    """The item, wrapped if the format has no such items."""
-    shown = as_object(item)
-    try:
-        reader(FORMAT).check(_role(shown), shown)
-    except InvalidMessage:
-        return {"type": RAW, "item": item}
-    return shown
 
 
 def to_items(messages: Sequence[Message]) -> list[Any]:

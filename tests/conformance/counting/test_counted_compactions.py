@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from roocontext.reports.gauge import counted_gauge
+from roocontext.reports.usage import usage_of
 from roocontext.tokens import counter_for, usage_tokens
 from support.async_manager import manager
 from support.dialogue import WORDS, fill, shown, text
@@ -163,6 +164,8 @@ class TestDrift:
         found = context.drift(chat)[CLAUDE]
         assert (found.reported, found.estimated) == (60, cost(text(WORDS)))
         assert usage_tokens(usage)[:2] == (2_060, 55)
+        (row,) = usage_of(chat, "gpt-4o").models
+        assert (row.input, row.ratio) == (2_060, found.ratio)
 
     def test_report_of_both_views_is_not_compared(self, chat: Any) -> None:
         fill(chat, 40)
