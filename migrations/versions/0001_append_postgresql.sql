@@ -14,11 +14,12 @@ CREATE FUNCTION roocontext_append_v1(
     format text, role text, ts bigint, recorded_at bigint, message_id text, client_id text,
     model text, usage text, asked_at bigint, answers_seq bigint, answers_block bigint,
     size bigint, salt bytea, content_digest bytea, tools text, extra text, content text,
-    OUT new_seq bigint, OUT new_hash bytea
+    OUT new_seq bigint, OUT new_hash bytea, OUT waited double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
     moved record;
     happened bigint := coalesce(ts, recorded_at);
+    asked timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('lock_timeout', lock_patience, true);
     IF durability = 'normal' THEN
@@ -46,6 +47,7 @@ BEGIN
     WHERE session_id = session AND purged_at IS NULL
         AND (expected_head IS NULL OR head_seq = expected_head) AND last_seq >= refers_to
     RETURNING last_seq, last_hash, messages, bytes, latest_happened INTO moved;
+    waited := date_part('epoch', clock_timestamp() - asked);
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -4,8 +4,8 @@ The context manager reads a snapshot and stores counts, recall reads originals, 
 hidden messages, adapters read notes by their client ids.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,11 +16,12 @@ from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import View
 from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
-from roocontext.store.counting.count import Restorable
+from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.observing import Observer, StoreOperation, observing
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
@@ -28,6 +29,7 @@ from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
 from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -35,7 +37,7 @@ from roocontext.store.reading.view import Part, read_view, to_part
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
-from roocontext.store.writing import kept_counts, uncover
+from roocontext.store.writing import extracts, kept_counts, uncover
 from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
 
@@ -51,6 +53,7 @@ class OpenedStore:
     ids: Ids
     record_frames: bool
     renewer: Renewer
+    observer: Observer | None = None
 
 
 class SessionInternals:
@@ -60,6 +63,13 @@ class SessionInternals:
         self._opened = opened
         self._database = database
         self.id = session_id
+
+    def observed(self, name: str) -> AbstractContextManager[Callable[[Any], None]]:
+        """Let an operation of several calls be observed; the block passes on its result."""
+        observer = self._opened.observer
+        if observer is None:
+            return nullcontext(lambda _result: None)
+        return observing(observer, StoreOperation(name, self.id))
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
         """Read everything that a manager needs of the session, at one moment.
@@ -88,6 +98,10 @@ class SessionInternals:
         """Count each message of the view, by seq; with `hidden`, each live message."""
         return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
+    def counted(self, counter: Counter, *, as_of: int | None = None, after: int = 0) -> CountedView:
+        """Count the view, or the part of it after an entry, and say whether the count is exact."""
+        return count.counted_view(self._database, self.id, counter, as_of=as_of, after=after)
+
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()
     ) -> Restorable | None:
@@ -101,6 +115,25 @@ class SessionInternals:
         """Return whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
         return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
+
+    def unextracted(self) -> tuple[int, ...]:
+        """Return the sealed coverings of which no note says what they hide, oldest first."""
+        return self._database.snapshot(read_unextracted, self.id)
+
+    def hidden_by(self, covering: int) -> Hidden:
+        """Read the messages that a covering hides."""
+        check_whole("covering", covering, least=1)
+        return self._database.snapshot(read_hidden, self.id, covering)
+
+    def keep_extract(self, hidden: Hidden, text: str) -> bool:
+        """Write the extract of what a covering hides, and return whether it was written.
+
+        It is not if there is one, or if anything was redacted since the messages were read.
+        """
+        now, salts = self._opened.clock(), self._opened.ids.salt
+        return self._database.write(
+            extracts.keep_extract, self.id, hidden, text, now=now, salts=salts
+        )
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""

@@ -27,6 +27,7 @@ from roocontext.store.engine.check_arguments import (
     to_point,
     to_rewind_target,
 )
+from roocontext.store.engine.observing import observed
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.internals import AUDIT_PAGE, OpenedStore, SessionInternals
 from roocontext.store.loop import frame, request, turns
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+@observed
 class Session:
     """One session's log: append to it, read its view, rewind it, audit it.
 
@@ -655,7 +657,8 @@ class Session:
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
         """Erase the content of a message, of metadata or of a frame for good, in every fork too.
 
-        A dry run only returns what would be done.
+        So can the extract of what a sealed compaction hides. Of a covering, the message with its
+        compaction is erased. A dry run only returns what would be done.
         """
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
@@ -706,7 +709,8 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
         chosen = counter_named(counter)
-        return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
+        counted = count.counted_view(self._database, self.id, chosen, as_of=point, after=after)
+        return counted.tokens
 
     def usage(
         self, *, family: bool = False, limit: int | None = None, after: str | None = None

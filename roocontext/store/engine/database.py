@@ -15,6 +15,7 @@ from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
+from roocontext.store.engine.observing import current_operation
 from roocontext.store.engine.transaction import Command, SqlRow, Transaction
 
 
@@ -236,7 +237,8 @@ class Database:
         *,
         keep: bool = True,
     ) -> Result:
-        begun, number = time.monotonic(), 0
+        begun, number, observed = time.monotonic(), 0, current_operation()
+        calls = 0 if observed is None else len(observed.calls)
         while True:
             number += 1
             try:
@@ -249,6 +251,9 @@ class Database:
                 waited = time.monotonic() - begun
                 if number == ATTEMPTS or waited > self._engine.patience_s:
                     raise _given_up(error, number, waited) from None
+            if observed is not None:
+                observed.retries += 1
+                del observed.calls[calls:]
             # Random, so that writers that collided do not collide again; no data depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
 

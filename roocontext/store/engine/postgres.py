@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 from typing import Any, NoReturn
 
 import psycopg
@@ -24,6 +25,7 @@ from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
 from roocontext.store.engine.engines import Engine, EngineOptions, Polling, WriteSettings
+from roocontext.store.engine.observing import note_lock_wait
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import Compiled, compiler, with_constants
 from roocontext.store.engine.transaction import (
@@ -233,6 +235,8 @@ class ServerTransaction(Transaction):
         self._beginning: Sequence[Command] = ()
         self._pipeline: Any = None
         self._taken: Taken | None = None
+        # A write locks the session by what it sends first.
+        self._is_locking = False
 
     def begin(self, commands: Sequence[Command]) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
@@ -242,6 +246,7 @@ class ServerTransaction(Transaction):
             for each in (self._settings if command is _SETTINGS else (command,))
         ]
         self._is_open = bool(commands)
+        self._is_locking = _SETTINGS in commands
         self._taken = None
 
     def reset(self) -> bool:
@@ -338,6 +343,8 @@ class ServerTransaction(Transaction):
         # What the caller is handling already is not an interrupt of this block.
         handled = sys.exception()
         is_own = bool(self._own) and not self._is_open
+        is_locking, self._is_locking = self._is_locking, False
+        asked = perf_counter()
         try:
             for command in self._own if is_own else ():
                 self._queue(*command)
@@ -347,6 +354,8 @@ class ServerTransaction(Transaction):
             self._leave_pipeline()
         except BaseException as error:  # noqa: BLE001 - raised again
             self._fail(error, handled)
+        if is_locking:
+            note_lock_wait(perf_counter() - asked)
         return cursors
 
     def _queue(self, text: str, values: Sequence[Any]) -> Any:

@@ -15,6 +15,7 @@ from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
 from roocontext.store.engine.statements import crossing
+from roocontext.store.reading.usage import ACTIVE
 from roocontext.store.writing.shown import index_key
 
 MOST_FACTS = 8
@@ -108,6 +109,16 @@ def page_of(
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
     return with_facts(page, shape.facts)
+
+
+def active_sessions(asked: ListFilter) -> Select[Any]:
+    """The statement for the sessions whose usage is read, if their metadata has the strings."""
+    return _active(asked.shape.facts)
+
+
+@cache
+def _active(count: int) -> Select[Any]:
+    return with_facts(ACTIVE, count)
 
 
 def with_facts(statement: Select[Any], count: int) -> Select[Any]:
