@@ -56,13 +56,16 @@ class TestNotFound:
             assert f'href="/s/{chat.id}"' in body
 
     def test_session_with_a_similar_id_is_named(self, web, kept):
-        chat = kept.create()
-        tool = kept.create(f"codex:{chat.id}-tail")
-        status, body = failed(web, f"/s/{chat.id[:-1]}")
+        number = kept.create().id
+        beginning, tool = f"near-{number}-session", f"codex:{number}-tail"
+        for name in (beginning, tool):
+            kept.create(name)
+        status, body = failed(web, f"/s/near-{number}")
         assert status == 404
-        assert f'href="/s/{chat.id}"' in body
-        assert f"codex%3A{chat.id}-tail" in failed(web, f"/s/{chat.id}-t")[1]
-        assert tool.id in failed(web, f"/s/codex%3A{chat.id}-t")[1]
+        assert f'href="/s/{beginning}"' in body
+        assert f'href="/s/{beginning}"' in failed(web, f"/s/near-{number}-sessions-of-today")[1]
+        for asked in (f"{number}-t", f"codex%3A{number}-t"):
+            assert f'href="/s/codex%3A{number}-tail"' in failed(web, f"/s/{asked}")[1]
         assert 'class="nearest"' not in failed(web, "/s/zzzzzzzz")[1]
 
     def test_path_that_leads_nowhere(self, web):
