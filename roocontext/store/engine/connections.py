@@ -28,6 +28,7 @@ from roocontext.errors import (
 from roocontext.store.engine import forks
 from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine
+from roocontext.store.engine.statements import Scope
 from roocontext.store.engine.transaction import Command, Transaction
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class Hold:
         self._patience_s = patience_s
         self._lent: PoolProxiedConnection | None = None
 
-    def begin(self, commands: Sequence[Command]) -> Transaction:
+    def begin(self, commands: Sequence[Command], scope: Scope) -> Transaction:
         """Wait for the turn, take a connection and begin."""
         if self._turn is not None and not self._turn.acquire(timeout=self._patience_s):
             raise StoreUnavailable(
@@ -239,7 +240,7 @@ class Hold:
             )
         self._lent = lent = self._connections.take()
         tx = transaction_on(lent)
-        tx.begin(commands)
+        tx.begin(commands, scope)
         return tx
 
     def failed(self, error: BaseException) -> None:

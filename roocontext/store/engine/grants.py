@@ -22,6 +22,7 @@ RIGHTS: Final = (
     Right("SELECT, INSERT, DELETE", "search_rows"),
     Right("SELECT, INSERT, UPDATE, DELETE", "search_marks, turns"),
     Right("SELECT", "roocontext_version, messages, effective_history"),
+    Right("EXECUTE", "FUNCTION roocontext_matches_v1(tsquery)"),
     Right("UPDATE (content, salt, extra), DELETE", "entries", erases=True),
     Right("DELETE", "counts", erases=True),
 )

@@ -283,7 +283,12 @@ def indexed_keys(tx: Transaction, search: Search, text_search: str) -> Iterator[
         "hi": MAX_INTEGER if search.until is None else search.until - 1,
         **search.scope.params,
     }
-    order = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
+    order = {
+        "is_oldest_first": search.is_oldest_first,
+        "is_recorded": search.is_recorded,
+        "is_owned": tx.owner is not None,
+        "is_filtered": tx.is_filtered,
+    }
     statements = [_candidates(terms, search.scope.shape, **order) for terms in (text_search, None)]
     pages = (_pages(tx, statement, params, search) for statement in statements)
     return merge(*pages, reverse=not search.is_oldest_first)
@@ -305,24 +310,47 @@ def _pages(
         start, page = keys[-1]._replace(seq=keys[-1].seq + step), page * 4
 
 
+def _having_terms(text_search: str | None, *, is_owned: bool) -> tuple[Any, ...]:
+    """The rows with the terms or, without an index, the too large ones; and their condition."""
+    if is_owned and text_search == "tsvector":
+        # Policies of row-level security would keep the server from using the index (0074).
+        matches = func.roocontext_matches_v1(bindparam("terms"))
+        names = ("session_id", "seq", "happened_at", "recorded_at")
+        return (matches.table_valued(*(column(name) for name in names), name="matches"),)
+    return search_rows, search_rows.c.terms.is_(None) if text_search is None else has_terms(
+        text_search
+    )
+
+
 @cache
 def _candidates(
-    text_search: str | None, shape: Shape, *, is_oldest_first: bool, is_recorded: bool
+    text_search: str | None,
+    shape: Shape,
+    *,
+    is_oldest_first: bool,
+    is_recorded: bool,
+    is_owned: bool,
+    is_filtered: bool,
 ) -> Select[Any]:
     """A page of the messages that have the terms, or without an index, of the too large ones."""
-    time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
-    key = (time, search_rows.c.session_id, search_rows.c.seq)
+    rows, *conditions = _having_terms(text_search, is_owned=is_owned)
+    if is_filtered or (is_owned and rows is search_rows):
+        # Row by row: the store may show more sessions than there are rows.
+        shown = select(sessions.c.session_id).where(sessions.c.session_id == rows.c.session_id)
+        conditions.append(shown.exists())
+    time = rows.c.recorded_at if is_recorded else rows.c.happened_at
+    key = (time, rows.c.session_id, rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))
     page = crossing(select(*key)).where(
-        search_rows.c.terms.is_(None) if text_search is None else has_terms(text_search),
+        *conditions,
         time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
     )
     if any(shape):
         # Not by the key: both engines would read the keys of whole sessions, however long.
-        of = search_rows.c.session_id + literal_column("''")
+        of = rows.c.session_id + literal_column("''")
         page = page.where(of.in_(in_scope(shape)))
     if shape.has_session:
-        page = page.where(NotByKey(search_rows.c.session_id, "session"))
+        page = page.where(NotByKey(rows.c.session_id, "session"))
     order = key if is_oldest_first else [part.desc() for part in key]
     return page.order_by(*order).limit(bindparam("page"))
