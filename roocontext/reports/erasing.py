@@ -19,7 +19,8 @@ class RedactedReport(Document):
     `copies`, `quotes` and `summaries` are pairs of a session's id and a seq. `quotes` are answers
     to recall tools that quote the message, `summaries` may quote it; neither is changed. A dry run
     also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
-    bytes were removed from the file and its log too.
+    bytes were removed from the file and its log too. If there is an `owner`, only that owner's
+    copies are erased: others may have restored the same log.
     """
 
     session_id: str
@@ -34,6 +35,7 @@ class RedactedReport(Document):
     changed: bool
     dry_run: bool
     erased: bool
+    owner: str | None
 
 
 class PurgedReport(Document):

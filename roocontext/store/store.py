@@ -19,7 +19,7 @@ from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_
 from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
-from roocontext.store.engine.statements import Scope
+from roocontext.store.engine.statements import StoreScope
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
@@ -111,7 +111,7 @@ class Store:
         )
         if owner is not None:
             check_id("owner", owner)
-        scope = Scope(owner, indexed_facts(where))
+        scope = StoreScope(owner, indexed_facts(where))
         database = Database(engine_of(url, options, create=upgrade), pool, scope)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)

@@ -28,7 +28,7 @@ from roocontext.errors import (
 from roocontext.store.engine import forks
 from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.statements import Scope
+from roocontext.store.engine.statements import StoreScope
 from roocontext.store.engine.transaction import Command, Transaction
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Hold:
         self._patience_s = patience_s
         self._lent: PoolProxiedConnection | None = None
 
-    def begin(self, commands: Sequence[Command], scope: Scope) -> Transaction:
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> Transaction:
         """Wait for the turn, take a connection and begin."""
         if self._turn is not None and not self._turn.acquire(timeout=self._patience_s):
             raise StoreUnavailable(

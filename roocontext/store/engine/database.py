@@ -15,7 +15,7 @@ from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
-from roocontext.store.engine.statements import ALL, Scope
+from roocontext.store.engine.statements import ALL, StoreScope
 from roocontext.store.engine.transaction import Command, SqlRow, Transaction
 
 
@@ -48,7 +48,7 @@ class Database:
     """One database, shared by threads, or the part of it in a scope."""
 
     def __init__(
-        self, engine: Engine, options: PoolOptions | None = None, scope: Scope = ALL
+        self, engine: Engine, options: PoolOptions | None = None, scope: StoreScope = ALL
     ) -> None:
         self.path = engine.path
         self.server = engine.server

@@ -31,10 +31,15 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
 
 def grants(role: str, *, erase: bool = True) -> list[str]:
     """The statements that give a role the rights of every call, or of all but the erasures."""
-    check_id("role", role)
-    name = role if _PLAIN.fullmatch(role) else '"' + role.replace('"', '""') + '"'
+    name = quoted_role(role)
     return [
         f"GRANT {right.what} ON {right.tables} TO {name};"
         for right in RIGHTS
         if erase or not right.erases
     ]
+
+
+def quoted_role(role: str) -> str:
+    """A role as SQL names it."""
+    check_id("role", role)
+    return role if _PLAIN.fullmatch(role) else '"' + role.replace('"', '""') + '"'

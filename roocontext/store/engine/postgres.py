@@ -25,8 +25,9 @@ from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
 from roocontext.store.engine.engines import Engine, EngineOptions, Polling, WriteSettings
+from roocontext.store.engine.schema import ADMINISTRATOR
 from roocontext.store.engine.shapes import checked_rows
-from roocontext.store.engine.statements import Compilers, Scope, compilers, with_constants
+from roocontext.store.engine.statements import Compilers, StoreScope, compilers, with_constants
 from roocontext.store.engine.transaction import (
     Command,
     Query,
@@ -49,6 +50,9 @@ _SIZES = (256, 64, 16, 4, 1)
 _FIRST = (
     "SELECT pg_backend_pid() = $1, current_setting('citus.shard_count', true) IS NOT NULL,"
     " current_setting('synchronous_commit'),"
+    " row_security_active(to_regclass('sessions')) AND NOT EXISTS (SELECT 1"
+    " FROM pg_policy, unnest(polroles) AS role WHERE polrelid = to_regclass('sessions')"
+    " AND polname = $2 AND pg_has_role(role, 'USAGE')),"
     " (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
@@ -160,6 +164,8 @@ class ServerConnection(psycopg.Connection[Any]):
     """A connection to a server, which may be the coordinator of a cluster."""
 
     is_distributed = False
+    sees_one_owner = False
+    """Whether policies show the role only the sessions of the owner that a transaction names."""
     synchronous_commit = "on"
     """What the server was set to when it was connected to."""
 
@@ -173,9 +179,11 @@ def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnec
         try:
             _check_encoding(connection.info.parameter_status("server_encoding"))
             own = connection.info.backend_pid
-            row = psycopg.RawCursor(connection).execute(_FIRST, (own,)).fetchone()
+            row = psycopg.RawCursor(connection).execute(_FIRST, (own, ADMINISTRATOR)).fetchone()
             assert row is not None
-            is_direct, connection.is_distributed, connection.synchronous_commit, _ = row
+            is_direct, connection.is_distributed, commit, sees_one_owner, _ = row
+            connection.synchronous_commit = commit
+            connection.sees_one_owner = bool(sees_one_owner)
             if not (is_direct if prepare is None else prepare):
                 connection.prepare_threshold = None
         except BaseException:
@@ -227,6 +235,7 @@ class ServerTransaction(Transaction):
         super().__init__(connection, compilers)
         self._settings = _local(settings, connection)
         self.is_distributed = connection.is_distributed
+        self._sees_one_owner = connection.sees_one_owner
         self._run = psycopg.RawCursor(connection).execute
         self._also = also
         self._own: Sequence[Command] = ()
@@ -236,9 +245,16 @@ class ServerTransaction(Transaction):
         self._pipeline: Any = None
         self._taken: Taken | None = None
 
-    def begin(self, commands: Sequence[Command], scope: Scope) -> None:
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
         self.narrow(scope)
+        if scope.owner is None and self._sees_one_owner:
+            raise InvalidOption(
+                "The database shows this role the sessions of one owner only.",
+                advice="Open the store with `owner`, or as the role that `db secure` was given as"
+                " the administrator.",
+                name="owner",
+            )
         self._beginning = self._meant(commands)
         self._own = ()
         if not commands and (self._also or self.owner is not None):

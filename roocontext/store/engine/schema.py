@@ -33,6 +33,8 @@ REVISION = "0001"
 """The newest migration: what this version works with."""
 
 VERSION_TABLE = "roocontext_version"
+ADMINISTRATOR = "roocontext_administrator"
+"""The policy of row-level security that shows a role all sessions."""
 
 # Compared by code point on both engines. A language's collation ignores punctuation, so that a
 # range of names that begin alike would miss some of them.

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cache, partial
 from operator import itemgetter
@@ -25,25 +25,25 @@ AStatement = TypeVar("AStatement", bound=Executable)
 _OWNER = "of_owner"
 
 
-class Shape(NamedTuple):
+class ScopeShape(NamedTuple):
     """The parts of a scope that change the statements."""
 
     has_owner: bool
     facts: int
 
 
-class Scope:
+class StoreScope:
     """The sessions that a store shows: all, or those of an owner, or with these indexed strings."""
 
     def __init__(self, owner: str | None = None, where: Sequence[tuple[str, str]] = ()) -> None:
         self.owner = owner
-        self.shape = Shape(owner is not None, len(where))
+        self.shape = ScopeShape(owner is not None, len(where))
         self.params: dict[str, str] = {} if owner is None else {_OWNER: owner}
         for number, (key, value) in enumerate(where):
             self.params |= {f"of_key_{number}": key, f"of_value_{number}": value}
 
 
-ALL: Final = Scope()
+ALL: Final = StoreScope()
 
 
 def crossing(statement: AStatement) -> AStatement:
@@ -151,7 +151,7 @@ def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ..
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
-_known: defaultdict[tuple[str, Shape], dict[ClauseElement, Compiled]] = defaultdict(dict)
+_known: defaultdict[tuple[str, ScopeShape], dict[ClauseElement, Compiled]] = defaultdict(dict)
 
 
 def with_constants(dialect: Dialect) -> Dialect:
@@ -171,7 +171,10 @@ def with_constants(dialect: Dialect) -> Dialect:
     return dialect
 
 
-def _narrowed(dialect: Dialect, shape: Shape) -> Dialect:
+_tables_of: Callable[[Any], Iterable[Any]] = surface_selectables
+
+
+def _narrowed(dialect: Dialect, shape: ScopeShape) -> Dialect:
     """A dialect in which every query of `sessions`, however deep, finds those of a scope.
 
     It is the only place that restricts a store. A change of a session is preceded by a query of its
@@ -182,7 +185,7 @@ def _narrowed(dialect: Dialect, shape: Shape) -> Dialect:
     def visit_select(self: Any, statement: Select[Any], *args: Any, **options: Any) -> Any:
         if not statement.get_execution_options().get("sees_all"):
             for source in statement.get_final_froms():
-                for table in surface_selectables(source):
+                for table in _tables_of(source):
                     if getattr(table, "element", table) is sessions:
                         statement = statement.where(*_in_scope(table.c, shape))
         return base.visit_select(self, statement, *args, **options)
@@ -192,7 +195,7 @@ def _narrowed(dialect: Dialect, shape: Shape) -> Dialect:
     return other
 
 
-def _in_scope(session: Any, shape: Shape) -> Iterator[ColumnElement[bool]]:
+def _in_scope(session: Any, shape: ScopeShape) -> Iterator[ColumnElement[bool]]:
     if shape.has_owner:
         yield session.owner == bindparam(_OWNER)
     for number in range(shape.facts):
@@ -206,13 +209,13 @@ def _in_scope(session: Any, shape: Shape) -> Iterator[ColumnElement[bool]]:
 
 
 def compiled_statements(
-    dialect_name: str, shape: Shape = ALL.shape
+    dialect_name: str, shape: ScopeShape = ALL.shape
 ) -> dict[ClauseElement, Compiled]:
     """The statements that this process has run on an engine, for stores with such a scope."""
     return dict(_known[dialect_name, shape])
 
 
-Compilers: TypeAlias = Callable[[Shape], Callable[[ClauseElement], Compiled]]
+Compilers: TypeAlias = Callable[[ScopeShape], Callable[[ClauseElement], Compiled]]
 
 
 def compilers(dialect: Dialect) -> Compilers:
@@ -220,7 +223,7 @@ def compilers(dialect: Dialect) -> Compilers:
     return cache(partial(_compiler, dialect))
 
 
-def _compiler(dialect: Dialect, shape: Shape) -> Callable[[ClauseElement], Compiled]:
+def _compiler(dialect: Dialect, shape: ScopeShape) -> Callable[[ClauseElement], Compiled]:
     known = _known[dialect.name, shape]
     if any(shape):
         dialect = _narrowed(dialect, shape)

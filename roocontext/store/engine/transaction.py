@@ -22,7 +22,7 @@ from roocontext.store.engine.driver_errors import (
     translated,
 )
 from roocontext.store.engine.shapes import checked_row, checked_rows
-from roocontext.store.engine.statements import ALL, Compiled, Compilers, Scope
+from roocontext.store.engine.statements import ALL, Compiled, Compilers, StoreScope
 
 SqlRow: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
@@ -54,7 +54,7 @@ class Transaction:
         self.is_sound = True
         self.is_inherited = False
 
-    def begin(self, commands: Sequence[Command], scope: Scope) -> None:
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
         """Begin a transaction; without a command, each statement is one of its own.
 
         Every query finds the sessions of the scope only.
@@ -74,7 +74,7 @@ class Transaction:
         """True if only sessions with some metadata are found: a new one might not be."""
         return bool(self._scope.shape.facts)
 
-    def narrow(self, scope: Scope) -> None:
+    def narrow(self, scope: StoreScope) -> None:
         """Find the sessions of a scope only, in what follows."""
         self._scope = scope
         self._compiled = self._compilers(scope.shape)

@@ -31,7 +31,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.sql import ColumnElement, Select
+from sqlalchemy.sql import ColumnElement, FromClause, Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
@@ -252,8 +252,10 @@ def expression(query: Query, text_search: str) -> str:
 
 
 @cache
-def has_terms(text_search: str) -> ColumnElement[bool]:
-    """The condition that an indexed message has the terms of an expression."""
+def _has_terms(text_search: str | None) -> ColumnElement[bool]:
+    """The condition that a message has the terms of an expression, or is too large to be indexed."""
+    if text_search is None:
+        return search_rows.c.terms.is_(None)
     if text_search == "tsvector":
         return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
     matching = table("search_terms", column("rowid"), column("search_terms"))
@@ -287,6 +289,7 @@ def indexed_keys(tx: Transaction, search: Search, text_search: str) -> Iterator[
         "is_oldest_first": search.is_oldest_first,
         "is_recorded": search.is_recorded,
         "is_owned": tx.owner is not None,
+        "has_function": tx.has_round_trips and not tx.is_distributed,
         "is_filtered": tx.is_filtered,
     }
     statements = [_candidates(terms, search.scope.shape, **order) for terms in (text_search, None)]
@@ -310,16 +313,14 @@ def _pages(
         start, page = keys[-1]._replace(seq=keys[-1].seq + step), page * 4
 
 
-def _having_terms(text_search: str | None, *, is_owned: bool) -> tuple[Any, ...]:
-    """The rows with the terms or, without an index, the too large ones; and their condition."""
-    if is_owned and text_search == "tsvector":
-        # Policies of row-level security would keep the server from using the index (0074).
-        matches = func.roocontext_matches_v1(bindparam("terms"))
-        names = ("session_id", "seq", "happened_at", "recorded_at")
-        return (matches.table_valued(*(column(name) for name in names), name="matches"),)
-    return search_rows, search_rows.c.terms.is_(None) if text_search is None else has_terms(
-        text_search
-    )
+def _of_function() -> tuple[FromClause]:
+    """The rows of the owner that have the terms, which a function of the server returns.
+
+    Policies of row-level security would keep the server from using the index in a query (0074).
+    """
+    matches = func.roocontext_matches_v1(bindparam("terms"))
+    names = ("session_id", "seq", "happened_at", "recorded_at")
+    return (matches.table_valued(*(column(name) for name in names), name="matches"),)
 
 
 @cache
@@ -331,10 +332,12 @@ def _candidates(
     is_recorded: bool,
     is_owned: bool,
     is_filtered: bool,
+    has_function: bool,
 ) -> Select[Any]:
     """A page of the messages that have the terms, or without an index, of the too large ones."""
-    rows, *conditions = _having_terms(text_search, is_owned=is_owned)
-    if is_filtered or (is_owned and rows is search_rows):
+    by_function = is_owned and has_function and text_search is not None
+    rows, *conditions = _of_function() if by_function else (search_rows, _has_terms(text_search))
+    if is_filtered or (is_owned and not by_function):
         # Row by row: the store may show more sessions than there are rows.
         shown = select(sessions.c.session_id).where(sessions.c.session_id == rows.c.session_id)
         conditions.append(shown.exists())

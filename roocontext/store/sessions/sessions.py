@@ -31,8 +31,8 @@ class SessionInfo(Value):
 
     `happened_at` is the session's own time: when the latest of its messages happened or, before the
     first message, when it was created. `updated_at` is when its last entry was recorded.
-    `first_prompt` is the beginning of the first message that a person typed. `owner` is the owner of
-    the store that created it.
+    `first_prompt` is the beginning of the first message that a person typed. `owner` is that of the
+    store that created it.
     """
 
     session_id: str

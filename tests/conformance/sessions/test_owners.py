@@ -217,8 +217,8 @@ def test_id_of_another_owner_is_taken(stores: Stores) -> None:
     theirs(stores)
     for taken in (ID, "sess-acme-purged"):
         for make in (
-            lambda name: stores.mallory.create(name),
-            lambda name: stores.mallory.open_session(name),
+            stores.mallory.create,
+            stores.mallory.open_session,
             lambda name: stores.mallory.create().fork(session_id=name),
             lambda name: stores.mallory.restore(name, stores.mallory.create().stored()),
         ):
@@ -294,7 +294,10 @@ def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
     assert all("mine" not in place for place in (*done.quotes, *done.summaries))
     assert stores.mallory.session("mine").message(seq).content == SECRET
     every = stores.everyone.session("mine").redact(seq)
-    assert (every.owner, {copy for copy, _ in every.copies}) == (None, {ID, "sess-acme-fork", "mine"})
+    assert (every.owner, {copy for copy, _ in every.copies}) == (
+        None,
+        {ID, "sess-acme-fork", "mine"},
+    )
     assert stores.mallory.purge("mine", dry_run=True).copies == ()
 
 
