@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from roocontext.errors import (
         BudgetExceeded as BudgetExceeded,
         DuplicateMessage as DuplicateMessage,
-        HistoryCorrupt as HistoryCorrupt,
-        InvalidIdentifier as InvalidIdentifier,
         InvalidMessage as InvalidMessage,
         InvalidOption as InvalidOption,
-        InvalidPlan as InvalidPlan,
         MessageNotFound as MessageNotFound,
         NotTheModelsTurn as NotTheModelsTurn,
         RooContextError as RooContextError,
-        SchemaMismatch as SchemaMismatch,
         SessionExists as SessionExists,
         SessionNotFound as SessionNotFound,
         SessionPurged as SessionPurged,
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
         SummaryFailed as SummaryFailed,
         TurnLost as TurnLost,
         TurnTaken as TurnTaken,
-        UnknownPlugin as UnknownPlugin,
         VersionConflict as VersionConflict,
     )
     from roocontext.log.entries import (
@@ -72,7 +67,6 @@ if TYPE_CHECKING:
     )
     from roocontext.store.reading.notes import Note as Note
     from roocontext.store.reading.pages import Page as Page
-    from roocontext.store.reading.usage import Call as Call
     from roocontext.store.search.hits import Hit as Hit
     from roocontext.store.session import Session as Session
     from roocontext.store.sessions.changes import (
@@ -110,11 +104,10 @@ _LAZY = {
     "roocontext.context.manager": "ContextManager AsyncContextManager",
     "roocontext.context.outcome": "Outcome",
     "roocontext.errors": """
-        BudgetExceeded DuplicateMessage HistoryCorrupt InvalidIdentifier InvalidMessage
-        InvalidOption InvalidPlan MessageNotFound NotTheModelsTurn RooContextError
-        SchemaMismatch SessionExists SessionNotFound SessionPurged StoreNotFound
-        StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
-        UnknownPlugin VersionConflict
+        BudgetExceeded DuplicateMessage InvalidMessage InvalidOption MessageNotFound
+        NotTheModelsTurn RooContextError SessionExists SessionNotFound SessionPurged
+        StoreNotFound StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
+        VersionConflict
     """,
     "roocontext.log.entries": "NewMessage Message View Entry Kind",
     "roocontext.log.forms": "Repair",
@@ -126,7 +119,6 @@ _LAZY = {
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
     "roocontext.store.reading.pages": "Page",
-    "roocontext.store.reading.usage": "Call",
     "roocontext.store.search.hits": "Hit",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions.changes": "Changes Change",

@@ -104,7 +104,7 @@ def export_session(session: Session) -> Iterator[bytes]:
         *(info.created_at, head.seq, head.hash, info.parent),
     )
     yield _encode(header) + b"\n"
-    for entry in session.stored(last=head.seq):
+    for entry in session.internals.stored(last=head.seq):
         yield _encode(_line(entry)) + b"\n"
 
 

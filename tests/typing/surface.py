@@ -74,7 +74,7 @@ async def with_asyncio() -> None:
         assert_type(await chat.rewind(to=1), Rewound)
         assert_type(await chat.internals.counts(BYTES, hidden=True), dict[int, int])
         assert_type(await chat.rebuild(), int)
-        async for page in chat.pages():
+        async for page in chat.internals.pages():
             assert_type(page, View)
 
 
