@@ -253,7 +253,7 @@ def expression(query: Query, text_search: str) -> str:
 
 @cache
 def _has_terms(text_search: str | None) -> ColumnElement[bool]:
-    """The condition that a message has the terms of an expression, or is too large to be indexed."""
+    """The condition that a message has the terms of an expression, or is too large for them."""
     if text_search is None:
         return search_rows.c.terms.is_(None)
     if text_search == "tsvector":
