@@ -7,15 +7,16 @@ of a message. The advice of the library's errors names calls of the library, so 
 
 import json
 import re
+import secrets
 from collections.abc import Mapping
-from html import escape
+from itertools import chain
 from typing import Any, ClassVar, Final
 
 from starlette.responses import Response
 
 from roocontext import errors
 from roocontext.errors import Category, RooContextError
-from roocontext.log.values import as_json
+from roocontext.log.values import StoredJson, as_json
 
 PROBLEM: Final = "application/problem+json"
 
@@ -149,6 +150,10 @@ _BY_CLASS: Final[Mapping[type[RooContextError], int]] = {
 """The classes whose status is not that of their category."""
 
 _RETRY_SECONDS: Final = "1"
+_LONE: Final = "backslashreplace"
+"""A lone surrogate in a stored text becomes the escape that JSON has for it."""
+_PLACE: Final = secrets.token_hex(32)
+"""Where a stored text goes. No document has this text, because it is in no answer."""
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -193,27 +198,26 @@ class AsciiJson(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Encode the document."""
-        return json.dumps(as_json(content), separators=(",", ":")).encode("ascii")
+        """Encode the document. Stored texts are put into it as they are."""
+        texts: list[str] = []
+
+        def keep_place(stored: StoredJson) -> str:
+            texts.append(stored.text)
+            return _PLACE
+
+        text = json.dumps(as_json(content), separators=(",", ":"), default=keep_place)
+        parts = text.split(f'"{_PLACE}"')
+        return "".join(chain(*zip(parts, [*texts, ""], strict=True))).encode("utf-8", _LONE)
 
 
-def problem_response(error: RooContextError, *, path: str, accept: str = "") -> Response:
-    """The answer to a request that failed: a problem document, or a page for a browser."""
+def headers_of(error: RooContextError) -> dict[str, str]:
+    """The headers of the answer to a request that failed."""
+    if status_of(type(error), error.category) == 503:
+        return {"Retry-After": _RETRY_SECONDS}
+    return dict(error.headers) if isinstance(error, RequestRefused) else {}
+
+
+def problem_response(error: RooContextError, path: str) -> Response:
+    """The answer to a request that failed: a problem document."""
     document = problem(error, path)
-    status = document["status"]
-    headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
-    if status == 503:
-        headers["Retry-After"] = _RETRY_SECONDS
-    if "text/html" in accept and not path.startswith("/api/"):
-        return Response(_page(document), status, headers, media_type="text/html; charset=utf-8")
-    return AsciiJson(document, status, headers, media_type=PROBLEM)
-
-
-def _page(document: Mapping[str, Any]) -> bytes:
-    title, detail = escape(document["title"]), escape(document["detail"])
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><main><h1>{title}</h1><p>{detail}</p></main></html>"
-    )
-    return page.encode("utf-8", "backslashreplace")
+    return AsciiJson(document, document["status"], headers_of(error), media_type=PROBLEM)

@@ -202,7 +202,7 @@ def test_server_of_an_owner_shows_no_others(store: Store, database: str) -> None
                 for name in ("parser", "nobody")
             )
             assert theirs.replace("parser", "nobody") == missing
-            assert missing.startswith("SessionNotFound")
+            assert "SessionNotFound (not_found): There is no session 'nobody'." in missing
         assert ask(mallory, "search_history", query="message")["hits"] == []
         assert ask(mallory, "list_sessions")["sessions"] == []
         assert "SessionNotFound" in ask(mallory, "show_session", session="last")

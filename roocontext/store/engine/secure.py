@@ -60,12 +60,12 @@ def _secured(connection: Connection, administrator: str | None) -> SecuritySteps
 
 
 def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]:
-    current, wanted = migrate.schema_version(connection)
-    if current != wanted:
+    schema = migrate.schema_version(connection)
+    if schema.current != schema.wanted:
         raise SchemaMismatch(
-            f"The schema is {current or 'missing'}, and {wanted} is wanted.",
-            current=current,
-            wanted=wanted,
+            f"The schema is {schema.current or 'missing'}, and {schema.wanted} is wanted.",
+            current=schema.current,
+            wanted=schema.wanted,
         )
     if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < _OLDEST:
         raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")

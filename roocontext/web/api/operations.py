@@ -18,7 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from roocontext.errors import InvalidIdentifier, SessionNotFound, VersionConflict
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidIdentifier,
+    SessionNotFound,
+    VersionConflict,
+)
+from roocontext.log.encoding import MAX_INTEGER
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
@@ -29,18 +35,19 @@ from roocontext.web.errors import (
     NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
-    WritingRefused,
 )
-from roocontext.web.safety import ServerSettings
+from roocontext.web.safety import Need, check_permitted
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
-_ETAG: Final = re.compile(r'"([^"\x00-\x20\x7f]*)"')
+_ETAG: Final = re.compile(r'\s*(W/)?"([^"\x00-\x20\x7f]*)"\s*')
 _HEAD_SEQ: Final = re.compile(r"[0-9]{1,18}")
-_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21-\x7e]+')
+_NO_HEAD: Final = MAX_INTEGER
+"""The head that is expected if no ETag of If-Match can be that of a session."""
+_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Need: TypeAlias = Literal["read", "write", "admin"]
 Version: TypeAlias = Literal["", "log", "head"]
 Match: TypeAlias = Literal["", "optional", "required"]
 
@@ -151,7 +157,7 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
 
 async def _asked(operation: Operation, request: Request) -> ApiRequest:
     """Check and read a request."""
-    _check_permission(operation, request.app.state.settings)
+    check_permitted(request.app.state.settings, operation.needs)
     _check_accepted(operation, request.headers.get("accept", ""))
     return ApiRequest(
         request,
@@ -174,7 +180,14 @@ def _answered(operation: Operation, asked: ApiRequest) -> Response:
         headers["ETag"] = f'"{head.seq}-{head.hash[:16]}"'
         if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
-    answer = operation.handler(asked)
+    try:
+        answer = operation.handler(asked)
+    except DuplicateMessage:
+        raise
+    except VersionConflict:
+        if asked.expected_seq == _NO_HEAD:
+            raise PreconditionFailed from None
+        raise
     if isinstance(answer.document, Response):
         answer.document.headers.update({**headers, **answer.headers})
         return answer.document
@@ -183,15 +196,6 @@ def _answered(operation: Operation, asked: ApiRequest) -> Response:
         if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
     return AsciiJson(answer.document, answer.status, {**headers, **answer.headers})
-
-
-def _check_permission(operation: Operation, settings: ServerSettings) -> None:
-    if operation.needs == "admin" and not settings.admin:
-        line = "Start the server with --admin to redact and purge."
-        raise WritingRefused(line, option="--admin")
-    if operation.needs == "write" and not settings.allow_write:
-        line = "The server is read-only. Start it with --allow-write to change sessions."
-        raise WritingRefused(line, option="--allow-write")
 
 
 def _check_accepted(operation: Operation, accept: str) -> None:
@@ -216,15 +220,18 @@ def _expected(operation: Operation, given: Sequence[str]) -> int | None:
         return None
     if not operation.if_match:
         raise MalformedRequest("This operation takes no If-Match.", name="If-Match")
-    value = ", ".join(given).strip()
-    if value == "*":
+    value = ",".join(given)
+    if value.strip() == "*":
         return None
-    found = _ETAG.fullmatch(value)
-    if found is None:
-        raise MalformedRequest("If-Match must have one ETag.", name="If-Match")
-    if not _HEAD_SEQ.fullmatch(found[1]):
-        raise PreconditionFailed
-    return int(found[1])
+    found = [_ETAG.fullmatch(tag) for tag in value.split(",")]
+    tags = [tag.groups() for tag in found if tag]
+    if len(tags) < len(found):
+        raise MalformedRequest("If-Match must be ETags, or *.", name="If-Match")
+    # A weak tag never matches. The Idempotency-Key is looked up before the version is compared.
+    heads = [int(tag) for weak, tag in tags if weak is None and _HEAD_SEQ.fullmatch(tag)]
+    if len(heads) > 1:
+        raise MalformedRequest("If-Match names several versions.", name="If-Match")
+    return heads[0] if heads else _NO_HEAD
 
 
 def _key(operation: Operation, given: Sequence[str]) -> str | None:

@@ -61,9 +61,10 @@ def test_another_owners_session_is_as_if_there_were_none(
 def test_no_list_shows_another_owners_session(served: Served, operation: Operation) -> None:
     if STREAM in operation.media:
         return  # the feed's own tests are those of the store
-    answer = ask(served.client, operation, path_of(operation).replace("q=x", f"q={WORD}"))
+    # The first letters are enough for the search, and the answer repeats them.
+    answer = ask(served.client, operation, path_of(operation).replace("q=x", f"q={WORD[:6]}*"))
     assert answer.status < 500
-    assert WORD.encode() not in answer.body.replace(f"q={WORD}".encode(), b"")
+    assert WORD.encode() not in answer.body
     assert THEIRS.encode() not in answer.body
 
 
