@@ -19,6 +19,7 @@ from support.postgres_server import GIVEN, Postgres
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
     "append.full",
+    "append.owner",
     "append.full.length",
     "answer.calls",
     "append_many",
@@ -82,7 +83,10 @@ AIMED = {
     "postgres.append.full",
     "sqlite.threads",
 }
-WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
+WITHOUT_BUDGET = {
+    *("postgres.list", "sqlite.list", "sqlite.append.normal.insert"),
+    *("postgres.append.owner", "sqlite.append.owner"),
+}
 
 
 @pytest.fixture(scope="module")
