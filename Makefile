@@ -8,7 +8,7 @@ RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-web test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-web test-service test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -48,6 +48,9 @@ test-web: $(WEB)/.ready  ## the web server, also by the tools of others: schemat
 	$(WEB)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/web tests/web/clients
 	$(WEB)/bin/python -m pytest tests/web/browser
 
+test-service: $(VENV)/.ready  ## the example service: two workers behind PgBouncer, 50 users, killed workers, restarts
+	$(RUN)/python -m pytest -n0 tests/service
+
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
 	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks
 
@@ -70,8 +73,8 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
 
-torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0
+torture: $(VENV)/.ready  ## the long runs, in parts that can be resumed: kills, faults, fuzz, sizes
+	PYTHONPATH=tests $(RUN)/python -m torture $(PARTS)
 
 bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench

@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, text, update
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.chain import skeleton_digest
-from roocontext.log.draft import Salts, note_draft
+from roocontext.log.draft import Salts, control_of, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode
-from roocontext.log.entries import QUOTED, Kind, quotes_of
+from roocontext.log.entries import QUOTED, BlockRef, Kind, quotes_of
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.log.values import Value
@@ -33,7 +33,7 @@ from roocontext.store.reading.copies import (
 )
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
-from roocontext.store.reading.notes import FRAME, METADATA, REDACTION
+from roocontext.store.reading.notes import EXTRACT, FRAME, METADATA, REDACTION, notes_on
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.writing.append import write
 from roocontext.store.writing.shown import refresh_shown
@@ -46,8 +46,9 @@ Place = tuple[str, int]
 class Redacted(Value):
     """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
-    `quotes` are the answers to recall tools that quote it, and `summaries` the summaries and
-    coverings that were made of it or of such an answer. All are pairs of session id and seq.
+    `quotes` are the answers to recall tools that quote it, and `summaries` the summaries, coverings
+    and extracts that were made of it or of such an answer. All are pairs of session id and seq. For
+    a covering, `seq` is the message that holds its compaction.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
     prevent that, and not every engine promises it. If the store has an `owner`, only that owner's
     copies were found: others may have restored the same log.
@@ -99,11 +100,21 @@ _read_receipt = msgspec.json.Decoder(Purged).decode
 _OF_THE_CALL = ("copies", "dry_run", "erased")
 """The fields that the call returns but the receipt does not keep."""
 
-_SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}, FRAME: {"tools": []}}
+_SKELETONS: Mapping[str, Any] = {
+    METADATA: {METADATA: {}},
+    FRAME: {"tools": []},
+    EXTRACT: {"text": ""},
+}
 """The notes that can be redacted, with the empty content that readers of the kind expect."""
 _ENTRY = select(
     *(entries.c[name] for name in ("hash", "role", "note", "format", "content", "salt"))
 ).where(of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG)
+_COVERING = select(entries.c.seq, entries.c.kind, entries.c.details).where(
+    of_session(entries),
+    entries.c.seq == bindparam("seq"),
+    text(f"kind = '{Kind.COVERING}'"),
+    IN_LOG,
+)
 _REPLACE = (
     update(entries)
     .where(of_session(entries), entries.c.seq == bindparam("at"))
@@ -151,6 +162,8 @@ def redact(
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
     head = read_head(tx, session_id)
+    if (covering := _covering(tx, session_id, seq)) is not None:
+        seq, _ = covering
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
     if row is None or (row[1] is None and row[2] not in _SKELETONS):
         raise MessageNotFound(
@@ -175,6 +188,12 @@ def redact(
     summaries = [] if role is None else _summaries_of(tx, [*rows, *quotes])
     listed = tuple(rows), tuple(quotes), tuple(summaries)
     return Redacted(session_id, seq, *listed, changed=bool(whole), dry_run=dry_run, owner=tx.owner)
+
+
+def _covering(tx: Transaction, session_id: str, seq: int) -> BlockRef | None:
+    """The compaction that a covering puts into effect; None if the entry is no covering."""
+    row = tx.row(_COVERING, session_id=session_id, seq=seq)
+    return None if row is None else control_of(*row).source
 
 
 def _erase_rows(
@@ -300,7 +319,7 @@ def _quoting_rows(tx: Transaction, holders: Collection[str], seq: int) -> list[P
 
 
 def _summaries_of(tx: Transaction, rows: Sequence[Place]) -> list[Place]:
-    """The summaries and coverings, live or not, that may quote one of the rows.
+    """The summaries, coverings and extracts, live or not, that may quote one of the rows.
 
     The row was live when they were made. A summary of a summary may quote what the first one does.
     """
@@ -325,7 +344,8 @@ def _readers(tx: Transaction, holders: Collection[str]) -> set[str]:
 
 
 def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
-    controls = read_controls(tx, holder, read_head(tx, holder).last_seq)
+    last = read_head(tx, holder).last_seq
+    controls = read_controls(tx, holder, last)
     for control in controls:
         if control.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
@@ -334,5 +354,8 @@ def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
             standing = standing_ranges(controls, control.seq)
             if any(within(standing, seq) for seq in hidden):
                 # The words of a covering's compaction are in its reply.
-                quoted.add(control.source[0] if control.source else control.seq)
+                made = control.source[0] if control.source else control.seq
+                quoted.add(made)
                 yield control.seq
+                if control.sealed:
+                    yield from (note.seq for note in notes_on(tx, holder, EXTRACT, made, last))

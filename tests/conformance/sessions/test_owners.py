@@ -17,8 +17,10 @@ from roocontext.errors import (
     SessionNotFound,
     SessionPurged,
 )
+from roocontext.log.counting import BYTES
 from roocontext.store.engine.schema import metadata
 from roocontext.store.internals import SessionInternals
+from roocontext.store.reading.coverings import Hidden
 from support.damage import READING, SECRET, WRITING, build
 
 ID = "sess-acme-1"
@@ -27,6 +29,10 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     **READING,
     **WRITING,
     "verify": lambda _, chat: chat.verify(),
+    "counted": lambda _, chat: chat.internals.counted(BYTES),
+    "unextracted": lambda _, chat: chat.internals.unextracted(),
+    "hidden_by": lambda _, chat: chat.internals.hidden_by(14),
+    "keep_extract": lambda _, chat: chat.internals.keep_extract(Hidden(14, 9, (), 14), "T"),
     "answer a call": lambda _, chat: chat.answer((3, 0), "done"),
     "uncovered_since the beginning": lambda _, chat: chat.internals.uncovered_since(1),
 }
