@@ -29,6 +29,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     **READING,
     **WRITING,
     "verify": lambda _, chat: chat.verify(),
+    "stored_view": lambda _, chat: chat.internals.stored_view(),
+    "first_written": lambda _, chat: chat.internals.first_written("once"),
     "counted": lambda _, chat: chat.internals.counted(BYTES),
     "unextracted": lambda _, chat: chat.internals.unextracted(),
     "hidden_by": lambda _, chat: chat.internals.hidden_by(14),
@@ -43,7 +45,7 @@ OF_THE_STORE = {
 """The calls that name no session, or may name one that does not exist."""
 SILENT = {
     *("uncovered_since", "uncovered_since the beginning", "newest_notes", "noted"),
-    *("answer", "answer a call"),
+    *("answer", "answer a call", "first_written"),
 }
 """The calls that find nothing in a session that does not exist, and do not ask for it."""
 TELLING = {"create", "open_session"}
@@ -226,7 +228,7 @@ def test_id_of_another_owner_is_taken(stores: Stores) -> None:
             stores.mallory.create,
             stores.mallory.open_session,
             lambda name: stores.mallory.create().fork(session_id=name),
-            lambda name: stores.mallory.restore(name, stores.mallory.create().stored()),
+            lambda name: stores.mallory.restore(name, stores.mallory.create().internals.stored()),
         ):
             with pytest.raises(SessionExists) as refused:
                 make(taken)
@@ -278,7 +280,7 @@ def test_parent_of_another_owner_is_refused(stores: Stores) -> None:
 
 
 def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> None:
-    log = [*theirs(stores).stored()]
+    log = [*theirs(stores).internals.stored()]
     stores.mallory.restore("mine", log, parent=ID)
     assert owner_of(stores, "mine") == "mallory"
     stores.everyone.restore("nobodys", log)
@@ -287,12 +289,12 @@ def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> N
     assert owner_of(stores, "childs") == "acme"
     # It named a parent that does not exist for it, and so is no child of acme's session.
     assert "mine" not in {info.session_id for info in stores.acme.session(ID).children()}
-    assert [*stores.mallory.session("mine").stored()] == log
+    assert [*stores.mallory.session("mine").internals.stored()] == log
 
 
 def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
     chat = theirs(stores)
-    stores.mallory.restore("mine", chat.stored())
+    stores.mallory.restore("mine", chat.internals.stored())
     seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
     done = chat.redact(seq)
     assert done.owner == "acme"
@@ -309,7 +311,7 @@ def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
 
 def test_restore_erases_what_is_redacted_in_the_owners_copies_alone(stores: Stores) -> None:
     chat = theirs(stores)
-    log = [*chat.stored()]
+    log = [*chat.internals.stored()]
     stores.mallory.restore("mine", log)
     seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
     stores.mallory.session("mine").redact(seq)
