@@ -141,7 +141,7 @@ def upgrade(
         raise Refusal("--check changes nothing: leave out --distribute.", Code.USAGE)
     from roocontext.store.engine import health  # noqa: PLC0415 - heavy
 
-    schema, is_needed = health.upgrade_of(context.url)
+    schema, is_needed = health.upgrade_of(context.whole)
     if not check:
         with context.store(write=True, create=True):
             if distribute:
