@@ -20,7 +20,8 @@ class RedactedReport(Document):
     to recall tools that quote the message. `summaries`, coverings and extracts of what a sealed
     compaction hides may quote it. None of them is changed. A dry run
     also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
-    bytes were removed from the file and its log too.
+    bytes were removed from the file and its log too. If there is an `owner`, only that owner's
+    copies are erased: others may have restored the same log.
     """
 
     session_id: str
@@ -35,6 +36,7 @@ class RedactedReport(Document):
     changed: bool
     dry_run: bool
     erased: bool
+    owner: str | None
 
 
 class PurgedReport(Document):

@@ -44,6 +44,7 @@ class SessionRow(Document):
     bytes: int
     first_prompt: str | None
     parent: str | None
+    owner: str | None
     visible_messages: int
     visible_bytes: int
     context: Gauge

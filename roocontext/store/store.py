@@ -21,6 +21,7 @@ from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
 from roocontext.store.engine.observing import Observer, checked_observer, observed
+from roocontext.store.engine.statements import StoreScope
 from roocontext.store.engine.threads import Probe
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
@@ -32,7 +33,7 @@ from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, retention, sessions
 from roocontext.store.sessions.changes import Changes, Feed, Poller
-from roocontext.store.sessions.listing import active_sessions, wanted
+from roocontext.store.sessions.listing import active_sessions, indexed_facts, wanted
 from roocontext.store.sessions.overview import SessionOverview
 from roocontext.store.sessions.retention import AgeClock, Retention
 from roocontext.store.sessions.sessions import SessionInfo
@@ -70,6 +71,8 @@ class Store:
         url: str | Path | URL,
         *,
         upgrade: bool = True,
+        owner: str | None = None,
+        where: Mapping[str, str] | None = None,
         read_only: bool = False,
         durability: Durability = "full",
         clock: Clock = system_clock,
@@ -91,6 +94,12 @@ class Store:
         call has written when it returns survives a power cut; "normal" is faster and may lose the
         last commits. Unless `record_frames` is False, `manage` and `request` record the system
         prompt and the tools when they change.
+
+        With an `owner` the store sees and writes the sessions of that owner only: those that were
+        created or restored through such a store, and their forks. The sessions of others do not
+        exist for it, except that their ids cannot be used. Without one it sees all.
+        With `where` it shows only sessions whose metadata has these strings at its top level now,
+        and creates none.
 
         Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
         use; on SQLite there is no limit. If all are in use for `pool_timeout` seconds,
@@ -114,7 +123,10 @@ class Store:
             prepare=prepare,
             on_begin=on_begin,
         )
-        database = Database(engine_of(url, options, create=upgrade), pool)
+        if owner is not None:
+            check_id("owner", owner)
+        scope = StoreScope(owner, indexed_facts(where))
+        database = Database(engine_of(url, options, create=upgrade), pool, scope)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:
@@ -192,9 +204,12 @@ class Store:
         """
         with suppress(SessionNotFound):
             return self._continued(session_id, parent)
-        with suppress(SessionExists):  # another caller created it in the meantime
+        try:
             return self.create(session_id, title=title, metadata=metadata, parent=parent)
-        return self._continued(session_id, parent)
+        except SessionExists as taken:
+            with suppress(SessionNotFound):  # another caller created it in the meantime
+                return self._continued(session_id, parent)
+            raise taken from None  # it is another owner's
 
     def session(self, session_id: str) -> "Session":
         """Open the session with this id."""

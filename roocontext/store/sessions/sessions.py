@@ -31,7 +31,8 @@ class SessionInfo(Value):
 
     `happened_at` is the session's own time: when the latest of its messages happened or, before the
     first message, when it was created. `updated_at` is when its last entry was recorded.
-    `first_prompt` is the beginning of the first message that a person typed.
+    `first_prompt` is the beginning of the first message that a person typed. `owner` is that of the
+    store that created it.
     """
 
     session_id: str
@@ -46,6 +47,7 @@ class SessionInfo(Value):
     bytes: int
     first_prompt: str | None
     parent: str | None
+    owner: str | None = None
 
     @property
     def listed_at(self) -> int:
@@ -82,6 +84,7 @@ INFO = (
     sessions.c.bytes,
     sessions.c.first_prompt,
     sessions.c.parent,
+    sessions.c.owner,
 )
 _ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
 _CHILDREN = crossing(
