@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         NotTheModelsTurn as NotTheModelsTurn,
         RooContextError as RooContextError,
         SchemaMismatch as SchemaMismatch,
+        SessionArchived as SessionArchived,
         SessionExists as SessionExists,
         SessionNotFound as SessionNotFound,
         SessionPurged as SessionPurged,
@@ -62,6 +63,10 @@ if TYPE_CHECKING:
         AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
+    from roocontext.store.proof.archive import Archived as Archived
+    from roocontext.store.proof.archive import Archiving as Archiving
+    from roocontext.store.proof.archive import NotArchived as NotArchived
+    from roocontext.store.proof.archive import into_folder as into_folder
     from roocontext.store.proof.verify import (
         Head as Head,
         Verification as Verification,
@@ -74,6 +79,7 @@ if TYPE_CHECKING:
     from roocontext.store.reading.pages import Page as Page
     from roocontext.store.reading.usage import Call as Call
     from roocontext.store.search.hits import Hit as Hit
+    from roocontext.store.search.hits import HitPage as HitPage
     from roocontext.store.session import Session as Session
     from roocontext.store.sessions.changes import (
         Change as Change,
@@ -112,7 +118,7 @@ _LAZY = {
     "roocontext.errors": """
         BudgetExceeded DuplicateMessage HistoryCorrupt InvalidIdentifier InvalidMessage
         InvalidOption InvalidPlan MessageNotFound NotTheModelsTurn RooContextError
-        SchemaMismatch SessionExists SessionNotFound SessionPurged StoreNotFound
+        SchemaMismatch SessionArchived SessionExists SessionNotFound SessionPurged StoreNotFound
         StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
         UnknownPlugin VersionConflict
     """,
@@ -122,12 +128,13 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
+    "roocontext.store.proof.archive": "Archived Archiving NotArchived into_folder",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
     "roocontext.store.reading.pages": "Page",
     "roocontext.store.reading.usage": "Call",
-    "roocontext.store.search.hits": "Hit",
+    "roocontext.store.search.hits": "Hit HitPage",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions.changes": "Changes Change",
     "roocontext.store.sessions.overview": "SessionOverview",

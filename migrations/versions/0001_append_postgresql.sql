@@ -43,7 +43,7 @@ BEGIN
         changed_minute = greatest(changed_minute, floor(date_part('epoch', now()) / 60)),
         unindexed = true,
         first_prompt = coalesce(first_prompt, prompt)
-    WHERE session_id = session AND purged_at IS NULL
+    WHERE session_id = session AND purged_at IS NULL AND archived_at IS NULL
         AND (expected_head IS NULL OR head_seq = expected_head) AND last_seq >= refers_to
     RETURNING last_seq, last_hash, messages, bytes, latest_happened INTO moved;
     IF NOT FOUND THEN

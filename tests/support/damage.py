@@ -278,6 +278,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "redact": lambda _, chat: chat.redact(4),
     "rebuild": lambda _, chat: chat.rebuild(),
     "create": lambda store, chat: store.create(chat.id),
+    "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
     "purge": lambda store, chat: store.purge(chat.id),
     "purge again": lambda store, chat: store.purge(chat.id),
 }

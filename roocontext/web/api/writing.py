@@ -8,6 +8,7 @@ from msgspec import structs
 from roocontext import ContextManager, NewMessage, Plan, Request, reports
 from roocontext.errors import (
     InvalidOption,
+    SessionArchived,
     SessionNotFound,
     SessionPurged,
     SummaryFailed,
@@ -227,6 +228,8 @@ def post_purge(asked: ApiRequest) -> Answer:
         asked.check_head()
     except SessionPurged:  # a repetition has the first receipt
         is_new = False
+    except SessionArchived:  # which no client can have read the head of
+        pass
     if dry_run:
         plan = reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
         return Answer(plan)

@@ -26,7 +26,7 @@ class Role:
         plain = make_url(url).set(drivername="postgresql")
         self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
         self._name = f"agent_{plain.database}"
-        self._owner.execute(f'CREATE ROLE "{self._name}"')
+        self._owner.execute(f'CREATE ROLE "{self._name}" LOGIN')
         self.url = make_url(url).update_query_dict({"options": f"-c role={self._name}"})
 
     def may(self, *grants: str) -> None:
