@@ -19,15 +19,11 @@ if TYPE_CHECKING:
     from roocontext.errors import (
         BudgetExceeded as BudgetExceeded,
         DuplicateMessage as DuplicateMessage,
-        HistoryCorrupt as HistoryCorrupt,
-        InvalidIdentifier as InvalidIdentifier,
         InvalidMessage as InvalidMessage,
         InvalidOption as InvalidOption,
-        InvalidPlan as InvalidPlan,
         MessageNotFound as MessageNotFound,
         NotTheModelsTurn as NotTheModelsTurn,
         RooContextError as RooContextError,
-        SchemaMismatch as SchemaMismatch,
         SessionArchived as SessionArchived,
         SessionExists as SessionExists,
         SessionNotFound as SessionNotFound,
@@ -38,7 +34,6 @@ if TYPE_CHECKING:
         SummaryFailed as SummaryFailed,
         TurnLost as TurnLost,
         TurnTaken as TurnTaken,
-        UnknownPlugin as UnknownPlugin,
         VersionConflict as VersionConflict,
     )
     from roocontext.log.entries import (
@@ -63,9 +58,6 @@ if TYPE_CHECKING:
         AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
-    from roocontext.store.proof.archive import Archived as Archived
-    from roocontext.store.proof.archive import Archiving as Archiving
-    from roocontext.store.proof.archive import NotArchived as NotArchived
     from roocontext.store.proof.archive import into_folder as into_folder
     from roocontext.store.proof.verify import (
         Head as Head,
@@ -77,9 +69,7 @@ if TYPE_CHECKING:
     )
     from roocontext.store.reading.notes import Note as Note
     from roocontext.store.reading.pages import Page as Page
-    from roocontext.store.reading.usage import Call as Call
     from roocontext.store.search.hits import Hit as Hit
-    from roocontext.store.search.hits import HitPage as HitPage
     from roocontext.store.session import Session as Session
     from roocontext.store.sessions.changes import (
         Change as Change,
@@ -116,11 +106,10 @@ _LAZY = {
     "roocontext.context.manager": "ContextManager AsyncContextManager",
     "roocontext.context.outcome": "Outcome",
     "roocontext.errors": """
-        BudgetExceeded DuplicateMessage HistoryCorrupt InvalidIdentifier InvalidMessage
-        InvalidOption InvalidPlan MessageNotFound NotTheModelsTurn RooContextError
-        SchemaMismatch SessionArchived SessionExists SessionNotFound SessionPurged StoreNotFound
-        StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
-        UnknownPlugin VersionConflict
+        BudgetExceeded DuplicateMessage InvalidMessage InvalidOption MessageNotFound
+        NotTheModelsTurn RooContextError SessionArchived SessionExists SessionNotFound
+        SessionPurged StoreNotFound StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
+        VersionConflict
     """,
     "roocontext.log.entries": "NewMessage Message View Entry Kind",
     "roocontext.log.forms": "Repair",
@@ -128,13 +117,12 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
-    "roocontext.store.proof.archive": "Archived Archiving NotArchived into_folder",
+    "roocontext.store.proof.archive": "into_folder",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",
     "roocontext.store.reading.pages": "Page",
-    "roocontext.store.reading.usage": "Call",
-    "roocontext.store.search.hits": "Hit HitPage",
+    "roocontext.store.search.hits": "Hit",
     "roocontext.store.session": "Session",
     "roocontext.store.sessions.changes": "Changes Change",
     "roocontext.store.sessions.overview": "SessionOverview",

@@ -243,7 +243,7 @@ def _begin(store: Store, record: ConversationRecord, entries: Sequence[Conversat
         store.create(name)
     else:
         origin = _holder(store, base)
-        origin.fork(origin.find_message(base), session_id=name)
+        origin.fork(origin.message(base).seq, session_id=name)
 
 
 def _holder(store: Store, entry_id: str) -> Session:
@@ -323,7 +323,7 @@ def _back_to(
 
 def _seq_of(session: Session, entry_id: str) -> int | None:
     try:
-        return session.find_message(entry_id)
+        return session.message(entry_id).seq
     except MessageNotFound:
         return None
 
@@ -341,7 +341,7 @@ def _delete_record(conversation_id: str, expected: str, store: Store) -> None:
 def _read_path(entry_id: str, limit: int | None, store: Store) -> list[ConversationEntry]:
     """The entries up to this one, or the last of them, whether the view shows them or not."""
     session = _holder(store, entry_id)
-    at = session.find_message(entry_id)
+    at = session.message(entry_id).seq
     span = at if limit is None else 2 * limit + 20
     while True:
         start = max(at - span, 0)

@@ -218,7 +218,7 @@ class ManagerRuns:
 
     def drift(self, chat: AnySession) -> Steps[dict[str, Drift]]:
         """How far this counter's estimates were from the providers' reports, by model."""
-        calls = yield from ask(any_session(chat).calls)
+        calls = yield from ask(any_session(chat).internals.calls)
         return drift_of(calls, self.settings.counter.name)
 
     def _summarise(self, request: SummaryRequest) -> Any:

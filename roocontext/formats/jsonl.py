@@ -56,7 +56,7 @@ def export_session(session: Session) -> Iterator[bytes]:
     """The lines of a session, as it is when the first one is asked for."""
     info, head = session.info(), session.head()
     yield header_line(session.id, info.created_at, info.parent, head.seq, head.hash)
-    yield from map(entry_line, session.stored(last=head.seq))
+    yield from map(entry_line, session.internals.stored(last=head.seq))
 
 
 def export_family(store: Store, session: Session) -> Iterator[bytes]:

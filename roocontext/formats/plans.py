@@ -113,4 +113,4 @@ def _entries(names: Iterable[str], seqs: Mapping[str, int]) -> list[int]:
 
 
 def _visible(session: Session) -> Iterator[Message]:
-    return (message for page in session.pages() for message in page.messages)
+    return (message for page in session.internals.pages() for message in page.messages)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from roocontext.reports.document import Document, Time
 
 if TYPE_CHECKING:
-    from roocontext import Archiving
+    from roocontext.store.proof.archive import Archiving
 
 
 class ArchivedRow(Document):

@@ -78,7 +78,7 @@ def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None
     newest = chat.view(last=_NEWEST, as_of=as_of).messages
     named = [message.model for message in newest if message.model]
     if not named:
-        named = [call.model for call in chat.calls(last=_RECENT) if call.model]
+        named = [call.model for call in chat.internals.calls(last=_RECENT) if call.model]
     return named[-1] if named else None
 
 
@@ -127,7 +127,7 @@ def last_reported(chat: "Session", model: str | None, as_of: int | None) -> Repo
     live = live_ranges(controls, seq)
     # A rewind itself is never live: it changes which entries are live.
     changed = max((row.seq for row in controls if within(live, row.seq)), default=0)
-    for call in reversed(chat.calls(last=last - seq + _RECENT)):
+    for call in reversed(chat.internals.calls(last=last - seq + _RECENT)):
         used = last_request(call.usage)
         if used is not None and call.seq <= seq and within(live, call.seq):
             is_current = call.seq > changed and is_same_model(call.model, model)

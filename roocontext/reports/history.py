@@ -268,7 +268,7 @@ def streamed_history(
         visible_messages=chat.stats().visible_messages,
         messages=[],
     )
-    pages = chat.pages(as_of=start.seq)
+    pages = chat.internals.pages(as_of=start.seq)
     return shown, message_rows(message for page in pages for message in page.messages)
 
 

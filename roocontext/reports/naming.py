@@ -139,7 +139,7 @@ def entry_named(chat: "Session", name: int | datetime | str) -> int:
     if isinstance(name, datetime):
         return chat.view(as_of=name, last=1).seq
     if name != LAST:
-        return chat.find_message(name)
+        return chat.message(name).seq
     last = chat.head_seq()
     if not last:
         raise MessageNotFound("The session has no entries: there is no last one.", candidates=())

@@ -6,7 +6,7 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
-    from roocontext import HitPage
+    from roocontext.store.search.hits import HitPage
 
 
 class SnippetRow(Document):

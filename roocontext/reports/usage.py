@@ -165,7 +165,7 @@ def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:
 
 def _drifts(chat: "Session", counter: str) -> Mapping[str, Drift]:
     """The drift of a counter's estimates, by model."""
-    usages = [(call, usage_tokens(call.usage)) for call in chat.calls()]
+    usages = [(call, usage_tokens(call.usage)) for call in chat.internals.calls()]
     return drift(
         (str(call.model), call.estimates[counter], usage.input)
         for call, usage in usages

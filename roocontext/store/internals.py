@@ -12,6 +12,7 @@ from typing import Any
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, counter_named
 from roocontext.log.encoding import MAX_INTEGER, check_id
+from roocontext.log.entries import View
 from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
 from roocontext.store.counting.count import Restorable
@@ -22,10 +23,14 @@ from roocontext.store.engine.database import Database
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
-from roocontext.store.reading import audit, live, notes
+from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.proof.verify import head_of
+from roocontext.store.reading import audit, live, notes, usage
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
+from roocontext.store.reading.usage import Call
+from roocontext.store.reading.view import Part, read_view
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
@@ -113,6 +118,38 @@ class SessionInternals:
         return self._database.snapshot(
             read_originals, self.id, first=first, last=last, limit=limit, rewound=rewound
         )
+
+    def pages(self, size: int = 200, *, as_of: int | None = None) -> Iterator[View]:
+        """Read the view page by page, all pages as of one moment even if more is written."""
+        check_whole("size", size, least=1)
+        part = Part(size)
+        while True:
+            page = self._database.snapshot(read_view, self.id, as_of=as_of, part=part)
+            if not page.messages:
+                return
+            yield page
+            as_of, part = page.seq, Part(size, page.messages[-1].seq)
+
+    def calls(self, *, last: int | None = None) -> list[Call]:
+        """Read the model calls whose usage is known, oldest first, among the `last` entries."""
+        check_maybe("last", last)
+        return self._database.snapshot(usage.model_calls, self.id, last=last)
+
+    def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
+        """Read every entry up to `last` exactly as it is stored, for `restore` of another store.
+
+        If one of them is redacted meanwhile, VersionConflict is raised at the end.
+        """
+        check_maybe("last", last)
+        seq, end = 0, self._database.lookup(head_of, self.id).seq if last is None else last
+        while seq < end:
+            with self._database.read() as tx:
+                page = restore.read_stored(tx, self.id, seq, end)
+                restore.check_not_redacted_since(tx, self.id, end)
+            if not page:
+                return
+            yield from page
+            seq = page[-1].seq
 
     def stored_content(self, seq: int) -> str | None:
         """Read the content of an entry as it is stored, without decoding it."""

@@ -31,8 +31,7 @@ from roocontext.store.engine.check_arguments import (
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.internals import AUDIT_PAGE, OpenedStore, SessionInternals
 from roocontext.store.loop import frame, request, turns
-from roocontext.store.proof import rebuild, restore, verify
-from roocontext.store.proof.restore import StoredEntry
+from roocontext.store.proof import rebuild, verify
 from roocontext.store.proof.verify import Head, Progress, Verification
 from roocontext.store.reading import audit, head, live, usage
 from roocontext.store.reading.audit import AuditEntry, Diff
@@ -40,7 +39,6 @@ from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
 from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.reading.points_in_time import seq_at
-from roocontext.store.reading.usage import Call
 from roocontext.store.reading.view import WHOLE, Part, read_view, view_now
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.sessions import SessionInfo, Stats
@@ -338,16 +336,6 @@ class Session:
             return view_now(self._database, self.id)
         return self._database.snapshot(read_view, self.id, as_of=point, part=part)
 
-    def pages(
-        self, size: int = 200, *, as_of: int | datetime | None = None, recorded: bool = False
-    ) -> Iterator[View]:
-        """Read the view page by page, all pages as of one moment even if more is written."""
-        page = self.view(as_of=as_of, recorded=recorded, limit=size)
-        moment = page.seq
-        while page.messages:
-            yield page
-            page = self.view(as_of=moment, after=page.messages[-1].seq, limit=size)
-
     def messages(
         self,
         form: str | Form = "anthropic",
@@ -388,18 +376,17 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         return self._database.snapshot(frame.read_frame, self.id, point)
 
-    def message(self, seq: int) -> Message:
-        """Read one message, visible or not, as it was written."""
+    def message(self, seq: int | str) -> Message:
+        """Read one message, visible or not, as it was written: by its seq, or its message id.
+
+        Of several messages with the same id it is the newest live one. If none is live, it is the
+        newest that a rewind took back.
+        """
+        if isinstance(seq, str):
+            check_id("message_id", seq)
+            return self._database.snapshot(live.message_with_id, self.id, seq)
         check_whole("seq", seq, least=1)
         return self._database.snapshot(read_message, self.id, seq)
-
-    def find_message(self, message_id: str) -> int:
-        """Find the seq of the newest live message with this id of the agent's.
-
-        If none is live, it is the newest message that a rewind took back.
-        """
-        check_id("message_id", message_id)
-        return self._database.snapshot(live.find_message, self.id, message_id)
 
     def rewind(
         self,
@@ -686,22 +673,6 @@ class Session:
         for page in self.internals.audit_pages(AUDIT_PAGE, after=after):
             yield from page
 
-    def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
-        """Read every entry up to `last` exactly as it is stored, for `restore` of another store.
-
-        If one of them is redacted meanwhile, VersionConflict is raised at the end.
-        """
-        check_maybe("last", last)
-        seq, end = 0, self.head().seq if last is None else last
-        while seq < end:
-            with self._database.read() as tx:
-                page = restore.read_stored(tx, self.id, seq, end)
-                restore.check_not_redacted_since(tx, self.id, end)
-            if not page:
-                return
-            yield from page
-            seq = page[-1].seq
-
     def diff(
         self,
         old: int | datetime,
@@ -738,11 +709,6 @@ class Session:
         check_whole("after", after)
         chosen = counter_named(counter)
         return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
-
-    def calls(self, *, last: int | None = None) -> list[Call]:
-        """Read the model calls whose usage is known, oldest first, among the `last` entries."""
-        check_maybe("last", last)
-        return self._database.snapshot(usage.model_calls, self.id, last=last)
 
     def usage(
         self, *, family: bool = False, limit: int | None = None, after: str | None = None

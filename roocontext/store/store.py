@@ -186,7 +186,7 @@ class Store:
         created_at: int | None = None,
         dry_run: bool = False,
     ) -> RestoredLog:
-        """Write a log that `Session.stored` returned, with its seqs, salts, times and hashes.
+        """Write a log that another store holds, with its seqs, salts, times and hashes.
 
         The whole chain is verified before the commit. If the session exists, one of the two logs
         must be the beginning of the other, and only what is missing is written. Nothing is added

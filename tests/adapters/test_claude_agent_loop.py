@@ -33,7 +33,7 @@ def test_bundled_program_resumes_from_the_store(tmp_path):
         assert "The parser drops the last token." in str(view[2].content)
         assert not [one for one in chat.audit() if one.kind not in ("message", "note")]
         assert chat.waits_for() == "user"
-        assert len(chat.calls()) == 4
+        assert len(chat.internals.calls()) == 4
         assert {hit.session_id for hit in store.search("drops")} == {chat.id}
         assert chat.verify().ok
         assert chat.repairs() == ()

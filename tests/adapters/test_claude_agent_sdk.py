@@ -66,7 +66,7 @@ def test_entries_are_stored_as_messages_and_notes_and_come_back_equal(driver, fi
         f"u-{number}" for number in range(1, 6)
     ]
     assert chat.info().title == "A title"
-    assert [call.seq for call in chat.calls()] == [
+    assert [call.seq for call in chat.internals.calls()] == [
         message.seq for message in chat.view().messages if message.message_id in ("u-3", "u-5")
     ]
     assert chat.waits_for() == "user"

@@ -153,7 +153,7 @@ def test_redacted_message_leaves_its_place(driver, file):
     file.reply("m1", "the secret", stop="end_turn")
     file.user("three")
     driver.append(*lines(file))
-    driver.chat().redact(driver.chat().find_message("u-2"))
+    driver.chat().redact(driver.chat().message("u-2").seq)
     one, two, three = driver.load()
     assert [one, three] == lines(file)[::2]
     assert (two["uuid"], two["parentUuid"], two["type"]) == ("u-2", "u-1", "assistant")

@@ -340,7 +340,7 @@ def test_random_operations_do_what_they_do_in_memory(quick):
 def test_redacted_message_keeps_its_place(driver):
     driver.save("t", "u1", "a secret", "u2")
     entries = driver.run(driver.adapter.load_entries("t"))
-    driver.chat("t").redact(driver.chat("t").find_message(entries[1].id))
+    driver.chat("t").redact(driver.chat("t").message(entries[1].id).seq)
     assert driver.texts("t") == ["u1", "[redacted]", "u2"]
     driver.save("t", "a3")
     assert driver.texts("t") == ["u1", "[redacted]", "u2", "a3"]

@@ -248,7 +248,7 @@ def test_reading_half_of_a_stream_leaves_the_store_usable(engine, request, tmp_p
         async with await held_store(engine, request, tmp_path, SetClock()) as store:
             chat = await store.create()
             await chat.append_many([NewMessage("user", str(number)) for number in range(20)])
-            async for page in chat.pages(5):
+            async for page in chat.internals.pages(5):
                 assert len(page.messages) == 5
                 break
             async for entry in chat.audit():

@@ -72,7 +72,7 @@ def _everything(chat: Any) -> Any:
     last = chat.head().seq
     views = [chat.view(as_of=seq) for seq in range(last + 1)]
     info = replace(chat.info(), updated_at=0)
-    return views, list(chat.audit()), list(chat.stored()), info, chat.stats(), chat.head()
+    return views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats(), chat.head()
 
 
 @pytest.fixture

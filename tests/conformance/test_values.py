@@ -40,7 +40,14 @@ def test_values_are_plain_json(store):
     rewound, undone = chat.rewind(to=1), chat.undo()
     values = [
         *(receipt, committed, rewound, undone, chat.info(), chat.view(), chat.stats(), chat.head()),
-        *(chat.verify(), chat.diff(1), *chat.audit(), *chat.stored(), *chat.calls(), *chat.usage()),
+        *(
+            chat.verify(),
+            chat.diff(1),
+            *chat.audit(),
+            *chat.internals.stored(),
+            *chat.internals.calls(),
+            *chat.usage(),
+        ),
         *(store.overview(), *chat.repairs(), chat.redact(receipt.seq, dry_run=True)),
         *(ContextManager(limit=100_000).manage(chat), store.purge(chat.id, dry_run=True)),
     ]

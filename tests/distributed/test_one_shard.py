@@ -78,7 +78,7 @@ ONE_SESSION: dict[str, Callable[[Session, Store], Any]] = {
     "verify": lambda chat, _: chat.verify(),
     "rebuild": lambda chat, _: chat.rebuild(),
     "stats": lambda chat, _: [chat.info(), chat.stats(), chat.head()],
-    "usage": lambda chat, _: [chat.usage(), chat.calls()],
+    "usage": lambda chat, _: [chat.usage(), chat.internals.calls()],
     "archive": lambda _, store: archive(store),
 }
 

@@ -73,7 +73,7 @@ def test_plain_session_becomes_messages(store, file):
     )
     assert [one.session_id for one in store.sessions(where={"folder": "/work"})] == [chat.id]
     # One answer in two rows has one usage.
-    assert [one.seq for one in chat.calls()] == [
+    assert [one.seq for one in chat.internals.calls()] == [
         message.seq for message in chat.view().messages if message.message_id in ("u-3", "u-5")
     ]
     assert chat.view().messages[0].ts == 1772359201123

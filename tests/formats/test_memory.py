@@ -46,7 +46,7 @@ def large(tmp_path: Path) -> Store:
 
 def test_log_from_an_iterator_is_not_held(large: Store, tmp_path: Path) -> None:
     with large, Store.open(empty_file(tmp_path / "other.db")) as other:
-        stored = large.session("large").stored()
+        stored = large.session("large").internals.stored()
         assert peak(lambda: other.restore("large", stored)) < MOST
         assert other.session("large").head() == large.session("large").head()
 

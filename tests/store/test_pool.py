@@ -42,7 +42,11 @@ def test_pages_hold_no_connection_in_between(postgres_url: str) -> None:
     with Store.open(postgres_url, pool_size=1, max_overflow=0, pool_timeout=0.05) as store:
         chat = store.create()
         chat.append_many([{"role": "user", "content": "hello"}] * 6)
-        for pages in (chat.pages(2), chat.internals.audit_pages(2), chat.stored()):
+        for pages in (
+            chat.internals.pages(2),
+            chat.internals.audit_pages(2),
+            chat.internals.stored(),
+        ):
             for _ in pages:
                 chat.append("user", "meanwhile")
         assert chat.verify().ok

@@ -204,7 +204,7 @@ def test_page_is_of_its_moment_while_others_write(url: str) -> None:
         chat, rival = store.create("paged"), other.session("paged")
         chat.append_many([{"role": "user", "content": f"{i}"} for i in range(10)])
         seen = []
-        for page in chat.pages(2):
+        for page in chat.internals.pages(2):
             seen += [message.seq for message in page.messages]
             rival.append("user", "later")
             rival.rewind(3)

@@ -9,7 +9,6 @@ from roocontext import (
     AsyncStore,
     ContextManager,
     Head,
-    HitPage,
     Message,
     NewMessage,
     Note,
@@ -29,6 +28,7 @@ from roocontext.log.counting import BYTES
 from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.reading.live import LiveMessage
+from roocontext.store.search.hits import HitPage
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
 from roocontext.store.writing.rewind import Rewound
@@ -74,7 +74,7 @@ async def with_asyncio() -> None:
         assert_type(await chat.rewind(to=1), Rewound)
         assert_type(await chat.internals.counts(BYTES, hidden=True), dict[int, int])
         assert_type(await chat.rebuild(), int)
-        async for page in chat.pages():
+        async for page in chat.internals.pages():
             assert_type(page, View)
 
 

@@ -247,7 +247,7 @@ def overflows(store: Store, given: Any, policy: OpenCode | OpenCodeUpstream) -> 
     chat = store.create()
     chat.append("user", "Why does it fail, and what can be done about it? " * 9)
     chat.append("assistant", "For want of a comma. " * 9, usage=usage)
-    used = usage_tokens(chat.calls()[-1].usage)
+    used = usage_tokens(chat.internals.calls()[-1].usage)
     assert used is not None
     facts = {"window": limit["context"], "output": limit["output"], "trigger": "auto"}
     told = Told(chat).situation(

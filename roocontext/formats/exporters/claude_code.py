@@ -142,7 +142,7 @@ class _Transcript:
             "version": _string(metadata.get("version")) or _VERSION,
             "gitBranch": _string(metadata.get("branch")) or "",
         }
-        self._usages = {call.seq: call.usage for call in session.calls()}
+        self._usages = {call.seq: call.usage for call in session.internals.calls()}
         self._number, self._time = 0, 0
         self._parent: str | None = None
         self._answer: str | None = None
@@ -244,7 +244,7 @@ def _begins(message: Message) -> bool:
 
 
 def _view(session: Session, seq: int) -> Iterator[Message]:
-    for page in session.pages(as_of=seq):
+    for page in session.internals.pages(as_of=seq):
         yield from page.messages
 
 

@@ -164,8 +164,8 @@ def by_id(session_id: str, message_id: str) -> Query:
     return _BY_ID, {"session_id": session_id, "message_id": message_id}
 
 
-def find_message(tx: Transaction, session_id: str, message_id: str) -> int:
-    """Find the newest live message with an id, or else the newest that a rewind took back."""
+def message_with_id(tx: Transaction, session_id: str, message_id: str) -> Message:
+    """Read the newest live message with an id, or else the newest that a rewind took back."""
     controls = (ALL_CONTROLS, {"session_id": session_id})
     heads, controls_rows, rows = tx.all(
         [head_query(session_id), controls, by_id(session_id, message_id)]
@@ -175,7 +175,9 @@ def find_message(tx: Transaction, session_id: str, message_id: str) -> int:
         raise unknown(tx, session_id, message_id)
     live = standing_ranges(to_controls(controls_rows), head.last_seq)
     seqs: list[int] = [row[0] for row in rows]
-    return next((seq for seq in seqs if within(live, seq)), seqs[0])
+    seq = next((seq for seq in seqs if within(live, seq)), seqs[0])
+    (message,) = read_messages(tx, session_id, [(seq, seq)], {})
+    return message
 
 
 def unknown(

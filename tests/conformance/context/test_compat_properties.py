@@ -124,7 +124,7 @@ def judged_true(chat: Any, policy: Any, refused: TurnTooLarge, frame: Any) -> No
 
 def reported(chat: Any) -> ReportedTokens | None:
     """The usage that the provider reported, if nothing but appends came after it."""
-    call = chat.calls()[-1] if chat.calls() else None
+    call = chat.internals.calls()[-1] if chat.internals.calls() else None
     used = usage_tokens(call.usage) if call else None
     if call is None or used is None or not call.current:
         return None

@@ -412,7 +412,7 @@ def test_estimates_are_stored_and_drift_is_reported(chat):
     assert chat.head() == before
     (event,) = told
     assert (event.seq, event.reported) == (head, 900)
-    assert chat.calls()[0].estimates == {COUNTER.name: event.estimated}
+    assert chat.internals.calls()[0].estimates == {COUNTER.name: event.estimated}
     drift = context.drift(chat)["m"]
     assert (drift.calls, drift.estimated, drift.reported) == (1, event.estimated, 900)
 
@@ -445,7 +445,7 @@ def test_report_is_compared_with_the_frame_that_was_sent(chat):
     frames = [entry.seq for entry in chat.audit() if entry.entry.note == "frame"]
     chat.redact(frames[2])
     context.manage(chat)
-    first, second, third = (call.estimates[COUNTER.name] for call in chat.calls())
+    first, second, third = (call.estimates[COUNTER.name] for call in chat.internals.calls())
     assert first - second > 450
     assert third < first - 450
 
@@ -821,7 +821,7 @@ def test_long_name_is_refused_by_every_call_of_a_session(chat):
 def test_stored_name_that_is_too_long_is_not_restored(store):
     chat = store.create()
     chat.append("assistant", "x", model="m")
-    (entry,) = chat.stored()
+    (entry,) = chat.internals.stored()
     damaged = entry._replace(sealed=entry.sealed._replace(model=LONG))
     with pytest.raises(HistoryCorrupt):
         store.restore("elsewhere", [damaged])

@@ -64,7 +64,7 @@ def test_first_check_of_a_resumed_session_takes_few_transactions(chat, taken):
     taken.reset()
     assert context.manage(chat).status == "noop"
     assert taken.both == (1, 1)
-    assert all(call.estimates for call in chat.calls())
+    assert all(call.estimates for call in chat.internals.calls())
 
 
 def test_check_that_finds_nothing_to_do_only_reads(chat, taken):
@@ -94,7 +94,7 @@ def test_first_check_that_condenses_takes_few_transactions(chat, taken):
     taken.reset()
     assert context.manage(chat).status == "condensed"
     assert taken.both == (3, 1)
-    assert all(call.estimates for call in chat.calls())
+    assert all(call.estimates for call in chat.internals.calls())
     taken.reset()
     chat.internals.counts(context.settings.counter)
     assert taken.both == (1, 0)

@@ -142,15 +142,15 @@ def test_calls_are_the_messages_with_usage(chat):
     first = chat.append("assistant", "hi", model="m", usage=USED).seq
     fill(chat, 4)
     second = chat.append("assistant", "so", usage={"input_tokens": 50}).seq
-    assert [(c.seq, c.model, c.usage) for c in chat.calls()] == [
+    assert [(c.seq, c.model, c.usage) for c in chat.internals.calls()] == [
         (first, "m", USED),
         (second, None, {"input_tokens": 50}),
     ]
-    assert [c.seq for c in chat.calls(last=3)] == [second]
-    assert all(c.current for c in chat.calls())
+    assert [c.seq for c in chat.internals.calls(last=3)] == [second]
+    assert all(c.current for c in chat.internals.calls())
     chat.commit(Plan.condense(chat.view(), shown(chat)[:3], "S"))
     third = chat.append("assistant", "now", usage=USED).seq
-    assert [c.seq for c in chat.calls() if c.current] == [third]
+    assert [c.seq for c in chat.internals.calls() if c.current] == [third]
 
 
 def test_estimates_are_kept_once_beside_the_log(chat):
@@ -159,7 +159,7 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     before = state(chat)
     assert chat.internals.keep_estimate(seq, BYTES, 41)
     assert not chat.internals.keep_estimate(seq, BYTES, 99)
-    assert chat.calls()[0].estimates == {"bytes": 41}
+    assert chat.internals.calls()[0].estimates == {"bytes": 41}
     assert state(chat) == before
     assert chat.tokens(BYTES) == 11
     assert chat.verify().ok
@@ -168,7 +168,7 @@ def test_estimates_are_kept_once_beside_the_log(chat):
 def test_wrong_counts_are_refused(chat):
     for last in (-1, 1.5):
         with pytest.raises(InvalidOption):
-            chat.calls(last=last)
+            chat.internals.calls(last=last)
     with pytest.raises(InvalidOption):
         chat.internals.keep_estimate(0, BYTES, 1)
     with pytest.raises(InvalidOption):
@@ -183,7 +183,7 @@ def test_counting_works_on_a_read_only_store(opened):
             same = store.session(chat.id)
             assert same.internals.counts(BYTES) == {seq: 4}
             assert not same.internals.keep_estimate(seq, BYTES, 5)
-            assert same.calls()[0].estimates == {}
+            assert same.internals.calls()[0].estimates == {}
             with pytest.raises(StoreReadOnly):
                 same.append("user", "no")
 

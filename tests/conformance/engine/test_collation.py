@@ -55,7 +55,7 @@ def test_estimates_and_drift_are_found_again(url: str) -> None:
         usage = {"input_tokens": 900, "output_tokens": 7}
         seq = chat.append("assistant", "hi", usage=usage, model="m").seq
         assert chat.internals.keep_estimate(seq, BYTES, 41)
-        assert chat.calls()[0].estimates == {"bytes": 41}
+        assert chat.internals.calls()[0].estimates == {"bytes": 41}
         context = ContextManager(limit=100_000, counter=BYTES)
         drift = context.drift(chat)["m"]
         assert (drift.calls, drift.estimated, drift.reported) == (1, 41, 900)

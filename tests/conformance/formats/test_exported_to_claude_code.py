@@ -74,7 +74,7 @@ def expected(chat: Any) -> Rows:
     Other results are quoted. This is what our own form for the provider does, row by row.
     """
     read = AnthropicRows()
-    rows = [read.read(message) for page in chat.pages() for message in page.messages]
+    rows = [read.read(message) for page in chat.internals.pages() for message in page.messages]
     shown = [(role, blocks_of(content)) for role, content in rows if content]
     ordered: Rows = []
     calls: list[str] = []

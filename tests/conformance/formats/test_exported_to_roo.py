@@ -48,7 +48,7 @@ def shown(rows: Any) -> list[tuple[str, Any]]:
 
 def expected(chat: Any) -> list[tuple[str, Any]]:
     read = AnthropicRows()
-    rows = [read.read(message) for page in chat.pages() for message in page.messages]
+    rows = [read.read(message) for page in chat.internals.pages() for message in page.messages]
     return [(role, content) for role, content in rows if content != []]
 
 

@@ -140,7 +140,7 @@ def test_turn_is_no_part_of_the_log(lab, chat):
         fork = chat.fork(session_id="fork")
         with fork.turn():
             pass
-        lab.store.restore("copy", list(chat.stored()))
+        lab.store.restore("copy", list(chat.internals.stored()))
         assert lab.sql("SELECT session_id FROM turns") == [("s",)]
         assert chat.verify().ok
         assert chat.rebuild() == 0

@@ -58,7 +58,7 @@ def everything(chat: Any) -> Any:
     info = chat.info().to_dict()
     del info["updated_at"]
     views = [chat.view(as_of=seq) for seq in range(chat.head().seq + 1)]
-    return chat.head(), views, list(chat.audit()), list(chat.stored()), info, chat.stats()
+    return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
 
 
 @given(history=HISTORIES)
@@ -123,7 +123,7 @@ READS = {
     "view as of": lambda _, chat: chat.view(as_of=1),
     "info": lambda _, chat: chat.info(),
     "audit": lambda _, chat: list(chat.audit()),
-    "stored": lambda _, chat: list(chat.stored()),
+    "stored": lambda _, chat: list(chat.internals.stored()),
     "head": lambda _, chat: chat.head(),
     "verify": lambda _, chat: chat.verify(),
     "append": lambda _, chat: chat.append("user", "more"),
@@ -320,18 +320,18 @@ def test_folder_that_cannot_be_written_is_a_typed_error(store, chat, tmp_path):
 
 def test_only_a_log_with_the_same_head_comes_back(store, chat, folder):
     fill(chat, 4)
-    entries = list(chat.stored())
+    entries = list(chat.internals.stored())
     one = archived(store, chat, folder)
     shown = store.find(chat.id)
     other = store.create()
     fill(other, 4)
-    for wrong in (entries[:3], [], list(other.stored())):
+    for wrong in (entries[:3], [], list(other.internals.stored())):
         with pytest.raises(SessionArchived, match="with entry 4") as caught:
             store.restore(chat.id, wrong)
         assert one.file in str(caught.value)
     assert store.find(chat.id) == shown
     fork = brought_back(store, one.file)
-    assert list(fork.stored()) == entries
+    assert list(fork.internals.stored()) == entries
 
 
 def test_longer_log_does_not_replace_the_archived_one(store, chat, folder):
@@ -351,7 +351,7 @@ def test_longer_log_does_not_replace_the_archived_one(store, chat, folder):
 def test_other_parent_is_refused(store, chat, folder):
     child = store.create(parent=chat.id)
     fill(child, 2)
-    entries = list(child.stored())
+    entries = list(child.internals.stored())
     archived(store, child, folder)
     with pytest.raises(SessionExists):
         store.restore(child.id, entries)
@@ -376,7 +376,7 @@ def test_damaged_file_brings_nothing_back(store, chat, folder):
 
 def test_restore_in_a_dry_run_leaves_the_session_archived(store, chat, folder):
     fill(chat, 3)
-    entries = list(chat.stored())
+    entries = list(chat.internals.stored())
     archived(store, chat, folder)
     done = store.restore(chat.id, entries, dry_run=True)
     assert (done.new, done.dry_run) == (3, True)
@@ -400,7 +400,7 @@ def test_redaction_of_a_copy_is_kept_and_applied_when_the_session_comes_back(sto
     assert set(done.archived) == set(dry.archived) == {(chat.id, 2), (early.id, 2)}
     store.purge(late.id)
     back = brought_back(store, one.file)
-    assert SECRET not in repr(list(back.stored()))
+    assert SECRET not in repr(list(back.internals.stored()))
     assert [note.target for note in back.notes("redaction")] == [2]
     assert back.verify().ok
     assert back.rebuild() == 0
@@ -418,7 +418,7 @@ def test_redaction_of_an_archived_session_is_kept_too(store, chat, folder):
     assert not chat.redact(1).changed
     assert chat.redact(9).changed  # no entry, which nobody can know before the session is back
     back = brought_back(store, one.file)
-    assert SECRET not in repr(list(back.stored()))
+    assert SECRET not in repr(list(back.internals.stored()))
     assert back.verify().ok
     again = archived(store, back, folder)
     assert SECRET not in gzip.decompress(Path(again.file).read_bytes()).decode()
@@ -429,12 +429,12 @@ def test_restored_redaction_reaches_archived_copies(store, chat, folder):
     fill(chat, 1)
     fork = chat.fork()
     one = archived(store, fork, folder)
-    whole = list(chat.stored())
+    whole = list(chat.internals.stored())
     chat.redact(1)
     store.purge(chat.id)
     assert len(whole) == 2
     back = brought_back(store, one.file)
-    assert SECRET not in repr(list(back.stored()))
+    assert SECRET not in repr(list(back.internals.stored()))
 
 
 def test_purge_of_an_archived_session_names_the_file(store, chat, folder):

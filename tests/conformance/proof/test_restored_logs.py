@@ -36,12 +36,12 @@ def everything(chat: Any) -> Any:
     last = chat.head().seq
     views = [chat.view(as_of=seq) for seq in range(last + 1)]
     info = replace(chat.info(), updated_at=0)
-    return views, list(chat.audit()), list(chat.stored()), info, chat.stats(), chat.head()
+    return views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats(), chat.head()
 
 
 def copied(chat: Any, store: Any, entries: Any = None) -> Any:
     info = chat.info()
-    given = list(chat.stored()) if entries is None else entries
+    given = list(chat.internals.stored()) if entries is None else entries
     return store.restore(chat.id, given, parent=info.parent, created_at=info.created_at)
 
 
@@ -101,7 +101,7 @@ def test_longer_log_continues_a_session(store, other):
     assert copied(chat, other).new == 3
     twin = other.session(chat.id)
     assert everything(twin) == everything(chat)
-    assert copied(chat, other, list(chat.stored(last=3))).new == 0
+    assert copied(chat, other, list(chat.internals.stored(last=3))).new == 0
     assert everything(twin) == everything(chat)
 
 
@@ -113,7 +113,7 @@ def test_redaction_reaches_a_copy_that_is_continued(store, other):
     chat.redact(3)
     copied(chat, other)
     assert everything(other.session(chat.id)) == everything(chat)
-    assert SECRET not in repr(list(other.session(chat.id).stored()))
+    assert SECRET not in repr(list(other.session(chat.id).internals.stored()))
 
 
 def test_another_log_of_the_same_name_is_refused(store, other):
@@ -125,7 +125,7 @@ def test_another_log_of_the_same_name_is_refused(store, other):
     before = everything(mine)
     for last in (1, 2, 3):
         with pytest.raises(SessionExists):
-            copied(chat, other, list(chat.stored(last=last)))
+            copied(chat, other, list(chat.internals.stored(last=last)))
     assert everything(mine) == before
     with pytest.raises(SessionExists, match="parent"):
         other.restore(chat.id, [], parent="elsewhere")
@@ -156,7 +156,7 @@ def test_damaged_log_is_refused_whole(store, other, damage):
     chat.append("user", "a", extra={"a": 1})
     fill(chat, 3)
     with pytest.raises(HistoryCorrupt, match=r"Nothing was written|A check of the schema"):
-        copied(chat, other, DAMAGE[damage](list(chat.stored())))
+        copied(chat, other, DAMAGE[damage](list(chat.internals.stored())))
     assert other.find(chat.id) == []
 
 
@@ -164,7 +164,7 @@ def test_damaged_log_is_refused_whole(store, other, damage):
 def test_each_field_of_an_entry_is_checked(store, other, value):
     chat = store.create()
     chat.append("user", "a", extra={"a": 1})
-    (entry,) = chat.stored()
+    (entry,) = chat.internals.stored()
     damaged = [entry._replace(**{name: value}) for name in StoredEntry._fields]
     damaged += [
         entry._replace(sealed=entry.sealed._replace(**{name: value})) for name in Sealed._fields
@@ -186,11 +186,11 @@ def test_wrong_input_is_refused(other):
 def test_redaction_while_the_log_is_read_is_kept(store):
     chat = store.create()
     fill(chat, 3)
-    entries = chat.stored()
+    entries = chat.internals.stored()
     chat.redact(2)
     assert len(list(entries)) == 4  # it had not begun
     with pytest.raises(VersionConflict):
-        list(chat.stored(last=3))
+        list(chat.internals.stored(last=3))
 
 
 def test_file_of_a_family_is_the_same_again(store, other, tmp_path):

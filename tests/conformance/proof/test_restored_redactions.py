@@ -34,13 +34,13 @@ def chat(source):
 
 
 def copied(chat: Any, store: Any, **options: Any) -> Any:
-    store.restore(chat.id, list(chat.stored()), **options)
+    store.restore(chat.id, list(chat.internals.stored()), **options)
     return store.session(chat.id)
 
 
 def told(*chats: Any) -> list[int]:
     """The number of entries of each session that hold the secret."""
-    return [sum(SECRET in repr(entry) for entry in chat.stored()) for chat in chats]
+    return [sum(SECRET in repr(entry) for entry in chat.internals.stored()) for chat in chats]
 
 
 def sound(*chats: Any) -> bool:
@@ -53,14 +53,14 @@ def test_restored_redaction_reaches_the_forks_in_the_store(store, chat):
     late = between.fork()
     store.index()
     chat.redact(3)
-    done = store.restore(chat.id, list(chat.stored()))
+    done = store.restore(chat.id, list(chat.internals.stored()))
     assert set(done.redacted) == {(one.id, 3) for one in (here, between, late)}
     assert told(here, early, late) == [3, 1, 3]
     assert [note.target for note in late.notes("redaction")] == [3]
     assert early.notes("redaction") == []
     assert sound(here, early, late)
     assert late.head_seq() == between.head_seq() == 5
-    again = store.restore(chat.id, list(chat.stored()))
+    again = store.restore(chat.id, list(chat.internals.stored()))
     assert (again.redacted, again.new) == ((), 0)
 
 
@@ -69,7 +69,7 @@ def test_redacted_log_that_is_new_to_the_store_reaches_its_forks(store, chat):
     chat.redact(3)
     chat.redact(1)
     head = fork.head()
-    done = store.restore(chat.id, list(chat.stored()))
+    done = store.restore(chat.id, list(chat.internals.stored()))
     assert sorted(done.redacted) == [(fork.id, 1), (fork.id, 3)]
     assert told(store.session(chat.id), fork) == [2, 2]
     assert fork.info().metadata == store.session(chat.id).info().metadata == {}
@@ -83,21 +83,21 @@ def test_row_redacted_in_the_store_does_not_come_back_in_a_fork(store, chat, sou
     for seq in (1, 3, 4, 5):
         here.redact(seq)
     assert told(here) == [0]
-    done = store.restore(fork.id, list(fork.stored()))
+    done = store.restore(fork.id, list(fork.internals.stored()))
     there = store.session(fork.id)
     assert sorted(done.redacted) == [(fork.id, seq) for seq in (1, 3, 4, 5)]
     assert told(here, there) == [0, 0]
     assert there.verify(fork.head()).ok
     assert sound(here, there)
     # The same file again adds nothing, and another fork comes without the content too.
-    assert store.restore(fork.id, list(fork.stored())).new == 0
+    assert store.restore(fork.id, list(fork.internals.stored())).new == 0
     assert told(there, there.fork(), here.fork(4)) == [0, 0, 0]
     assert source.session(fork.id).view().messages[1].content == SECRET
 
 
 def test_backup_of_a_redacted_session_brings_nothing_back(store, chat):
     here = copied(chat, store)
-    backup = list(chat.stored())
+    backup = list(chat.internals.stored())
     here.redact(3)
     before = state(here)
     done = store.restore(chat.id, backup)
@@ -105,16 +105,16 @@ def test_backup_of_a_redacted_session_brings_nothing_back(store, chat):
     assert state(here) == before
     chat.append("user", "later")
     with pytest.raises(SessionExists):
-        store.restore(chat.id, list(chat.stored()))
+        store.restore(chat.id, list(chat.internals.stored()))
     assert told(here) == [3]
 
 
 def test_continued_fork_is_redacted_too(store, chat):
     here = copied(chat, store)
     fork = chat.fork()
-    store.restore(fork.id, list(fork.stored(last=2)))
+    store.restore(fork.id, list(fork.internals.stored(last=2)))
     here.redact(3)
-    done = store.restore(fork.id, list(fork.stored()))
+    done = store.restore(fork.id, list(fork.internals.stored()))
     assert done.redacted == ((fork.id, 3),)
     assert told(here, store.session(fork.id)) == [3, 3]
     assert sound(here, store.session(fork.id))
@@ -125,7 +125,7 @@ def test_damage_does_not_spread(lab):
     fill(chat, 3)
     chat.redact(2)
     fork = chat.fork()
-    log = list(fork.stored())
+    log = list(fork.internals.stored())
     lab.store.purge(fork.id)
     lab.drop_guards()
     lab.sql(f"UPDATE entries SET content = '5' WHERE session_id = '{chat.id}' AND seq = 2")
@@ -143,7 +143,7 @@ def verdict(store: Any, name: str, log: Any, **options: Any) -> Any:
 
 
 def test_dry_run_gives_the_verdict_of_the_restore(store, chat):
-    log = list(chat.stored())
+    log = list(chat.internals.stored())
     damaged = [*log[:2], log[2]._replace(content='"x"'), *log[3:]]
     stranger = store.create()
     fill(stranger, 2)
@@ -179,10 +179,10 @@ def test_dry_run_erases_nothing(store, chat):
     fork = here.fork()
     chat.redact(3)
     before = state(here), state(fork)
-    foreseen = store.restore(chat.id, list(chat.stored()), dry_run=True)
+    foreseen = store.restore(chat.id, list(chat.internals.stored()), dry_run=True)
     assert (state(here), state(fork)) == before
     assert told(here, fork) == [4, 4]
-    done = store.restore(chat.id, list(chat.stored()))
+    done = store.restore(chat.id, list(chat.internals.stored()))
     assert foreseen == replace(done, dry_run=True, erased=False)
 
 
@@ -223,7 +223,7 @@ def test_files_that_are_refused_are_refused_by_a_dry_run_in_the_same_words(sourc
     damaged = lines[3].replace(SECRET.encode(), b"another-secret-of-28-letters")
     header = lines[0].replace(b"}\n", b',"parent":"another"}\n')
     with Store.open(":memory:") as other:
-        other.restore(chat.id, list(chat.stored(last=2)))
+        other.restore(chat.id, list(chat.internals.stored(last=2)))
         for text_, said in (
             ([*lines[:3], damaged, *lines[4:]], "the content is not what was written"),
             ([header, *lines[1:]], "its parent is None"),

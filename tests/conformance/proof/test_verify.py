@@ -449,7 +449,7 @@ def test_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row):
             damaged.view(as_of=12),
             damaged.internals.live(),
             damaged.notes("title"),
-            damaged.calls(),
+            damaged.internals.calls(),
             damaged.diff(5),
         )
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from roocontext import InvalidIdentifier, InvalidOption, NewNote
+from roocontext import InvalidOption, NewNote
+from roocontext.errors import InvalidIdentifier
 
 
 def test_notes_are_found_by_their_client_ids(chat):

@@ -114,11 +114,11 @@ def test_pages_hold_the_whole_view_in_order(chat):
     whole = chat.view()
     assert seqs(whole)[2] == summary
     for size in (1, 2, 3, 8, 100):
-        pages = list(chat.pages(size))
+        pages = list(chat.internals.pages(size))
         assert [message for page in pages for message in page.messages] == list(whole.messages)
         assert all(len(page.messages) == size for page in pages[:-1])
         assert {page.seq for page in pages} == {whole.seq}
-    assert list(chat.pages(3, as_of=0)) == []
+    assert list(chat.internals.pages(3, as_of=0)) == []
 
 
 def test_page_follows_any_message_of_the_view(chat):
@@ -135,7 +135,7 @@ def test_page_follows_any_message_of_the_view(chat):
 def test_pages_are_of_one_moment_during_writes(chat):
     said = fill(chat, 9)
     whole = chat.view()
-    pages = iter(chat.pages(2))
+    pages = iter(chat.internals.pages(2))
     found = [*next(pages).messages]
     chat.commit(Plan.condense(chat.view(), said[1:6], "S"))
     found += next(pages).messages

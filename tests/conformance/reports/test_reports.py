@@ -256,7 +256,7 @@ def check_overview(store: Store) -> None:
     for one in found:
         chat = store.session(one.info.session_id)
         assert one.stats == chat.stats()
-        models = [call.model for call in chat.calls(last=200) if call.model]
+        models = [call.model for call in chat.internals.calls(last=200) if call.model]
         assert one.model == (models[-1] if models else None)
         _check_last_call(chat, one)
         assert [info.session_id for info in store.find(one.beginning)] == [chat.id]
@@ -268,7 +268,7 @@ def _check_last_call(chat: Session, one: SessionOverview) -> None:
     live = {row.seq: row for row in chat.audit() if row.rewound_by is None}
     acting = [row for row in live.values() if row.entry.details is not None]
     controls = [row.seq for row in acting if row.kind != Kind.REWIND]
-    calls = [call for call in chat.calls(last=200) if call.model and call.seq in live]
+    calls = [call for call in chat.internals.calls(last=200) if call.model and call.seq in live]
     found = one.last_call
     if not calls or max(controls, default=0) > calls[-1].seq:
         assert found is None

@@ -363,7 +363,7 @@ def test_family_comes_parents_first_and_children_in_order():
 def test_restore_that_would_make_a_session_its_own_ancestor_is_refused(store):
     log = store.create()
     fill(log, 2)
-    entries = list(log.stored())
+    entries = list(log.internals.stored())
     one, two, three = (f"{log.id} {name}" for name in ("one", "two", "three"))
     with pytest.raises(InvalidOption, match="its own ancestor"):
         store.restore(one, entries, parent=one)

@@ -87,11 +87,11 @@ def test_rewind_to_the_id_of_a_hidden_message_works(chat):
 def test_message_is_found_by_its_id(chat):
     for name in ("same", "same", "other"):
         chat.append("user", "x", message_id=name)
-    assert (chat.find_message("same"), chat.find_message("other")) == (2, 3)
+    assert (chat.message("same").seq, chat.message("other").seq) == (2, 3)
     chat.rewind(to=1)
-    assert (chat.find_message("same"), chat.find_message("other")) == (1, 3)
+    assert (chat.message("same").seq, chat.message("other").seq) == (1, 3)
     with pytest.raises(MessageNotFound, match="No message has the id 'some'") as caught:
-        chat.find_message("some")
+        chat.message("some")
     assert caught.value.facts["candidates"][0] == "same"
 
 
