@@ -248,6 +248,8 @@ class SchemaMismatch(RooContextError):
     advice = "Open it with upgrade=True, or install the release that wrote it."
     current: str | None = None
     wanted: str = ""
+    release: str = ""
+    oldest_release: str | None = None
 
 
 class ForeignDatabase(RooContextError, ValueError):

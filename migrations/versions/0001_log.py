@@ -82,6 +82,7 @@ WRITTEN_BY_APPENDS = {"sessions": SESSIONS_RULES, "entries": ENTRIES_RULES}
 
 def upgrade() -> None:
     """Create everything."""
+    _oldest_release()
     _tables()
     _indexes()
     _checks_by_functions()
@@ -89,6 +90,16 @@ def upgrade() -> None:
     _triggers()
     _views()
     _search()
+
+
+def _oldest_release() -> None:
+    """Let the schema's row name the oldest release that may use it.
+
+    A later migration that an older release cannot work with updates it.
+    """
+    op.execute(
+        "ALTER TABLE roocontext_version ADD COLUMN oldest_release text NOT NULL DEFAULT '0.1.0'"
+    )
 
 
 def _tables() -> None:

@@ -219,22 +219,30 @@ def _of_nodes(check: str, wrong: Iterable["NodeFacts"], good: str, **danger: str
 
 
 def _schema(health: "Health") -> Iterator[Finding]:
-    current, wanted = health.schema
+    current, wanted, oldest = health.schema
     if current is None:
         yield _finding("schema", "bad", health.foreign or _NO_STORE)
         return
-    if current != wanted:
-        helps = "use a newer release" if current > wanted else "run `roocontext db upgrade`"
+    if health.schema.is_too_new:
+        yield _finding("schema", "bad", f"the schema {current} needs roocontext {oldest} or newer")
+        return
+    if not health.schema.is_usable:
+        helps = "run `roocontext db upgrade`"
         says = f"the schema is {current}, but this release needs {wanted}: {helps}"
         yield _finding("schema", "bad", says)
         return
-    differences = quantity(health.differences, "difference")
-    yield _judged(
-        "schema",
-        f"{current}, {quantity(health.sessions, 'session')}",
-        ok=not health.differences,
-        bad=f"{current}, with {differences} from what it should be",
-    )
+    sessions = quantity(health.sessions, "session")
+    if current != wanted:
+        says = f"{current}, of a newer release than this one, which works with it; {sessions}"
+        yield _finding("schema", "note", says)
+    else:
+        differences = quantity(health.differences, "difference")
+        yield _judged(
+            "schema",
+            f"{current}, {sessions}",
+            ok=not health.differences,
+            bad=f"{current}, with {differences} from what it should be",
+        )
     astray = quantity(health.astray, "session")
     yield _judged(
         "entries",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
+from roocontext.log.values import StoredJson, value_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
@@ -36,6 +37,7 @@ class Speakers:
 
     def named(self, role: str, content: Any, form: str) -> tuple[str, list[str]]:
         """The role, or `tool` if the message holds only outputs; and their tools, in order."""
+        content = value_of(content)
         if isinstance(content, str):
             return role, []
         blocks = pieces(reader(form).blocks(role, content)[1])
@@ -187,7 +189,8 @@ def within_bytes(rows: Iterable[RowT], most: int = PAGE_BYTES) -> Iterator[RowT]
     """The first rows whose contents together take at most so many bytes of JSON; at least one."""
     total = 0
     for row in rows:
-        size = len(json.dumps(row.content))
+        content = row.content
+        size = len(content.text if isinstance(content, StoredJson) else json.dumps(content))
         if total and total + size > most:
             return
         total += size
@@ -307,22 +310,26 @@ def some_entries(
     return Entries(entries=shown, next=following)
 
 
-def rows_from(chat: "Session", first: int, *, as_of: int) -> Iterator[EntryRow]:
-    """The entries from one on, as of a moment, read a few at a time."""
+def rows_from(
+    chat: "Session", first: int, *, as_of: int, stored: bool = False
+) -> Iterator[EntryRow]:
+    """The entries from one on, as of a moment, read a few at a time.
+
+    With `stored`, everything that is JSON comes with its stored text.
+    """
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of)
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of, stored=stored)
     rows = (entry_row(entry, speakers) for page in pages for entry in page)
     return (row for row in rows if row.seq >= first)
 
 
-def one_entry(chat: "Session", seq: int) -> EntryRow:
+def one_entry(chat: "Session", seq: int, *, stored: bool = False) -> EntryRow:
     """One entry; MessageNotFound if there is none with this number."""
     last = chat.info().last_seq
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    (row,) = some_entries(chat, seq, 1).entries
-    return row
+    return next(rows_from(chat, seq, as_of=last, stored=stored))
 
 
 def text_in(row: EntryRow) -> str | None:

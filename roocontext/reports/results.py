@@ -79,12 +79,14 @@ class Titled(Document):
 class Upgraded(Document):
     """The version of the schema before and after an upgrade.
 
-    `distributed` is None if the store was not to be distributed.
+    `distributed` is None if the store was not to be distributed. If the upgrade was only checked,
+    `needed` says whether there is one to be made, and otherwise it is None.
     """
 
     before: str | None
     after: str
     distributed: bool | None = None
+    needed: bool | None = None
 
 
 class Distributed(Document):

@@ -7,6 +7,7 @@ hidden messages, adapters read notes by their client ids.
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from roocontext.errors import StoreReadOnly
@@ -17,7 +18,7 @@ from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
 from roocontext.store.counting.count import Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
-from roocontext.store.engine.check_arguments import check_maybe, check_whole
+from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
 from roocontext.store.loop import frame
@@ -30,11 +31,12 @@ from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
-from roocontext.store.reading.view import Part, read_view
+from roocontext.store.reading.view import Part, read_view, to_part
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
 from roocontext.store.writing import kept_counts, uncover
+from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
 
 AUDIT_PAGE = 500
@@ -177,15 +179,33 @@ class SessionInternals:
         """Read the entries of a page, now or right after an entry."""
         return self._database.snapshot(read_excerpt, self.id, extent, place, sizes, as_of=as_of)
 
+    def stored_view(
+        self,
+        *,
+        as_of: int | datetime | None = None,
+        recorded: bool = False,
+        after: int | None = None,
+        limit: int | None = None,
+        before: int | None = None,
+        last: int | None = None,
+    ) -> View:
+        """Read the same as `Session.view`, with the stored texts of the contents."""
+        point = to_point("as_of", as_of, recorded=recorded)
+        part = to_part(after, limit, before, last)
+        return self._database.snapshot(read_view, self.id, as_of=point, part=part, stored=True)
+
     def audit_pages(
-        self, size: int, *, after: int = 0, as_of: int | None = None
+        self, size: int, *, after: int = 0, as_of: int | None = None, stored: bool = False
     ) -> Iterator[list[AuditEntry]]:
-        """Read the audit page by page, all of one moment even if more is written: now, or a seq."""
+        """Read the audit page by page, all of one moment even if more is written: now, or a seq.
+
+        With `stored`, everything that is JSON comes with its stored text.
+        """
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
         with self._database.read() as tx:
-            auditor = audit.Auditor(tx, self.id, as_of)
+            auditor = audit.Auditor(tx, self.id, as_of, stored=stored)
             page = auditor.page(tx, after, size)
         while page:
             yield page
@@ -215,6 +235,13 @@ class SessionInternals:
         for client_id in client_ids:
             check_id("client_id", client_id)
         return self._database.lookup(notes.written_by, self.id, client_ids)
+
+    def first_written(self, client_id: str) -> int | None:
+        """Return the first entry of the request with this client id; None if none was stored."""
+        check_id("client_id", client_id)
+        with self._database.read() as tx:
+            stored = stored_by(tx, self.id, [client_id]).get(client_id)
+        return None if stored is None else stored.seq
 
     def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
         """Record the system prompt and the tools if they changed, and return whether they did.

@@ -21,7 +21,6 @@ from roocontext.store.counting import count
 from roocontext.store.engine.check_arguments import (
     check_mapping,
     check_maybe,
-    check_page,
     check_whole,
     given_messages,
     to_plan,
@@ -39,7 +38,7 @@ from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
 from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.reading.points_in_time import seq_at
-from roocontext.store.reading.view import WHOLE, Part, read_view, view_now
+from roocontext.store.reading.view import WHOLE, read_view, to_part, view_now
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.sessions import SessionInfo, Stats
 from roocontext.store.writing import (
@@ -330,8 +329,7 @@ class Session:
         however long the view is.
         """
         point = to_point("as_of", as_of, recorded=recorded)
-        check_page(after, limit, before, last)
-        part = Part(limit, after) if last is None else Part(last, before, newest=True)
+        part = to_part(after, limit, before, last)
         if as_of is None and part == WHOLE:
             return view_now(self._database, self.id)
         return self._database.snapshot(read_view, self.id, as_of=point, part=part)

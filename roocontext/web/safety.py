@@ -222,11 +222,11 @@ class Guard:
         if not declared.isascii() or not declared.isdigit():
             raise MalformedRequest("Content-Length is not a number.")
         refused = BodyTooLarge(f"At most {most:,} bytes are accepted.", limit=most)
+        if int(declared) > most:
+            raise refused
 
         async def bounded() -> Message:
             nonlocal total
-            if int(declared) > most:
-                raise refused
             message = await receive()
             total += len(message.get("body", b""))
             if total > most:

@@ -263,12 +263,18 @@ def test_empty_file_holds_no_store_yet(command_line: CommandLines, tmp_path: Pat
 
 
 @pytest.mark.every_leg
-def test_newer_schema_is_refused(database: str, command_line: CommandLines) -> None:
-    sql(database, "UPDATE roocontext_version SET version_num = '9999'")
+def test_schema_that_is_too_new_is_refused(database: str, command_line: CommandLines) -> None:
+    newer = "version_num = '9999', oldest_release = '9.0.0'"
+    sql(database, f"UPDATE roocontext_version SET {newer}")
     run = command_line(database)
-    for command in (["sessions"], ["append", "new", "hello"], ["db", "upgrade"], ["verify"]):
-        refused(run(*command), Code.DATABASE, "9999", "newer")
-    assert run("db", "current", "--json").document == {"current": "9999", "wanted": "0001"}
+    commands = ("sessions", "append new hello", "db upgrade", "db upgrade --check", "verify")
+    for command in commands:
+        refused(run(*command.split()), Code.DATABASE, "9999", "9.0.0 or newer")
+    assert run("db", "current", "--json").document == {
+        "current": "9999",
+        "wanted": "0001",
+        "oldest_release": "9.0.0",
+    }
     doctor = run("doctor", "--json")
     assert doctor.code == Code.NO
     assert {"check": "schema", "status": "bad"}.items() <= doctor.document["findings"][-1].items()

@@ -99,6 +99,8 @@ def test_healthy_database_has_no_findings() -> None:
         ),
         (replace(SQLITE, problems=("row 3 missing from index",)), {"integrity": "bad"}),
         (replace(SQLITE, schema=SchemaVersion("0000", "0001")), {"schema": "bad"}),
+        (replace(SQLITE, schema=SchemaVersion("0002", "0001", "0.1.0")), {"schema": "note"}),
+        (replace(SQLITE, schema=SchemaVersion("0002", "0001", "9.0.0")), {"schema": "bad"}),
         (replace(SQLITE, differences=1), {"schema": "bad"}),
         (replace(SQLITE, unguarded=("entries_update",)), {"triggers": "warn"}),
         (

@@ -1,5 +1,7 @@
 """The schema: what migrations make is what the statements are built on, on both engines alike."""
 
+import tomllib
+from importlib.metadata import version
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, inspect, make_url
 
 from roocontext.store.engine.migrate import differences
-from roocontext.store.engine.schema import ALIKE, REVISION, VERSION_TABLE
+from roocontext.store.engine.schema import ALIKE, RELEASE, REVISION, VERSION_TABLE
 from support.empty_files import empty_file
 
 MIGRATIONS = Path(__file__).parents[2] / "migrations"
@@ -60,6 +62,11 @@ def test_both_engines_have_the_same_schema(request: pytest.FixtureRequest, tmp_p
     assert schemas[0] == schemas[1]
     assert set(schemas[0]["tables"]) == {*ALIKE, VERSION_TABLE}
     assert schemas[0]["views"] == VIEWS
+
+
+def test_release_is_that_of_the_package() -> None:
+    project = tomllib.loads((MIGRATIONS.parent / "pyproject.toml").read_text())["project"]
+    assert project["version"] == RELEASE == version("roocontext")
 
 
 def test_revision_is_the_newest_migration() -> None:

@@ -16,7 +16,6 @@ from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import one_line
 from roocontext.cli.terminal import read_input
-from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
@@ -131,20 +130,34 @@ def upgrade(
             "--distribute", help="Then distribute it over its Citus cluster, if it is not yet."
         ),
     ] = False,
-) -> None:
-    """Create the database, or upgrade its schema to the version of this release."""
-    try:
-        before = _schema(context).current
-    except StoreNotFound:
-        before = None
-    with context.store(write=True, create=True):
-        after = _schema(context)
-        if distribute:
-            _distributed(context)
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Change nothing. The exit code is 1 if an upgrade is to be made."
+        ),
+    ] = False,
+) -> bool:
+    """Create the database, or upgrade its schema to the version of this release.
+
+    The schema of a newer release is left as it is, if this release works with it.
+    """
+    if check and distribute:
+        raise Refusal("--check changes nothing: leave out --distribute.", Code.USAGE)
+    from roocontext.store.engine import health  # noqa: PLC0415 - heavy
+
+    schema, is_needed = health.upgrade_of(context.url)
+    if not check:
+        with context.store(write=True, create=True):
+            if distribute:
+                _distributed(context)
     answer = reports.results.Upgraded(
-        before=before, after=after.wanted, distributed=distribute or None
+        before=schema.current,
+        after=schema.wanted if is_needed else str(schema.current),
+        distributed=distribute or None,
+        needed=is_needed if check else None,
     )
     context.show(answer, results.draw_upgraded)
+    return not (check and is_needed)
 
 
 @_db(document="Distributed")

@@ -150,16 +150,25 @@ def draw_diagnosis(screen: Screen, answer: "Diagnosis") -> None:
 
 def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
     """The two versions."""
-    screen.facts([("schema", answer.current or "none"), ("needed by this release", answer.wanted)])
+    screen.facts(
+        [
+            ("schema", answer.current or "none"),
+            ("needed by this release", answer.wanted),
+            ("oldest release that may use it", answer.oldest_release or "none"),
+        ]
+    )
 
 
 def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
     """The versions before and after an upgrade."""
     before, after = answer.before, answer.after
-    if before is None:
+    if answer.needed:
+        made = "created" if before is None else f"upgraded from version {before}"
+        screen.line(f"The schema has to be {made}, to version {after}.")
+    elif before is None:
         screen.line(f"Created the schema, version {after}.")
     elif before == after:
-        screen.line(f"The schema is version {after}, which is what this release needs.")
+        screen.line(f"The schema is version {after}, with which this release works.")
     else:
         screen.line(f"Upgraded the schema from version {before} to {after}.")
     if answer.distributed:

@@ -160,7 +160,7 @@ def _functions(connection: Connection) -> list[str]:
 
 def _check(connection: Connection) -> None:
     """Refuse a database without our schema, and one that is not the coordinator of a cluster."""
-    current, wanted = migrate.schema_version(connection)
+    current, wanted, _ = migrate.schema_version(connection)
     if current != wanted:
         raise SchemaMismatch(
             f"The schema is {current or 'missing'}, and {wanted} is wanted.",

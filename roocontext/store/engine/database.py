@@ -168,8 +168,11 @@ class Database:
         return self._once((), self._over(self._engine.begin_read, operation), writes=False)
 
     def migrate(self, operation: Callable[[Connection], Result]) -> Result:
-        """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction."""
-        return self._once((), self._over(self._engine.begin_write, operation))
+        """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction.
+
+        It is run again if another transaction was in the way.
+        """
+        return self._repeated((), self._over(self._engine.begin_write, operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.

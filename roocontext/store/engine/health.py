@@ -14,7 +14,7 @@ from typing import TypeVar
 from sqlalchemy import URL, Connection, inspect
 from sqlalchemy import text as sql
 
-from roocontext.errors import RooContextError
+from roocontext.errors import RooContextError, StoreNotFound
 from roocontext.store.engine import migrate
 from roocontext.store.engine.cluster import ClusterFacts, cluster_facts, silent_nodes
 from roocontext.store.engine.database import Database
@@ -81,6 +81,17 @@ def examine_database(url: str | Path | URL) -> Health:
 def schema_version_of(url: str | Path | URL) -> migrate.SchemaVersion:
     """The version of a database's schema."""
     return _inspected(url, migrate.schema_version)
+
+
+def upgrade_of(url: str | Path | URL) -> tuple[migrate.SchemaVersion, bool]:
+    """The schema of a database, and whether it has to be upgraded; an error if it must not be.
+
+    A database that does not exist has no schema.
+    """
+    try:
+        return _inspected(url, lambda it: (migrate.schema_version(it), migrate.is_outdated(it)))
+    except StoreNotFound:
+        return migrate.NO_SCHEMA, True
 
 
 def hindrances(url: str | Path | URL) -> Hindrances:
@@ -202,14 +213,14 @@ def _unguarded(connection: Connection, guards: tuple[str, ...], query: str) -> t
 
 
 def _sessions(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    if schema.current != schema.wanted:
+    if not schema.is_usable:
         return 0
     return _count(connection, "SELECT count(*) FROM sessions WHERE purged_at IS NULL")
 
 
 def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
     """The number of sessions without the entries that they count; no content is read."""
-    if schema.current != schema.wanted:
+    if not schema.is_usable:
         return 0
     return _count(
         connection,

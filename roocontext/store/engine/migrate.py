@@ -1,9 +1,11 @@
 """Upgrades a database to the schema that this version works with, or says why it cannot.
 
-A store at the right version is recognised by one query, without loading the migrations.
+A store at the right version is recognised by one query, without loading the migrations. Migrations
+only add, so a release also works with the schema of a newer one, unless the schema's row names an
+oldest release that is newer (0076).
 """
 
-from collections.abc import Mapping
+import re
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,44 +15,103 @@ from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch, StoreUnavailable
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import ALIKE, REVISION, VERSION_TABLE, metadata, with_indexes
+from roocontext.store.engine.schema import (
+    ALIKE,
+    RELEASE,
+    REVISION,
+    VERSION_TABLE,
+    metadata,
+    with_indexes,
+)
 from roocontext.store.engine.transaction import Transaction
 
-_VERSION = f"SELECT version_num FROM {VERSION_TABLE}"  # noqa: S608 - a constant
+_VERSION = f"SELECT version_num, oldest_release FROM {VERSION_TABLE}"  # noqa: S608 - a constant
 _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
+_LOCK_TIMEOUT = "500ms"
+"""How long an upgrade waits for the tables: less than it takes a server to look for deadlocks,
+which might end another program's transaction instead."""
+
+
+class SchemaVersion(NamedTuple):
+    """The version that a schema has, None where there is none, and the one that is wanted.
+
+    `oldest_release` is the oldest release of roocontext that may use the schema.
+    """
+
+    current: str | None
+    wanted: str
+    oldest_release: str | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether this release works with the schema as it is."""
+        return self.current is not None and self.current >= self.wanted and not self.is_too_new
+
+    @property
+    def is_too_new(self) -> bool:
+        """Whether this release is older than the oldest that may use the schema."""
+        return self.oldest_release is not None and _is_older(RELEASE, self.oldest_release)
+
+
+NO_SCHEMA = SchemaVersion(None, REVISION)
+
+
+def _is_older(release: str, other: str) -> bool:
+    """Compare two releases by their numbers. A text that is none is newer than any."""
+    found = [re.match(r"[0-9]+(\.[0-9]+)*", str(text)) for text in (release, other)]
+    ours, theirs = ([int(n) for n in match[0].split(".")] if match else None for match in found)
+    return theirs is None or (ours is not None and ours < theirs)
 
 
 def prepare(database: Database, *, upgrade: bool, writes: bool) -> None:
-    """Create or upgrade the schema; refuse a foreign database, or one from the future."""
-    if _is_current(database):
+    """Create or upgrade the schema; refuse a foreign database, or one that is too new."""
+    if _is_usable(database):
         if writes:
             database.restore_write_ahead()
         return
-    if not database.inspect(lambda connection: _outdated(connection, upgrade=upgrade)):
+    if not database.inspect(lambda connection: is_outdated(connection, upgrade=upgrade)):
         return
     database.write_ahead()
     database.migrate(_upgrade_once)
 
 
-def _is_current(database: Database) -> bool:
-    """True if the schema is the current one. False may also mean that it is not known yet.
+def _is_usable(database: Database) -> bool:
+    """True if this release works with the schema. False may also mean that it is not known yet.
 
     This is one plain statement: SQLAlchemy's inspection took half of the time to open a store.
     """
     try:
-        return database.lookup(Transaction.command, _VERSION) == (REVISION,)
+        row = database.lookup(Transaction.command, _VERSION)
     # Perhaps there is no such table, or it is another program's database: the full check says
     # which.
     except StoreUnavailable:
         return False
+    return row is not None and SchemaVersion(row[0], REVISION, row[1]).is_usable
 
 
 def _upgrade_once(connection: Connection) -> None:
     # Two processes may open a new database at once. SQLite's write lock is already held here.
     if connection.dialect.name == "postgresql":
         wait_for_others(connection)
-    if _outdated(connection, upgrade=True):  # unless another process upgraded it in the meantime
+    if is_outdated(connection):  # unless another process upgraded it in the meantime
+        _take_tables(connection)
         _upgrade(connection)
+
+
+def _take_tables(connection: Connection) -> None:
+    """Lock the tables on a server, all at once and before they are counted, or give up soon.
+
+    Everyone who comes later waits for a statement that waits for a lock. So it must not wait long
+    for a transaction that takes its time, such as a dump: the upgrade is tried again from outside.
+    """
+    if connection.dialect.name == "sqlite":
+        return
+    # In the order of the schema, `sessions` first: most transactions begin with it, and in another
+    # order the upgrade would hold what they want next while it waits for what they have.
+    present = [name for name in metadata.tables if inspect(connection).has_table(name)]
+    if present:
+        connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
+        connection.exec_driver_sql(f"LOCK TABLE {', '.join(present)} IN ACCESS EXCLUSIVE MODE")
 
 
 def wait_for_others(connection: Connection) -> None:
@@ -58,13 +119,6 @@ def wait_for_others(connection: Connection) -> None:
     for timeout in ("lock_timeout", "statement_timeout"):
         connection.exec_driver_sql(f"SET LOCAL {timeout} = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
-
-
-class SchemaVersion(NamedTuple):
-    """The version that a schema has, None where there is none, and the one that is wanted."""
-
-    current: str | None
-    wanted: str
 
 
 class Revision(NamedTuple):
@@ -76,7 +130,10 @@ class Revision(NamedTuple):
 
 def schema_version(connection: Connection) -> SchemaVersion:
     """The schema's version, and the one that is wanted."""
-    return SchemaVersion(_revision(connection), REVISION)
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return NO_SCHEMA
+    row = connection.execute(sql(_VERSION)).first()
+    return NO_SCHEMA if row is None else SchemaVersion(row[0], REVISION, row[1])
 
 
 def all_revisions() -> list[Revision]:
@@ -106,13 +163,6 @@ def differences(connection: Connection) -> list[Any]:
     return list(compare_metadata(context, with_indexes()))
 
 
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    revision: str | None = connection.execute(sql(_VERSION)).scalar()
-    return revision
-
-
 def foreign(connection: Connection) -> str | None:
     """Why no store can be created in a database without our schema; None if one can."""
     taken = {*inspect(connection).get_table_names(), *inspect(connection).get_view_names()}
@@ -127,18 +177,20 @@ def foreign(connection: Connection) -> str | None:
     return f"The database holds {what} not roocontext's."
 
 
-def _outdated(connection: Connection, *, upgrade: bool) -> bool:
+def is_outdated(connection: Connection, *, upgrade: bool = True) -> bool:
     """True if the schema has to be migrated; an error if it must not be."""
-    current = _revision(connection)
-    if current == REVISION:
+    schema = schema_version(connection)
+    if schema.is_usable:
         return False
-    facts: Mapping[str, str | None] = {"current": current, "wanted": REVISION}
+    facts = {**schema._asdict(), "release": RELEASE}
+    current = schema.current
     if current is None:
         if stranger := foreign(connection):
             raise ForeignDatabase(stranger)
-    elif current > REVISION:
+    elif schema.is_too_new:
         raise SchemaMismatch(
-            f"The schema is {current}, newer than {REVISION}, which this release works with.",
+            f"The schema {current} needs roocontext {schema.oldest_release} or newer, and this is"
+            f" {RELEASE}.",
             **facts,
             advice="Install a newer release of roocontext.",
         )
@@ -165,7 +217,7 @@ def _upgrade(connection: Connection) -> None:
         try:
             command.upgrade(config, REVISION)
         except CommandError:
-            current = _revision(connection)
+            current = schema_version(connection).current
             raise SchemaMismatch(
                 f"The schema's version, {current}, belongs to no release of roocontext.",
                 current=current,

@@ -31,6 +31,8 @@ from sqlalchemy.sql import ColumnElement, FromClause
 
 REVISION = "0001"
 """The newest migration: what this version works with."""
+RELEASE = "0.1.0"
+"""This release. The schema's row names the oldest one that may use it."""
 
 VERSION_TABLE = "roocontext_version"
 

@@ -22,7 +22,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, within
-from roocontext.log.values import Value, fields_as_json
+from roocontext.log.values import StoredJson, Value, fields_as_json
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
@@ -129,10 +129,20 @@ class Auditor:
     """
 
     def __init__(
-        self, tx: Transaction, session_id: str, seq: int | None = None, *, last: int | None = None
+        self,
+        tx: Transaction,
+        session_id: str,
+        seq: int | None = None,
+        *,
+        last: int | None = None,
+        stored: bool = False,
     ) -> None:
-        """`last` is the last entry of the log, if it was read in this transaction."""
+        """`last` is the last entry of the log, if it was read in this transaction.
+
+        With `stored`, everything of an entry that is JSON comes with its text.
+        """
         self._session_id = session_id
+        self._stored = stored
         last = read_head(tx, session_id).last_seq if last is None else last
         self.seq = last if seq is None else min(seq, last)
         rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
@@ -170,7 +180,7 @@ class Auditor:
 
     def _judged(self, row: SqlRow, span: Span) -> AuditEntry:
         *fields, salt, digest = row
-        entry = _to_entry(fields)
+        entry = _to_entry(fields, stored=self._stored)
         is_message = entry.kind in MESSAGE_KINDS
         cleared = tuple(self._cleared.get(entry.seq, ()))
         if is_message and span.visible and salt is not None and not cleared:
@@ -211,14 +221,15 @@ def _block(clearing: tuple[BlockRef, Control]) -> BlockRef:
     return clearing[0]
 
 
-def _to_entry(fields: list[Any]) -> Entry:
+def _to_entry(fields: list[Any], *, stored: bool) -> Entry:
     """Make an entry of its columns, in the order of its fields."""
     *values, answers_seq, answers_block = fields
     try:
         values[1] = _KINDS[values[1]]
         for place in _JSON:
-            if values[place] is not None:
-                values[place] = decode(values[place])
+            if (text := values[place]) is not None:
+                value = decode(text)
+                values[place] = StoredJson(text, value) if stored else value
     except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(
             f"Entry {values[0]} cannot be read: its kind is unknown, or its content, usage, extra"

@@ -17,6 +17,7 @@ from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, Range, block_ref
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, compacted_at
+from roocontext.log.values import StoredJson
 from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
@@ -131,9 +132,21 @@ def shown_messages(
     rows: Sequence[SqlRow],
     cleared: Cleared,
     compacted: Mapping[int, Compacted] = MappingProxyType({}),
+    *,
+    stored: bool = False,
 ) -> list[Message]:
-    """Make messages of rows, with their cleared blocks as the view shows them."""
+    """Make messages of rows, with their cleared blocks as the view shows them.
+
+    With `stored`, the contents that are shown as they are stored come with their texts.
+    """
     messages = rows_to_messages(rows)
+    if stored:
+        messages = [
+            message
+            if message.seq in cleared
+            else replace(message, content=StoredJson(row[3], message.content))
+            for message, row in zip(messages, rows, strict=True)
+        ]
     if compacted:
         messages = [
             replace(message, compacted=found) if (found := compacted.get(message.seq)) else message

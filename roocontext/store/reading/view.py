@@ -31,6 +31,7 @@ from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
 from roocontext.log.entries import Control, Kind, Range, View
 from roocontext.log.moments import Point
 from roocontext.log.spans import compacted_at, spans_of, visible_ranges, within
+from roocontext.store.engine.check_arguments import check_page
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import (
     IS_HELD,
@@ -92,6 +93,12 @@ class ShownRanges(NamedTuple):
             {row: blocks for row, blocks in self.cleared.items() if row > seq},
             {row: covering for row, covering in self.compacted.items() if row > seq},
         )
+
+
+def to_part(after: int | None, limit: int | None, before: int | None, last: int | None) -> Part:
+    """The part that these arguments name."""
+    check_page(after, limit, before, last)
+    return Part(limit, after) if last is None else Part(last, before, newest=True)
 
 
 SPANS_PAGE: Final = 32
@@ -161,11 +168,15 @@ def read_view(
     *,
     as_of: Point = None,
     part: Part = WHOLE,
+    stored: bool = False,
 ) -> View:
-    """Read the view, or a part of it, now or at a point in time."""
+    """Read the view, or a part of it, now or at a point in time.
+
+    With `stored`, the contents come with their texts, so that these can be sent.
+    """
     is_whole_now = as_of is None and part == WHOLE
     if is_whole_now and tx.has_round_trips:
-        return _at_once(tx, session_id)
+        return _at_once(tx, session_id, stored=stored)
     seq, head_seq, ranges, cleared = (
         _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
     )
@@ -178,7 +189,8 @@ def read_view(
     if cleared is None:
         cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
     compacted = compacted_in(tx, session_id, seq, rows)
-    messages = shown_messages(rows[::-1] if part.newest else rows, cleared, compacted)
+    ordered = rows[::-1] if part.newest else rows
+    messages = shown_messages(ordered, cleared, compacted, stored=stored)
     return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
 
@@ -416,7 +428,7 @@ _NULLS = {0, len(_SPAN_COLUMNS)}
 """How many columns of a span are NULL: none, or all in the row of a view without spans."""
 
 
-def _at_once(tx: Transaction, session_id: str) -> View:
+def _at_once(tx: Transaction, session_id: str, *, stored: bool) -> View:
     while not _is_whole(rows := tx.rows(_WHOLE_VIEW, session_id=session_id)):
         # These raise the reason, unless the session was created or rebuilt in between.
         read_head(tx, session_id)
@@ -431,7 +443,8 @@ def _at_once(tx: Transaction, session_id: str) -> View:
     cleared = placeholders(checked_rows(_CLEARED, blocks))
     last_seq, head_seq = rows[0][_HEAD]
     own = checked_rows(SHOWN, [row[_SHOWN] for row in shown])
-    messages = shown_messages(own, cleared, compacted_in(tx, session_id, last_seq, own))
+    compacted = compacted_in(tx, session_id, last_seq, own)
+    messages = shown_messages(own, cleared, compacted, stored=stored)
     return View(session_id, last_seq, head_seq, tuple(messages))
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
+from roocontext.log.counting import counter_named
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import (
     EntryRow,
@@ -12,10 +13,19 @@ from roocontext.reports.history import (
     rows_from,
     within_bytes,
 )
-from roocontext.web.api.inputs import EntriesQuery, MessagesQuery, ViewQuery
+from roocontext.reports.tree import Tree, tree_of
+from roocontext.web.api.queries import (
+    EntriesQuery,
+    MessagesQuery,
+    NotesQuery,
+    TokensQuery,
+    ViewQuery,
+)
 
 if TYPE_CHECKING:
     from roocontext import Request, Session
+    from roocontext.context import Restored
+    from roocontext.log.request import Frame
 
 _READ_AT_ONCE: Final = 100
 
@@ -196,6 +206,87 @@ class CommittedReport(Document):
     dry_run: bool
 
 
+class FrameReport(Document):
+    """The system prompt and the tool definitions that were recorded last, in `frame`.
+
+    It is null if none were, and has neither if they were redacted.
+    """
+
+    session_id: str
+    frame: Any
+
+
+class NoteRow(Document):
+    """A note: its kind, the message that it is about, and what it says."""
+
+    seq: int
+    note: str
+    target: int | None
+    content: Any
+    recorded_at: Time
+
+
+class NotesReport(Document):
+    """Some notes of a kind, oldest first. `next` is the `after` of the next page."""
+
+    session_id: str
+    notes: list[NoteRow]
+    next: int | None
+
+
+class TokensReport(Document):
+    """The tokens of a view or of a part of it, and whether the counter is exact."""
+
+    session_id: str
+    counter: str
+    exact: bool
+    tokens: int
+
+
+class TimelineReport(Tree):
+    """The tree of a session, or of a long session the part that its picture shows.
+
+    These are the largest stretches, and the newest of the entries that hide others and of the
+    rewinds. `left_out` is the number of those that are not shown.
+    """
+
+    left_out: int
+
+
+class RestoredRow(Document):
+    """An entry that was uncovered by the entry `uncovering`, and the tokens of the request then.
+
+    A dry run has no `uncovering`.
+    """
+
+    seq: int
+    kind: str
+    uncovering: int | None
+    tokens_after: int
+
+
+class RestoredReport(Document):
+    """The entries that were uncovered, newest first, or would be in a dry run.
+
+    Tokens are those of the whole request, and `room` is how many of them may be used. `stopped_at`
+    is the entry that does not fit, and `tokens_needed` the size of the request with it.
+    """
+
+    session_id: str
+    steps: list[RestoredRow]
+    counter: str
+    exact: bool
+    window: int
+    window_source: str
+    room: int
+    tokens_before: int
+    tokens_after: int
+    stopped_at: int | None
+    tokens_needed: int | None
+    reason: str
+    dry_run: bool
+
+
 def head_report(chat: "Session") -> HeadReport:
     """The version of a session, at one moment."""
     while True:
@@ -213,7 +304,11 @@ def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     """A page of the log, as of one moment."""
     last = chat.info().last_seq
     if query.after is not None:
-        found = rows_from(chat, query.after + 1, as_of=last) if query.after < last else iter(())
+        found = (
+            rows_from(chat, query.after + 1, as_of=last, stored=True)
+            if query.after < last
+            else iter(())
+        )
         rows = [*_page(found, query)]
     else:
         end = last if query.before is None else min(query.before - 1, last)
@@ -251,7 +346,8 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
     """The entries from one on, newest first."""
     while end > 0:
         first = max(1, end - _READ_AT_ONCE + 1)
-        rows = [*takewhile(lambda row: row.seq <= end, rows_from(chat, first, as_of=as_of))]  # noqa: B023 - used up here
+        found = rows_from(chat, first, as_of=as_of, stored=True)
+        rows = [*takewhile(lambda row: row.seq <= end, found)]  # noqa: B023 - used up here
         yield from reversed(rows)
         end = first - 1
 
@@ -259,7 +355,7 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
 def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
     """A view, or a part of it."""
     part = {"after": query.after, "limit": query.limit, "before": query.before, "last": query.last}
-    view = chat.view(as_of=query.as_of, recorded=query.recorded, **part)
+    view = chat.internals.stored_view(as_of=query.as_of, recorded=query.recorded, **part)
     return ViewReport.of(view, messages=[*message_rows(view.messages)])
 
 
@@ -273,6 +369,54 @@ def messages_report(chat: "Session", query: MessagesQuery) -> MessagesReport:
         model=query.model,
         messages=chat.messages(query.form, **asked),
         repairs=list(map(RepairRow.of, chat.repairs(query.form, **asked))),
+    )
+
+
+def notes_report(chat: "Session", query: NotesQuery) -> NotesReport:
+    """A page of the notes of a kind."""
+    notes = chat.notes(query.note, as_of=query.as_of, recorded=query.recorded)
+    if query.target is not None:
+        notes = [note for note in notes if note.target == query.target]
+    if query.newest:
+        notes = [*{note.target: note for note in notes}.values()]
+    notes = sorted((note for note in notes if note.seq > query.after), key=lambda note: note.seq)
+    page = notes[: query.limit]
+    following = page[-1].seq if len(page) < len(notes) else None
+    return NotesReport(session_id=chat.id, notes=list(map(NoteRow.of, page)), next=following)
+
+
+def frame_report(chat: "Session", frame: "Frame | None") -> FrameReport:
+    """The recorded system prompt and tools."""
+    return FrameReport(session_id=chat.id, frame=None if frame is None else frame.content())
+
+
+def tokens_report(chat: "Session", query: TokensQuery) -> TokensReport:
+    """The tokens of a view."""
+    counter = counter_named(query.counter)
+    count = chat.tokens(counter, as_of=query.as_of, recorded=query.recorded, after=query.after)
+    return TokensReport.of(counter, session_id=chat.id, counter=counter.name, tokens=count)
+
+
+def timeline_report(chat: "Session", most: int) -> TimelineReport:
+    """The tree of a session, of at most so many marks."""
+    tree = tree_of(chat)
+    acts = sorted([*(one.seq for one in tree.hidings), *(one.seq for one in tree.rewinds)])
+    room = max(most // 4, most - len(acts))
+    largest = sorted(tree.stretches, key=lambda one: one.lo - one.hi)[:room]
+    stretches = sorted(largest, key=lambda one: one.lo)
+    newest = {*acts[max(0, len(acts) + len(stretches) - most) :]}
+    hidings = [one for one in tree.hidings if one.seq in newest]
+    rewinds = [one for one in tree.rewinds if one.seq in newest]
+    shown = len(stretches) + len(hidings) + len(rewinds)
+    left_out = len(tree.stretches) + len(acts) - shown
+    parts = {"stretches": stretches, "hidings": hidings, "rewinds": rewinds}
+    return TimelineReport.of(tree, **parts, left_out=left_out)
+
+
+def restored_report(session_id: str, done: "Restored") -> RestoredReport:
+    """The outcome of a restoration."""
+    return RestoredReport.of(
+        done, session_id=session_id, steps=list(map(RestoredRow.of, done.steps))
     )
 
 

@@ -7,14 +7,16 @@ float. Many languages cannot read all of it: they may send and receive contents 
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from functools import cache
 from typing import Any, Final, NoReturn
 
 from roocontext.errors import InvalidMessage
+from roocontext.log.values import StoredJson
+from roocontext.reports.document import Document
 from roocontext.web.errors import MalformedRequest
 
-TEXTS: Final = ("content", "usage", "extra", "input", "body")
-"""The fields that hold any JSON, and that `content=text` turns into texts."""
+_ANY_JSON: Final = (Any, dict[str, Any], list[Any])
 
 
 def read_json(body: bytes) -> Any:
@@ -36,18 +38,31 @@ def read_json_text(text: str, path: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The text of a value, as the store writes it."""
+    """The text of a value, as the store writes it, or the stored text."""
+    if isinstance(value, StoredJson):
+        return value.text
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def with_texts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose fields of any JSON are texts: `content_json` takes the place of `content`."""
-    return {
-        f"{name}_json" if name in TEXTS else name: (
-            json_text(value) if name in TEXTS and value is not None else value
-        )
-        for name, value in row.items()
-    }
+@cache
+def any_json_fields(kind: type[Document]) -> frozenset[str]:
+    """The fields of a document that hold any JSON, and that `content=text` turns into texts."""
+    fields = kind.model_fields.items()
+    return frozenset(name for name, field in fields if field.annotation in _ANY_JSON)
+
+
+def in_texts(document: Document) -> dict[str, Any]:
+    """A document whose fields of any JSON are texts: `content_json` instead of `content`."""
+    texts, others = any_json_fields(type(document)), document.to_dict()
+    made: dict[str, Any] = {}
+    for name, value in document:
+        if name in texts:
+            made[f"{name}_json"] = None if value is None else json_text(value)
+        elif isinstance(value, list) and value and isinstance(value[0], Document):
+            made[name] = list(map(in_texts, value))
+        else:
+            made[name] = others[name]
+    return made
 
 
 def _loaded(text: str) -> Any:

@@ -12,8 +12,9 @@ import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
+from roocontext.reports.document import Document
 from roocontext.web.api.inputs import Parameters
-from roocontext.web.api.json_text import TEXTS
+from roocontext.web.api.json_text import any_json_fields
 from roocontext.web.api.operations import JSON, PREFIX, Operation
 from roocontext.web.errors import PROBLEM
 
@@ -233,7 +234,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     for operation in operations:
         if "content" in operation.query.model_fields:
             (kind,) = {*operation.answers.values()}
-            _add_texts(schemas, kind.__name__)
+            _add_texts(schemas, kind)
     return dict(sorted(schemas.items()))
 
 
@@ -252,21 +253,20 @@ _PROBLEM_SCHEMA: Final = {
 }
 
 
-def _add_texts(schemas: dict[str, Any], name: str) -> None:
+def _add_texts(schemas: dict[str, Any], kind: type[Document]) -> None:
     """Add the schema of a document whose contents are texts, and of the rows in it."""
+    name, texts = kind.__name__, any_json_fields(kind)
     if f"{name}InTexts" in schemas:
         return
     properties: dict[str, Any] = {}
     for field, schema in schemas[name]["properties"].items():
-        item = schema.get("items", {}).get("$ref", "").rpartition("/")[2]
-        if field in TEXTS:
+        rows = next(iter(get_args(kind.model_fields[field].annotation)), None)
+        if field in texts:
             properties[f"{field}_json"] = {"type": ["string", "null"]}
-        elif item and {*TEXTS} & {*schemas[item]["properties"]}:
-            _add_texts(schemas, item)
-            properties[field] = {
-                "type": "array",
-                "items": {"$ref": _REF.format(model=f"{item}InTexts")},
-            }
+        elif inspect.isclass(rows) and issubclass(rows, Document):
+            _add_texts(schemas, rows)
+            item = {"$ref": _REF.format(model=f"{rows.__name__}InTexts")}
+            properties[field] = {"type": "array", "items": item}
         else:
             properties[field] = schema
     schemas[f"{name}InTexts"] = {

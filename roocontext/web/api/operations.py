@@ -18,7 +18,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from roocontext.errors import InvalidIdentifier, SessionNotFound, VersionConflict
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidIdentifier,
+    SessionNotFound,
+    VersionConflict,
+)
+from roocontext.log.encoding import MAX_INTEGER
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
@@ -38,9 +44,11 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "/api/v1"
 JSON: Final = "application/json"
-_ETAG: Final = re.compile(r'"([^"\x00-\x20\x7f]*)"')
+_ETAG: Final = re.compile(r'\s*(W/)?"([^"\x00-\x20\x7f]*)"\s*')
 _HEAD_SEQ: Final = re.compile(r"[0-9]{1,18}")
-_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21-\x7e]+')
+_NO_HEAD: Final = MAX_INTEGER
+"""The head that is expected if no ETag of If-Match can be that of a session."""
+_KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +182,14 @@ def _answered(operation: Operation, asked: ApiRequest) -> Response:
         headers["ETag"] = f'"{head.seq}-{head.hash[:16]}"'
         if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
-    answer = operation.handler(asked)
+    try:
+        answer = operation.handler(asked)
+    except DuplicateMessage:
+        raise
+    except VersionConflict:
+        if asked.expected_seq == _NO_HEAD:
+            raise PreconditionFailed from None
+        raise
     if isinstance(answer.document, Response):
         answer.document.headers.update({**headers, **answer.headers})
         return answer.document
@@ -216,15 +231,18 @@ def _expected(operation: Operation, given: Sequence[str]) -> int | None:
         return None
     if not operation.if_match:
         raise MalformedRequest("This operation takes no If-Match.", name="If-Match")
-    value = ", ".join(given).strip()
-    if value == "*":
+    value = ",".join(given)
+    if value.strip() == "*":
         return None
-    found = _ETAG.fullmatch(value)
-    if found is None:
-        raise MalformedRequest("If-Match must have one ETag.", name="If-Match")
-    if not _HEAD_SEQ.fullmatch(found[1]):
-        raise PreconditionFailed
-    return int(found[1])
+    found = [_ETAG.fullmatch(tag) for tag in value.split(",")]
+    tags = [tag.groups() for tag in found if tag]
+    if len(tags) < len(found):
+        raise MalformedRequest("If-Match must be ETags, or *.", name="If-Match")
+    # A weak tag never matches. The Idempotency-Key is looked up before the version is compared.
+    heads = [int(tag) for weak, tag in tags if weak is None and _HEAD_SEQ.fullmatch(tag)]
+    if len(heads) > 1:
+        raise MalformedRequest("If-Match names several versions.", name="If-Match")
+    return heads[0] if heads else _NO_HEAD
 
 
 def _key(operation: Operation, given: Sequence[str]) -> str | None:

@@ -10,12 +10,11 @@ from starlette.responses import Response, StreamingResponse
 from roocontext import reports
 from roocontext.errors import MessageNotFound, StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.formats import exports
-from roocontext.log.values import as_json
 from roocontext.reports.document import Document
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
 from roocontext.web.api.inputs import where_of
-from roocontext.web.api.json_text import with_texts
+from roocontext.web.api.json_text import in_texts
 from roocontext.web.api.operations import JSON, Answer, ApiRequest
 
 EXPORT_MEDIA = {
@@ -29,7 +28,8 @@ _ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
     query = asked.query
-    return Answer(
+    return _answer(
+        asked,
         reports.sessions.matching_sessions(
             asked.store,
             query.text,
@@ -41,13 +41,18 @@ def get_sessions(asked: ApiRequest) -> Answer:
             limit=query.limit,
             after=query.after,
             model=query.model,
-        )
+        ),
     )
+
+
+def get_purged(asked: ApiRequest) -> Answer:
+    """List the receipts of purged sessions, the last purged first."""
+    return Answer(reports.sessions.purged(asked.store, **asked.query.model_dump()))
 
 
 def get_session(asked: ApiRequest) -> Answer:
     """Read the title, metadata, times and sizes of a session."""
-    return Answer(documents.session_report(asked.chat))
+    return _answer(asked, documents.session_report(asked.chat))
 
 
 def get_head(asked: ApiRequest) -> Answer:
@@ -62,14 +67,18 @@ def get_context(asked: ApiRequest) -> Answer:
 
 def get_entries(asked: ApiRequest) -> Answer:
     """Read a page of the log, hidden and rewound entries too, by default the newest."""
-    page = documents.page_of_entries(asked.chat, asked.query)
-    return Answer(_in_texts(page, asked, "entries"))
+    return _answer(asked, documents.page_of_entries(asked.chat, asked.query))
 
 
 def get_entry(asked: ApiRequest) -> Answer:
     """Read one entry as it was written, and what hides it now."""
-    row = reports.history.one_entry(asked.chat, asked.seq)
-    return Answer(with_texts(as_json(row)) if asked.query.content == "text" else row)
+    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq, stored=True))
+
+
+def get_message(asked: ApiRequest) -> Answer:
+    """Find the newest live message with this id of the agent's, or else the newest rewound one."""
+    seq = asked.chat.message(asked.query.message_id).seq
+    return _answer(asked, reports.history.one_entry(asked.chat, seq, stored=True))
 
 
 def get_content(asked: ApiRequest) -> Answer:
@@ -79,7 +88,7 @@ def get_content(asked: ApiRequest) -> Answer:
     if text is None:
         line = f"Entry {asked.seq} has no content."
         raise MessageNotFound(line, candidates=(0, chat.info().last_seq))
-    return Answer(Response(text.encode("ascii"), media_type=JSON))
+    return Answer(Response(text.encode("utf-8", "backslashreplace"), media_type=JSON))
 
 
 def get_why(asked: ApiRequest) -> Answer:
@@ -89,23 +98,40 @@ def get_why(asked: ApiRequest) -> Answer:
 
 def get_view(asked: ApiRequest) -> Answer:
     """Read what the model sees, or saw at an entry or a time."""
-    return Answer(_in_texts(documents.view_report(asked.chat, asked.query), asked, "messages"))
+    return _answer(asked, documents.view_report(asked.chat, asked.query))
 
 
 def get_messages(asked: ApiRequest) -> Answer:
     """Read what the model sees in the form that a provider accepts, and what was repaired."""
-    return Answer(documents.messages_report(asked.chat, asked.query))
+    return _answer(asked, documents.messages_report(asked.chat, asked.query))
+
+
+def get_frame(asked: ApiRequest) -> Answer:
+    """Read the system prompt and the tools that were recorded last, now or at a moment."""
+    query = asked.query
+    frame = asked.chat.frame(as_of=query.as_of, recorded=query.recorded)
+    return _answer(asked, documents.frame_report(asked.chat, frame))
+
+
+def get_tokens(asked: ApiRequest) -> Answer:
+    """Count the tokens of the view, now or at a moment. Counts are stored."""
+    return Answer(documents.tokens_report(asked.chat, asked.query))
+
+
+def get_notes(asked: ApiRequest) -> Answer:
+    """Read the notes of a kind. The newest note on each target is current."""
+    return _answer(asked, documents.notes_report(asked.chat, asked.query))
 
 
 def get_pending(asked: ApiRequest) -> Answer:
     """Read whose turn it is, and the tool calls that wait for an answer."""
-    report = documents.pending_report(asked.chat)
-    return Answer(_in_texts(report, asked, "pending"))
+    return _answer(asked, documents.pending_report(asked.chat))
 
 
 def get_pins(asked: ApiRequest) -> Answer:
-    """List the pinned messages."""
-    pins = sorted(asked.chat.pins())
+    """List the pinned messages, now or at a moment."""
+    query = asked.query
+    pins = sorted(asked.chat.pins(as_of=query.as_of, recorded=query.recorded))
     return Answer(reports.results.Pins(session_id=asked.session_id, pins=pins, changed=None))
 
 
@@ -113,12 +139,16 @@ def get_diff(asked: ApiRequest) -> Answer:
     """Compare the views at two moments."""
     query = asked.query
     found = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
-    return Answer(_in_texts(found, asked, "left", "came"))
+    return _answer(asked, found)
 
 
 def get_timeline(asked: ApiRequest) -> Answer:
-    """Read which entries hide which, and the branches that rewinds made."""
-    return Answer(reports.tree.tree_of(asked.chat))
+    """Read which entries hide which, and the branches that rewinds made.
+
+    Each stretch, entry that hides others, and rewind is a mark. A session with more marks than are
+    asked for is shown by the largest stretches and the newest of the others.
+    """
+    return Answer(documents.timeline_report(asked.chat, asked.query.marks))
 
 
 def get_verification(asked: ApiRequest) -> Answer:
@@ -178,9 +208,6 @@ def get_export(asked: ApiRequest) -> Answer:
     return Answer(stream, headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
 
-def _in_texts(document: Document, asked: ApiRequest, *fields: str) -> Any:
-    """The document; if contents are asked for as texts, with rows that have texts."""
-    if asked.query.content == "json":
-        return document
-    rows = as_json(document)
-    return rows | {name: list(map(with_texts, rows[name])) for name in fields}
+def _answer(asked: ApiRequest, document: Document) -> Answer:
+    """The document, with its contents as JSON or as texts."""
+    return Answer(in_texts(document) if asked.query.content == "text" else document)

@@ -5,9 +5,24 @@ from urllib.parse import quote
 
 from msgspec import structs
 
-from roocontext import ContextManager, NewMessage, Plan, Request, reports
+from roocontext import (
+    ContextManager,
+    NewMessage,
+    NewNote,
+    Outcome,
+    Plan,
+    Request,
+    Rewind,
+    Rewound,
+    Session,
+    View,
+    reports,
+)
 from roocontext.errors import (
+    DuplicateMessage,
     InvalidOption,
+    InvalidPlan,
+    MessageNotFound,
     SessionArchived,
     SessionNotFound,
     SessionPurged,
@@ -15,24 +30,45 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.events import Status
-from roocontext.log.values import as_json
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.tokens.limits import DEFAULT
+from roocontext.tokens.refusals import REFUSED
 from roocontext.web.api import documents
-from roocontext.web.api.inputs import EntryInput, PlanInput
-from roocontext.web.api.json_text import with_texts
+from roocontext.web.api.bodies import (
+    EntryInput,
+    ManagerInput,
+    NoteInput,
+    PlanInput,
+    RecoveryInput,
+    RequestInput,
+    RestorationInput,
+)
+from roocontext.web.api.json_text import in_texts, json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
-from roocontext.web.errors import MalformedRequest
+from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
+_REQUEST_OPTIONS = (
+    *("model", "dialect", "cache", "as_of", "recorded"),
+    *("unanswered", "prefill", "compact", "betas"),
+)
+
+
+class _Refusal(Exception):
+    """A provider's answer that refuses a request, as `recover` reads it."""
+
+    def __init__(self, status: int | None, body: Any) -> None:
+        super().__init__(body if isinstance(body, str) else json_text(body))
+        self.status_code = status
 
 
 def post_session(asked: ApiRequest) -> Answer:
     """Create a session. With an id it is safe to repeat: the second time it exists."""
     body = asked.body
+    metadata = body.value("metadata", dict)
     chat = asked.store.create(
-        body.session_id, title=body.title, metadata=body.metadata, parent=body.parent
+        body.session_id, title=body.title, metadata=metadata, parent=body.parent
     )
     return Answer(documents.session_report(chat), 201, _location(chat.id))
 
@@ -46,24 +82,28 @@ def put_session(asked: ApiRequest) -> Answer:
         raise
     except SessionNotFound:
         status = 201
+    metadata = body.value("metadata", dict)
     chat = asked.store.open_session(
-        asked.session_id, title=body.title, metadata=body.metadata, parent=body.parent
+        asked.session_id, title=body.title, metadata=metadata, parent=body.parent
     )
     return Answer(documents.session_report(chat), status)
 
 
 def patch_session(asked: ApiRequest) -> Answer:
-    """Replace the title, the metadata, or both."""
+    """Replace the title, the metadata, or both; or change single keys of the metadata."""
     body, chat = asked.body, asked.chat
     items: list[SetTitle | SetMetadata] = []
+    if body.updates:
+        first = chat.update_metadata(
+            body.value("changes", dict), remove=body.remove, client_id=asked.key
+        )
+        return _described(chat, first)
     if body.title is not None:
         items.append(SetTitle(body.title, asked.key))
-    if body.metadata is not None:
-        key = f"{asked.key} metadata" if asked.key and items else asked.key
-        items.append(SetMetadata(body.metadata, key))
-    (first, *_) = chat.write_batch(items)
-    replayed = _REPLAYED if isinstance(first, Receipt) and not first.new else {}
-    return Answer(documents.session_report(chat), headers=replayed)
+    if body.replaces:
+        key = asked.key if asked.key is None or not items else f"{asked.key} metadata"
+        items.append(SetMetadata(body.value("metadata", dict), key))
+    return _described(chat, chat.write_batch(items)[0])
 
 
 def post_entries(asked: ApiRequest) -> Answer:
@@ -74,17 +114,34 @@ def post_entries(asked: ApiRequest) -> Answer:
     """
     chat = asked.chat
     if isinstance(asked.body, EntryInput):
+        if asked.query.skip_stored:
+            raise MalformedRequest("Only a list takes `skip_stored`.", name="skip_stored")
         fields = structs.asdict(_message(asked, asked.body))
         role, content = fields.pop("role"), fields.pop("content")
         return _received(chat.append(role, content, expected_seq=asked.expected_seq, **fields))
-    if asked.key is not None:
-        line = "A list of messages takes no Idempotency-Key: give each of them a client_id."
-        raise MalformedRequest(line, name="Idempotency-Key")
+    _refuse_key(asked)
     messages = [_message(asked, one) for one in asked.body]
-    receipts = chat.append_many(messages, expected_seq=asked.expected_seq)
-    if receipts[0].new:
-        return Answer(receipts, 201)
-    return Answer(receipts, headers=_REPLAYED)
+    skips = {"skip_stored": asked.query.skip_stored}
+    receipts = chat.append_many(messages, expected_seq=asked.expected_seq, **skips)
+    return _all_received(receipts)
+
+
+def post_notes(asked: ApiRequest) -> Answer:
+    """Write a note that no model sees, or a list of notes in one transaction.
+
+    With an Idempotency-Key, or with a client id for each note, the request is safe to repeat.
+    """
+    if isinstance(asked.body, NoteInput):
+        note = _note(asked, asked.body)
+        more = {"target": note.target, "ts": note.ts}
+        receipt = asked.chat.note(note.note, note.content, client_id=note.client_id, **more)
+        return _received(receipt)
+    _refuse_key(asked)
+    written = asked.chat.write_batch([_note(asked, one) for one in asked.body])
+    fields = Receipt.__struct_fields__
+    return _all_received(
+        [Receipt(**{name: getattr(one, name) for name in fields}) for one in written]
+    )
 
 
 def post_request(asked: ApiRequest) -> Answer:
@@ -92,9 +149,13 @@ def post_request(asked: ApiRequest) -> Answer:
 
     The system prompt and the tools are recorded when they change, unless the server is read-only.
     """
-    given = asked.body.model_dump()
-    made = documents.request_report(asked.chat.request(given.pop("form"), **given))
-    return Answer(with_texts(as_json(made)) if asked.query.content == "text" else made)
+    body: RequestInput = asked.body
+    given = {name: getattr(body, name) for name in _REQUEST_OPTIONS}
+    management = body.value("context_management")
+    made = documents.request_report(
+        asked.chat.request(body.form, context_management=management, **given, **body.frame)
+    )
+    return Answer(in_texts(made) if asked.query.content == "text" else made)
 
 
 def post_record(asked: ApiRequest) -> Answer:
@@ -104,7 +165,7 @@ def post_record(asked: ApiRequest) -> Answer:
         given = body.request
         named = (given.names, given.requested)
         request = Request({}, given.seq, given.form, given.model, (), *named)
-    receipt = asked.chat.record(body.value("reply"), request, extra=body.value("extra"))
+    receipt = asked.chat.record(body.value("reply", dict, list), request, extra=body.value("extra"))
     done = documents.ReplyReport.of(receipt)
     return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)
 
@@ -142,8 +203,7 @@ def post_plan(asked: ApiRequest) -> Answer:
     if (plan := _own_plan(asked)) is not None:
         return Answer(documents.CommittedReport.of(chat.commit(plan, dry_run=True)))
     asked.check_head()
-    frame: dict[str, Any] = {"system": body.system, "tools": body.tools}
-    outcome = _manager(asked).preview(chat, body.aim, **frame)
+    outcome = _known_manager(asked).preview(chat, body.aim, **body.frame)
     return Answer(reports.results.outcome_report(chat.id, outcome))
 
 
@@ -157,20 +217,46 @@ def post_compaction(asked: ApiRequest) -> Answer:
         done = documents.CompactionReceipt.of(receipt)
         return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)
     asked.check_head()
-    manager = _manager(asked)
+    manager = _known_manager(asked)
     run = manager.prune if body.aim == "clear" else getattr(manager, body.aim)
-    outcome = run(chat, system=body.system, tools=body.tools)
-    if outcome.status is Status.CONFLICT:
-        raise VersionConflict(outcome.reason, expected=asked.expected_seq, actual=chat.head_seq())
-    if outcome.status is Status.FAILED:
-        raise SummaryFailed(outcome.reason)
-    report = reports.results.outcome_report(chat.id, outcome)
-    return Answer(report, 201 if outcome.changed else 200)
+    return _managed(asked, run(chat, **body.frame))
+
+
+def post_recovery(asked: ApiRequest) -> Answer:
+    """Cut the context of a request that the provider refused as too long.
+
+    A limit that the provider names is remembered in the session, and used from then on. After three
+    cuts without a reply of the model, this is refused.
+    """
+    body: RecoveryInput = asked.body
+    asked.check_head()
+    refusal = _Refusal(body.status, body.value("error"))
+    try:
+        return _managed(asked, _manager(asked).recover(asked.chat, refusal, **body.frame))
+    except _Refusal:
+        line = "error: it does not say that the request is too long."
+        raise InvalidDocument(line, path="error") from None
+
+
+def post_restoration(asked: ApiRequest) -> Answer:
+    """Uncover what was hidden, newest first, until half of the model's window is full."""
+    body: RestorationInput = asked.body
+    asked.check_head()
+    manager = _known_manager(asked)
+    done = manager.restore(asked.chat, dry_run=body.dry_run, **body.frame)
+    report = documents.restored_report(asked.session_id, done)
+    return Answer(report, 201 if done.changed and not done.dry_run else 200)
 
 
 def post_rewind(asked: ApiRequest) -> Answer:
-    """Return a session to an earlier state. Nothing is deleted, and an undo takes it back."""
+    """Return a session to an earlier state. Nothing is deleted, and an undo takes it back.
+
+    With an Idempotency-Key it is safe to repeat. It must then name the entry `to`, and is written
+    even if it changes nothing.
+    """
     body, chat = asked.body, asked.chat
+    if asked.key is not None:
+        return _keyed_rewind(asked)
     targets = (body.to, body.message_id, body.time)
     done = chat.rewind(
         next((target for target in targets if target is not None), None),
@@ -250,24 +336,69 @@ def _changed(change: reports.undo.ViewChange) -> Answer:
     return Answer(change, 201 if change.changed and not change.dry_run else 200)
 
 
+def _all_received(receipts: list[Receipt]) -> Answer:
+    is_new = any(receipt.new for receipt in receipts)
+    return Answer(receipts, 201) if is_new else Answer(receipts, headers=_REPLAYED)
+
+
+def _described(chat: Session, receipt: Receipt) -> Answer:
+    headers = {} if receipt.new else _REPLAYED
+    return Answer(documents.session_report(chat), headers=headers)
+
+
 def _pinned(asked: ApiRequest, receipt: Receipt) -> Answer:
     pins = sorted(asked.chat.pins())
     answer = reports.results.Pins(session_id=asked.session_id, pins=pins, changed=receipt.new)
     return Answer(answer, headers={} if receipt.new else _REPLAYED)
 
 
-def _message(asked: ApiRequest, given: EntryInput) -> NewMessage:
-    """A message of a request."""
+def _keyed_rewind(asked: ApiRequest) -> Answer:
+    """A rewind with a client id, which is looked up before the head is compared."""
+    body, chat = asked.body, asked.chat
+    if body.to is None or body.dry_run:
+        line = "A rewind with an Idempotency-Key names the entry `to`, and is no dry run."
+        raise MalformedRequest(line, name="Idempotency-Key")
+    to = body.to if body.keep_target else body.to - 1
+    if to < 0:
+        raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
+    expected = chat.head_seq() if asked.expected_seq is None else asked.expected_seq
+    item = Rewind(to, trigger=body.trigger, client_id=asked.key)
+    (receipt,) = chat.write_batch([item], expected_seq=expected)
+    record = reports.history.one_entry(chat, receipt.seq).details["record"]
+    counts = record["left"], record["returned"]
+    place = chat.id, to, receipt.seq, receipt.hash, receipt.head_seq
+    change = reports.undo.rewound_report(chat, Rewound(*place, *counts, changed=True))
+    return Answer(change, 201) if receipt.new else Answer(change, headers=_REPLAYED)
+
+
+def _refuse_key(asked: ApiRequest) -> None:
+    if asked.key is not None:
+        line = "A list takes no Idempotency-Key: give each of its items a client_id."
+        raise MalformedRequest(line, name="Idempotency-Key")
+
+
+def _client_id(asked: ApiRequest, given: EntryInput | NoteInput) -> str | None:
     if asked.key is not None and given.client_id not in (None, asked.key):
         line = "The client_id and the Idempotency-Key are different."
         raise MalformedRequest(line, name="Idempotency-Key")
+    return given.client_id if asked.key is None else asked.key
+
+
+def _note(asked: ApiRequest, given: NoteInput) -> NewNote:
+    """A note of a request."""
+    content, client_id = given.value("content", dict), _client_id(asked, given)
+    return NewNote(given.note, content, given.target, given.ts, client_id)
+
+
+def _message(asked: ApiRequest, given: EntryInput) -> NewMessage:
+    """A message of a request."""
     return NewMessage(
         given.role,
         given.value("content"),
         given.format,
         given.ts,
         given.message_id,
-        asked.key or given.client_id,
+        _client_id(asked, given),
         given.model,
         given.value("usage"),
         given.value("extra"),
@@ -284,28 +415,56 @@ def _own_plan(asked: ApiRequest) -> Plan | None:
             line = "Only a plan of the agent's own takes an Idempotency-Key."
             raise MalformedRequest(line, name="Idempotency-Key")
         return None
+    if asked.key is None:
+        return _planned(body, asked.chat.view(as_of=asked.expected_seq), None)
     # A repetition makes the same plan again, of the view that it was made of.
-    view = asked.chat.view(as_of=asked.expected_seq)
+    first = asked.chat.internals.first_written(asked.key)
+    moment = asked.expected_seq if first is None else first - 1
+    try:
+        return _planned(body, asked.chat.view(as_of=moment), asked.key)
+    except InvalidPlan:
+        if first is None:
+            raise
+        line = f"The client id {asked.key!r} is taken by entry {first}, which has other content."
+        raise DuplicateMessage(line, client_id=asked.key, seq=first) from None
+
+
+def _planned(body: PlanInput, view: View, client_id: str | None) -> Plan:
     if body.blocks is not None:
-        blocks = [(seq, block) for seq, block in body.blocks]
-        return Plan.clear(view, blocks, client_id=asked.key)
+        return Plan.clear(view, [(seq, at) for seq, at in body.blocks], client_id=client_id)
     if body.summary is not None:
-        return Plan.condense(view, body.hide or (), body.summary, client_id=asked.key)
-    return Plan.truncate(view, body.hide or (), client_id=asked.key)
+        return Plan.condense(view, body.hide or (), body.summary, client_id=client_id)
+    return Plan.truncate(view, body.hide or (), client_id=client_id)
+
+
+def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
+    """The outcome of a run of the manager."""
+    if outcome.status is Status.CONFLICT:
+        actual = asked.chat.head_seq()
+        raise VersionConflict(outcome.reason, expected=asked.expected_seq, actual=actual)
+    if outcome.status is Status.FAILED:
+        raise SummaryFailed(outcome.reason)
+    report = reports.results.outcome_report(asked.session_id, outcome)
+    return Answer(report, 201 if outcome.changed else 200)
 
 
 def _manager(asked: ApiRequest) -> ContextManager:
     """The manager for the named model, or for the model that the newest message names."""
-    body: PlanInput = asked.body
-    manager = ContextManager(
+    body: ManagerInput = asked.body
+    return ContextManager(
         reports.gauge.model_in_use(asked.chat, body.model) or "",
         policy=body.policy,
         limit=body.limit,
         summariser="extractive",
         protected_tools=body.protected_tools,
     )
-    # A guess would cut the session to nothing.
-    if manager.settings.window().source == DEFAULT:
+
+
+def _known_manager(asked: ApiRequest) -> ContextManager:
+    """The same, if the model's window is known: a guess would cut the session to nothing."""
+    manager = _manager(asked)
+    note = asked.chat.newest_note(REFUSED)
+    if manager.settings.window(None if note is None else note.content).source == DEFAULT:
         name = manager.settings.model
         known = f"The window of model {name!r} is not known" if name else "No model is named"
         raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")

@@ -24,8 +24,17 @@ BODIES = {
     "RedactionInput": {"seq": 1, "dry_run": False},
     "PurgeInput": {"dry_run": False},
     "SessionChange": {"title": "x"},
+    "NoteInput": {"note": "x", "content": {}},
+    "RecoveryInput": {"status": 413},
+    "RestorationInput": {"limit": 1_000},
 }
-QUERIES = {"/search": "?q=x", "/sessions/{session}/diff": "?from=1"}
+QUERIES = {
+    "get_search": "?q=x",
+    "get_diff": "?from=1",
+    "get_message": "?message_id=x",
+    "get_tokens": "?counter=o200k_base",
+    "get_notes": "?note=x",
+}
 
 every_operation = pytest.mark.parametrize(
     "operation", OPERATIONS, ids=lambda operation: operation.handler.__name__
@@ -34,7 +43,7 @@ every_operation = pytest.mark.parametrize(
 
 def path_of(operation: Operation, session: str = "s") -> str:
     path = operation.path.format(session=session, seq=1)
-    return f"{PREFIX}{path}{QUERIES.get(operation.path, '')}"
+    return f"{PREFIX}{path}{QUERIES.get(operation.handler.__name__, '')}"
 
 
 def ask(client: WebClient, operation: Operation, path: str = "", **headers: str) -> Answer:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roocontext.testing.contents import NUL, NUMBERS, SURROGATES, TEXTS
+from support.web_server import serving, session_path
 
 VALUES: dict[str, Any] = {
     **NUMBERS,
@@ -97,6 +98,55 @@ def test_tool_call_and_its_answer_keep_their_values(talk):
     assert same(json.loads(pending["input_json"]), value)
     talk.post("/answer", {"seq": 1, "block": 0, "output_json": json.dumps(value)})
     assert same(json.loads(talk.chat.message(2).content[0]["content"]), value)
+
+
+def test_metadata_frame_and_notes_keep_their_values(web, talk):
+    value = {"big": 2**70, "one": 1.0, "b": 1, "a": 2}
+    text = json.dumps(value, separators=(",", ":"))
+    tool = {"name": "t", "input_schema": {"type": "object", "maximum": 2**70}}
+    talk.ask("PATCH", "", {"metadata_json": text})
+    talk.post("/notes", {"note": "n", "content_json": text})
+    talk.chat.append("user", "go")
+    use = {"type": "tool_use", "id": "t", "name": "t", "input": value}
+    talk.chat.append("assistant", [use])
+    talk.chat.answer(talk.chat.pending()[0], "done")
+    frame = {"system_json": '[{"type":"text","text":"x"}]', "tools_json": json.dumps([tool])}
+    body = talk.post("/request?content=text", frame).json["body_json"]
+    assert json.loads(body)["tools"][0]["input_schema"]["maximum"] == 2**70
+    assert text in body
+    assert talk.get("?content=text").json["metadata_json"] == text
+    rows = web.client.get("/api/v1/sessions?content=text&limit=1000").json["sessions"]
+    assert text in [row["metadata_json"] for row in rows]
+    assert text in talk.get("").body.decode()
+    assert talk.get("/notes?note=n&content=text").json["notes"][0]["content_json"] == text
+    assert same(json.loads(talk.get("/frame?content=text").json["frame_json"])["tools"], [tool])
+    assert text in talk.get("/messages?content=text").json["messages_json"]
+    created = web.client.post("/api/v1/sessions", {"metadata_json": text}).json
+    assert same(web.store.session(created["session_id"]).info().metadata, value)
+    opened = talk.client.ask("PUT", "/api/v1/sessions/lossless", {"metadata_json": text}).json
+    assert same(opened["metadata"], value)
+
+
+@pytest.mark.parametrize("engine", ["file", "postgres"])
+def test_stored_texts_are_sent_as_they_are(opened, engine):
+    """Whoever wrote them: another release may write the same values in another way."""
+    said = '[ {"type":"text", "text":"\\u0041", "n":1.50E+2} ]'
+    extra = '{"a":1,  "b":100000000000000000000.0}'
+    with opened(engine, "sync") as lab, serving(lab.store) as client:
+        chat = lab.store.create("s")
+        for _ in range(2):
+            chat.append("assistant", [{"type": "text", "text": "A"}], extra={"a": 1})
+        lab.drop_guards()
+        lab.sql(f"UPDATE entries SET content = '{said}', extra = '{extra}' WHERE seq = 1")
+        for path in ("/entries/1", "/entries?limit=1&before=2", "/view?limit=1", "/view"):
+            body = client.get(session_path("s", path)).body.decode()
+            assert f'"content":{said},' in body
+            assert ("view" in path) or f'"extra":{extra},' in body
+            sign = "&" if "?" in path else "?"
+            document = client.get(session_path("s", f"{path}{sign}content=text")).json
+            (row, *_) = document.get("entries") or document.get("messages") or [document]
+            assert row["content_json"] == said
+        assert client.get(session_path("s", "/entries/1/content")).body.decode() == said
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e400", "-1e400", '{"a":1,"a":2}', "[", "", "1 2"])

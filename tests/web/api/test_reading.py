@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roocontext import Plan
+from roocontext import NewMessage, Plan, Rewind
 from roocontext.log.values import as_json
 from roocontext.reports.history import audit_rows, difference, message_rows
 from roocontext.reports.tree import tree_of
@@ -188,6 +188,88 @@ class TestEntry:
         assert condensed.get(path).status == 404 or path == "/entries/0"
 
 
+class TestMessage:
+    def test_newest_live_message_of_an_id_is_found(self, talk):
+        for _ in range(3):
+            talk.chat.append("user", "x", message_id="m 1")
+        talk.chat.rewind(2)
+        assert talk.get("/message?message_id=m%201").json["seq"] == 2
+        talk.chat.rewind(0)
+        assert talk.get("/message?message_id=m%201").json["seq"] == 3
+        assert talk.get("/message?message_id=other").status == 404
+        assert talk.get("/message?message_id=").status == 422
+        assert talk.get("/message").status == 400
+
+
+class TestNotes:
+    def test_notes_of_a_kind_are_read_in_pages(self, talk):
+        fill(talk.chat, 2)
+        for number in range(5):
+            talk.chat.note("build", {"n": number}, target=1 + number % 2)
+        talk.chat.note("other", {})
+
+        def found(query):
+            page = talk.get(f"/notes?note=build&{query}").json
+            return [row["content"]["n"] for row in page["notes"]], page["next"]
+
+        assert found("limit=3") == ([0, 1, 2], 5)
+        assert found("limit=3&after=5") == ([3, 4], None)
+        assert found("target=2") == ([1, 3], None)
+        assert found("newest=true") == ([3, 4], None)
+        assert found("newest=true&target=1") == ([4], None)
+        assert found("as_of=4") == ([0, 1], None)
+        assert talk.get("/notes?note=none").json["notes"] == []
+        row = talk.get("/notes?note=build&content=text&limit=1").json["notes"][0]
+        assert row["content_json"] == '{"n":0}'
+        assert talk.get("/notes").status == 400
+
+
+class TestFrame:
+    def test_it_is_the_newest_or_that_of_a_moment(self, talk):
+        assert talk.get("/frame").json == {"session_id": talk.chat.id, "frame": None}
+        talk.chat.append("user", "hello")
+        talk.chat.request(system="one", tools=[{"name": "t", "input_schema": {}}])
+        talk.chat.request(system="two")
+        found = talk.get("/frame").json["frame"]
+        assert found == {"system": "two", "tools": [{"name": "t", "input_schema": {}}]}
+        assert talk.get("/frame?as_of=2").json["frame"]["system"] == "one"
+        assert talk.get("/frame?as_of=1").json["frame"] is None
+        assert json.loads(talk.get("/frame?content=text").json["frame_json"]) == found
+
+
+class TestTokens:
+    def test_view_is_counted_now_and_then(self, condensed):
+        for rest, options in (
+            ("", {}),
+            ("&as_of=8", {"as_of": 8}),
+            ("&after=6", {"after": 6}),
+        ):
+            found = condensed.get(f"/tokens?counter=o200k_base{rest}").json
+            assert found["tokens"] == condensed.chat.tokens("o200k_base", **options)
+        assert (found["counter"], found["exact"]) == ("o200k_base", True)
+        answer = condensed.get("/tokens?counter=none")
+        assert (answer.status, answer.json["type"]) == (400, "urn:roocontext:unknown-plugin")
+
+
+class TestPins:
+    def test_pins_of_a_moment(self, condensed):
+        seq = condensed.chat.pin(6).seq
+        condensed.chat.unpin(6)
+        assert condensed.get("/pins").json["pins"] == []
+        assert condensed.get(f"/pins?as_of={seq}").json["pins"] == [6]
+
+
+class TestPurged:
+    def test_receipts_are_listed(self, web):
+        chat = web.store.create("to be purged")
+        fill(chat, 2)
+        web.store.purge(chat.id)
+        page = web.client.get("/api/v1/purged?text=TO%20BE&limit=5").json
+        assert [(row["session_id"], row["messages"]) for row in page["purged"]] == [(chat.id, 2)]
+        assert page["sessions"] == []
+        assert web.client.get("/api/v1/purged?after=x").status == 400
+
+
 class TestView:
     def test_it_is_what_the_model_sees(self, condensed):
         view = condensed.chat.view()
@@ -254,7 +336,29 @@ class TestDiff:
 class TestTimeline:
     def test_it_has_the_branches(self, condensed):
         condensed.chat.rewind(6)
-        assert condensed.get("/timeline").json == through_json(tree_of(condensed.chat))
+        whole = through_json(tree_of(condensed.chat))
+        assert condensed.get("/timeline").json == whole | {"left_out": 0}
+
+    def test_long_session_has_at_most_so_many_marks(self, talk):
+        fill(talk.chat, 40)
+        for number in range(260):
+            head = talk.chat.head_seq()
+            items = [Rewind(39 - number % 7), NewMessage("user", "again")]
+            talk.chat.write_batch(items, expected_seq=head)
+        tree = tree_of(talk.chat)
+        marks = len(tree.stretches) + len(tree.hidings) + len(tree.rewinds)
+        assert marks > 500
+        for query, most in (("", 500), ("?marks=10", 10)):
+            found = talk.get(f"/timeline{query}").json
+            parts = [found[name] for name in ("stretches", "hidings", "rewinds")]
+            assert sum(map(len, parts)) == most
+            assert found["left_out"] == marks - most
+            assert found["rewinds"] == through_json(tree.rewinds[-len(found["rewinds"]) :])
+            assert max(part["hi"] - part["lo"] for part in found["stretches"]) >= 30
+            assert [part["lo"] for part in found["stretches"]] == sorted(
+                part["lo"] for part in found["stretches"]
+            )
+        assert talk.get("/timeline?marks=501").status == 400
 
 
 class TestVerification:

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from roocontext import Plan
+from roocontext.log.forms import forms
 from support.dialogue import call, fill, shown, text
 from support.web_server import session_path
 
@@ -65,7 +66,30 @@ class TestChange:
         other = talk.ask("PATCH", "", {"title": "U", "metadata": {"a": 1}}, idempotency_key="k")
         assert (other.status, urn(other)) == (422, "duplicate-message")
 
-    @pytest.mark.parametrize("document", [{}, {"titel": "x"}, {"title": 5}, {"metadata": []}, []])
+    def test_single_keys_are_changed_and_the_others_stay(self, talk):
+        talk.chat.set_metadata({"a": 1, "b": 2, "c": 3})
+        asked = {"changes_json": '{"a":9007199254740993}', "remove": ["b"]}
+        answer = talk.ask("PATCH", "", asked, idempotency_key="k")
+        assert answer.json["metadata"] == {"a": 2**53 + 1, "c": 3}
+        talk.chat.set_metadata({})
+        again = talk.ask("PATCH", "", asked, idempotency_key="k")
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        assert again.json["metadata"] == {}
+
+    @pytest.mark.parametrize(
+        "document",
+        [
+            {},
+            {"titel": "x"},
+            {"title": 5},
+            {"metadata": []},
+            [],
+            {"metadata_json": "[]"},
+            {"metadata": {}, "changes": {"a": 1}},
+            {"title": "x", "remove": ["a"]},
+            {"changes": {}, "changes_json": "{}"},
+        ],
+    )
     def test_anything_else_is_refused(self, talk, document):
         assert talk.ask("PATCH", "", document).status == 422
 
@@ -114,8 +138,12 @@ class TestAppend:
         assert (answer.json["expected"], answer.json["actual"]) == (0, 1)
         assert talk.post("/entries", HELLO, if_match="*").status == 201
         assert talk.post("/entries", HELLO, if_match='"1-abcdef"').status == 412
-        for malformed in ("1", 'W/"2"', '"1", "2"', "x"):
+        assert talk.post("/entries", HELLO, if_match='W/"2"').status == 412
+        assert talk.post("/entries", HELLO, if_match='W/"2" , "x"').status == 412
+        for malformed in ("2", '"1", "2"', "x", '"2', '*, "2"', "", '"2" "3"', '"2",'):
             assert talk.post("/entries", HELLO, if_match=malformed).status == 400
+        assert talk.chat.head_seq() == 2
+        assert talk.post("/entries", HELLO, if_match='W/"1", "2"').status == 201
 
     def test_repetition_after_a_lost_answer_has_the_first_receipt(self, talk):
         first = talk.post("/entries", HELLO, if_match='"0"', idempotency_key='"k 1"')
@@ -129,6 +157,52 @@ class TestAppend:
         other = talk.post("/entries", HELLO | {"content": "x"}, idempotency_key='"k 1"')
         assert (other.status, urn(other)) == (422, "duplicate-message")
         assert talk.chat.info().last_seq == 3
+
+    def test_key_is_looked_up_before_any_version(self, talk):
+        first = talk.post("/entries", HELLO, idempotency_key="k")
+        for version in ('"0"', '"500"', '"x"', 'W/"1"', "*"):
+            again = talk.post("/entries", HELLO, idempotency_key="k", if_match=version)
+            assert (again.status, again.json["seq"]) == (200, first.json["seq"])
+        assert talk.post("/entries", HELLO, idempotency_key="n", if_match='W/"1"').status == 412
+
+    def test_rewound_message_answers_its_key(self, talk):
+        fill(talk.chat, 1)
+        talk.post("/entries", HELLO, idempotency_key="k")
+        talk.chat.rewind(1)
+        again = talk.post("/entries", HELLO, idempotency_key="k")
+        assert (again.status, again.json["rewound_by"]) == (200, 3)
+
+    def test_key_of_another_request_is_refused(self, talk):
+        talk.post("/entries", HELLO, idempotency_key="k")
+        others = [
+            ("POST", "/notes", {"note": "n", "content": {}}, {}),
+            ("PATCH", "", {"title": "T"}, {}),
+            ("PUT", "/pins/1", None, {}),
+            ("POST", "/rewinds", {"to": 0}, {"if_match": '"1"'}),
+            ("POST", "/compactions", {"aim": "truncate", "hide": [1]}, {"if_match": '"1"'}),
+        ]
+        for method, rest, document, headers in others:
+            answer = talk.ask(method, rest, document, idempotency_key="k", **headers)
+            assert (answer.status, urn(answer)) == (422, "duplicate-message"), rest
+        assert talk.chat.info().last_seq == 1
+
+    def test_text_that_is_no_key_is_refused(self, talk):
+        for key in ("a b", '"a', '"a" "b"', "\xe9"):
+            assert talk.post("/entries", HELLO, idempotency_key=key).status == 400
+        for key in ('""', "x" * 1_001):
+            assert talk.post("/entries", HELLO, idempotency_key=key).status == 422
+        assert talk.post("/entries", HELLO, idempotency_key='"a\\"b"').status == 201
+        assert talk.get("/entries/1").json["client_id"] == 'a"b'
+
+    def test_stored_messages_of_a_list_are_skipped_if_asked(self, talk):
+        messages = [{"role": "user", "content": f"m{n}", "client_id": f"c{n}"} for n in range(3)]
+        talk.post("/entries", messages[1])
+        assert urn(talk.post("/entries", messages)) == "duplicate-message"
+        answer = talk.post("/entries?skip_stored=true", messages)
+        assert (answer.status, [row["seq"] for row in answer.json]) == (201, [2, 1, 3])
+        again = talk.post("/entries?skip_stored=true", messages)
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        assert talk.post("/entries?skip_stored=true", HELLO).status == 400
 
     def test_key_and_another_client_id_are_refused(self, talk):
         document = HELLO | {"client_id": "c"}
@@ -178,10 +252,31 @@ class TestLoop:
         }
         assert talk.post("/answer", {"seq": 1, "block": 0, "output": "x"}).status == 409
 
-    @pytest.mark.parametrize("form", ["anthropic", "openai", "openai-responses", "gemini"])
+    @pytest.mark.parametrize("form", forms.known())
     def test_request_of_any_form(self, talk, form):
         talk.post("/entries", HELLO)
         assert "Hello" in json.dumps(talk.post("/request", {"form": form}).json["body"])
+        assert "Hello" in json.dumps(talk.get(f"/messages?form={form}").json["messages"])
+
+    def test_unknown_form_is_refused(self, talk):
+        answer = talk.post("/request", {"form": "x"})
+        assert (answer.status, answer.json["path"]) == (422, "form")
+        assert talk.get("/messages?form=x").status == 400
+
+    def test_options_of_the_policy_server_are_those_of_the_request(self, talk):
+        fill(talk.chat, 30)
+        model = {"model": "claude-opus-4-6", "limit": 100_000}
+        done = talk.change("/compactions", {"aim": "manage", "policy": "server", **model})
+        options = done.json["options"]
+        assert {*options} == {"context_management", "betas"}
+        asked = {"model": "claude-opus-4-6", "unanswered": True, "prefill": True}
+        body = talk.post("/request", asked | options).json["body"]
+        assert {name: body[name] for name in options} == options
+        as_text = json.dumps(options["context_management"])
+        body = talk.post("/request", asked | {"context_management_json": as_text}).json["body"]
+        assert body["context_management"] == options["context_management"]
+        refused = talk.post("/request", asked | options | {"form": "gemini"})
+        assert (refused.status, refused.json["name"]) == (400, "context_management")
 
     def test_request_as_it_was(self, talk):
         fill(talk.chat, 3)
@@ -208,7 +303,55 @@ class TestPins:
         assert talk.ask("PUT", "/pins/500").status == 404
 
 
+class TestNotes:
+    def test_note_is_written_once_and_seen_by_no_model(self, talk):
+        fill(talk.chat, 2)
+        note = {"note": "build", "content_json": '{"n":18014398509481985}', "target": 1, "ts": 5}
+        first = talk.post("/notes", note, idempotency_key="k")
+        assert (first.status, first.json["seq"], first.json["head_seq"]) == (201, 3, 2)
+        again = talk.post("/notes", note, idempotency_key="k")
+        assert (again.status, again.json["seq"]) == (200, 3)
+        (stored,) = talk.chat.notes("build")
+        assert (stored.content, stored.target) == ({"n": 2**54 + 1}, 1)
+        assert shown(talk.chat) == [1, 2]
+
+    def test_list_is_one_transaction(self, talk):
+        notes = [{"note": "n", "content": {"n": n}, "client_id": f"c{n}"} for n in range(3)]
+        answer = talk.post("/notes", notes)
+        assert (answer.status, [row["seq"] for row in answer.json]) == (201, [1, 2, 3])
+        assert {*answer.json[0]} == {"session_id", "seq", "hash", "head_seq", "new", "rewound_by"}
+        assert talk.post("/notes", notes).status == 200
+        assert talk.post("/notes", [*notes[:1], {"note": "n", "content": 5}]).status == 422
+        unknown = {"note": "n", "content": {}, "target": 500}
+        assert talk.post("/notes", [notes[0] | {"client_id": "new"}, unknown]).status == 404
+        assert talk.post("/notes", notes, idempotency_key="k").status == 400
+        assert talk.chat.info().last_seq == 3
+
+    @pytest.mark.parametrize(
+        "document", [{"note": "n"}, {"note": "n", "content": []}, {"note": "", "content": {}}]
+    )
+    def test_half_a_note_is_refused(self, talk, document):
+        assert talk.post("/notes", document).status == 422
+
+    def test_kinds_of_the_store_are_refused(self, talk):
+        answer = talk.post("/notes", {"note": "pin", "content": {"pinned": True}})
+        assert (answer.status, answer.json["name"]) == (400, "note")
+
+
 class TestCompact:
+    def test_repetition_of_a_plan_for_any_version_has_the_first_receipt(self, talk):
+        fill(talk.chat, 4)
+        plan = {"aim": "condense", "hide": [1, 2], "summary": "S"}
+        asked = {"if_match": "*", "idempotency_key": "k"}
+        first = talk.post("/compactions", plan, **asked)
+        fill(talk.chat, 1)
+        again = talk.post("/compactions", plan, **asked)
+        assert (first.status, again.status) == (201, 200)
+        assert again.json["seq"] == first.json["seq"] == 5
+        other = talk.post("/compactions", plan | {"hide": [3]}, **asked)
+        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert talk.chat.head_seq() == 6
+
     def test_agents_own_summary(self, talk):
         fill(talk.chat, 4)
         plan = {"aim": "condense", "hide": [1, 2], "summary": "A \ud800 summary"}
@@ -277,7 +420,89 @@ class TestCompact:
         assert (answer.status, urn(answer)) == (400, "unknown-plugin")
 
 
+class TestRecover:
+    REFUSAL = {
+        "type": "error",
+        "error": {
+            "type": "invalid_request_error",
+            "message": "prompt is too long: 4,000 tokens > 3,000 maximum",
+        },
+    }
+
+    def test_refused_request_is_cut_and_the_limit_remembered(self, talk):
+        fill(talk.chat, 100)
+        asked = {"model": "new-model", "status": 400, "error": self.REFUSAL}
+        assert talk.post("/recoveries", asked).status == 428
+        answer = talk.change("/recoveries", asked)
+        assert (answer.status, answer.json["trigger"]) == (201, "recover")
+        assert answer.json["tokens_after"] < answer.json["tokens_before"]
+        assert (answer.json["window"], answer.json["window_source"]) == (3_000, "refusal")
+        assert len(shown(talk.chat)) < 100
+        # The limit that the provider named is known from now on.
+        assert talk.change("/compactions", {"aim": "manage", "model": "new-model"}).status < 300
+
+    def test_body_may_be_a_text(self, talk):
+        fill(talk.chat, 100)
+        for given in ({"error_json": json.dumps(self.REFUSAL)}, {"error": "Prompt is too long."}):
+            assert talk.change("/recoveries", {"model": "m"} | given).status == 201
+
+    def test_three_cuts_without_a_reply_are_the_most(self, talk):
+        fill(talk.chat, 100)
+        asked = {"model": "m", "status": 413}
+        assert [talk.change("/recoveries", asked).status for _ in range(3)] == [201] * 3
+        answer = talk.change("/recoveries", asked)
+        assert (answer.status, urn(answer)) == (409, "recovery-exhausted")
+        assert answer.json["attempts"] == 3
+
+    def test_another_error_is_refused(self, talk):
+        fill(talk.chat, 4)
+        overloaded = {"error": {"type": "overloaded_error", "message": "Overloaded"}}
+        answer = talk.change("/recoveries", {"model": "m", "status": 529, "error": overloaded})
+        assert (answer.status, answer.json["path"]) == (422, "error")
+        assert talk.change("/recoveries", {"model": "m"}).status == 422
+        assert talk.chat.info().last_seq == 4
+
+
+class TestRestore:
+    def test_hidden_messages_are_back_if_there_is_room(self, talk):
+        fill(talk.chat, 8)
+        talk.chat.commit(Plan.condense(talk.chat.view(), [1, 2, 3, 4], "S"))
+        asked = {"limit": 100_000}
+        assert talk.post("/restorations", asked).status == 428
+        preview = talk.change("/restorations", asked | {"dry_run": True})
+        assert (preview.status, preview.json["steps"][0]["seq"]) == (200, 9)
+        assert shown(talk.chat) == [9, 5, 6, 7, 8]
+        answer = talk.change("/restorations", asked)
+        assert (answer.status, answer.json["steps"][0]["uncovering"]) == (201, 10)
+        assert shown(talk.chat) == [1, 2, 3, 4, 5, 6, 7, 8]
+        nothing = talk.change("/restorations", asked)
+        assert (nothing.status, nothing.json["steps"]) == (200, [])
+        assert talk.change("/restorations", {}).status == 400
+
+
 class TestRewind:
+    def test_repetition_after_a_lost_answer_rewinds_once(self, talk):
+        fill(talk.chat, 4)
+        asked = {"if_match": '"4"', "idempotency_key": "k"}
+        first = talk.post("/rewinds", {"to": 3, "keep_target": False}, **asked)
+        assert (first.status, first.json["to"], first.json["left"]) == (201, 2, 2)
+        fill(talk.chat, 2)
+        again = talk.post("/rewinds", {"to": 2}, **asked)
+        assert (again.status, again.headers["idempotency-replayed"]) == (200, "true")
+        assert (again.json["seq"], again.json["left"]) == (5, 2)
+        assert shown(talk.chat) == [1, 2, 6, 7]
+        other = talk.post("/rewinds", {"to": 1}, **asked)
+        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert talk.post("/rewinds", {"to": 1}, if_match='"4"', idempotency_key="n").status == 412
+
+    def test_key_needs_an_entry_and_a_change(self, talk):
+        fill(talk.chat, 2)
+        asked = {"if_match": "*", "idempotency_key": "k"}
+        for document in ({"message_id": "x"}, {"ts": 1}, {"to": 1, "dry_run": True}):
+            assert talk.post("/rewinds", document, **asked).status == 400
+        assert talk.post("/rewinds", {"to": 0, "keep_target": False}, **asked).status == 404
+        assert talk.post("/rewinds", {"to": 9}, **asked).status == 404
+
     def test_to_an_entry_and_back(self, talk):
         fill(talk.chat, 4)
         preview = talk.change("/rewinds", {"to": 2, "dry_run": True})

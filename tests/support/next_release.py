@@ -1,0 +1,114 @@
+"""The next release: a copy of the package with a migration 0002 and a function that uses it.
+
+It runs in processes of its own, next to the package that is tested, on the same stores.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import roocontext
+
+PACKAGE = Path(roocontext.__file__).parent
+MIGRATIONS = PACKAGE.parent / "migrations"
+REVISION = "0002"
+
+_MIGRATION = '''
+"""A nullable column in each table of the log, a table, and another function for an append."""
+
+from pathlib import Path
+
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision, branch_labels, depends_on = "0002", "0001", None, None
+APPEND = Path(__file__).with_name("0002_append_postgresql.sql")
+
+
+def upgrade():
+    """Add them."""
+    is_server = op.get_bind().dialect.name == "postgresql"
+    text = sa.Text(collation="C") if is_server else sa.Text()
+    op.add_column("sessions", sa.Column("colour", text))
+    op.add_column("entries", sa.Column("mood", text))
+    op.create_table(
+        "stamps",
+        sa.Column("session_id", text, nullable=False),
+        sa.Column("seq", sa.BigInteger, nullable=False),
+        sa.PrimaryKeyConstraint("session_id", "seq"),
+    )
+    if is_server:
+        statement = APPEND.read_text().strip()
+        op.get_bind().exec_driver_sql(statement, execution_options={"no_parameters": True})
+'''
+
+_PROGRAM = """
+import sys
+from roocontext import Store
+
+url, count = sys.argv[1], int(sys.argv[2])
+with Store.open(url) as store:
+    chat = store.open_session("shared")
+    for number in range(count):
+        chat.append("user", f"of the next release: {number}")
+    assert chat.verify().ok
+"""
+
+
+class NextRelease:
+    """The files of the next release, and ways to run it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        package = folder / "roocontext"
+        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            MIGRATIONS, package / "migrations", ignore=shutil.ignore_patterns("__pycache__")
+        )
+        versions = package / "migrations" / "versions"
+        (versions / "0002_next.py").write_text(_MIGRATION)
+        append = (versions / "0001_append_postgresql.sql").read_text()
+        stamped = append.replace(
+            "END $$;", "    INSERT INTO stamps VALUES (session, new_seq);\nEND $$;"
+        )
+        (versions / "0002_append_postgresql.sql").write_text(
+            stamped.replace("FUNCTION roocontext_append_v1", "FUNCTION roocontext_append_v2")
+        )
+        _replace(package / "store/engine/schema.py", 'REVISION = "0001"', 'REVISION = "0002"')
+        _replace(
+            package / "store/writing/append.py", "roocontext_append_v1", "roocontext_append_v2"
+        )
+
+    def start(self, url: str, appends: int = 0) -> "subprocess.Popen[str]":
+        """Start a process that opens a store, upgrades it, and appends to a session."""
+        return self._start("-c", _PROGRAM, url, str(appends))
+
+    def command(self, *words: str) -> tuple[int, str]:
+        """Run a command of the command line; its exit code and what it printed."""
+        process = self._start("-m", "roocontext", *words)
+        printed, errors = process.communicate()
+        return process.returncode, printed + errors
+
+    def upgrade(self, url: str, appends: int = 0) -> None:
+        """Upgrade a store to the schema of this release, and append to a session."""
+        process = self.start(url, appends)
+        _, errors = process.communicate()
+        assert process.returncode == 0, errors
+
+    def _start(self, *words: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, *words],
+            cwd=self._folder,
+            env={**os.environ, "PYTHONPATH": str(self._folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def _replace(path: Path, before: str, after: str) -> None:
+    text = path.read_text()
+    assert before in text, path
+    path.write_text(text.replace(before, after))
