@@ -332,7 +332,7 @@ def one_entry(chat: "Session", seq: int, *, stored: bool = False) -> EntryRow:
     return next(rows_from(chat, seq, as_of=last, stored=stored))
 
 
-def text_in(row: EntryRow) -> str | None:
+def text_in(row: EntryRow | MessageRow) -> str | None:
     """The text of a message or a summary; None for an entry of another kind."""
     if row.role is None:
         return None

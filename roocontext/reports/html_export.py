@@ -5,12 +5,9 @@ under the entry that hides them. The outline has these stretches, so that the fi
 by entry. Secrets and local paths can be masked.
 """
 
-from base64 import b64encode
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, partial
-from hashlib import sha256
-from importlib.resources import files
+from functools import partial
 from typing import Any, Final
 
 from roocontext.formats.exporter import Exporter
@@ -18,7 +15,7 @@ from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
 from roocontext.reports.markup.elements import Child, Html, is_safe_address, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
-from roocontext.reports.markup.frame import contents, gauge_bar, page_frame
+from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
 from roocontext.reports.markup.timeline import Timeline
 from roocontext.reports.masking import Masker, counts_in_words
 from roocontext.reports.naming import quantity
@@ -40,10 +37,9 @@ def export_page(sessions: Sequence[Session], *, is_masked: bool = False) -> Iter
         for number, session in enumerate(sessions)
     ]
     by_id = {section.session.id: section for section in sections}
-    style = _style()
-    digest = b64encode(sha256(style.encode()).digest()).decode()
+    style, known_as = inline_style()
     policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none';"
+        f"default-src 'none'; style-src {known_as}; img-src data:; base-uri 'none';"
         " form-action 'none'"
     )
     title = sections[0].title
@@ -67,7 +63,8 @@ def export_page(sessions: Sequence[Session], *, is_masked: bool = False) -> Iter
         ),
         head=(
             tag("meta", http_equiv="Content-Security-Policy", content=policy),
-            tag("style", Html(style)),
+            tag("meta", name="referrer", content="no-referrer"),
+            style,
         ),
     )
     opening, closing = around.split(_SPLIT)
@@ -216,14 +213,13 @@ class _Section:
         """Nothing: that would be another page."""
         return None
 
+    def change(self, seq: int) -> str | None:  # noqa: ARG002
+        """Nothing: a file changes no session."""
+        return None
+
     def request(self, seq: int) -> str | None:  # noqa: ARG002
         """Nothing: that would be another page."""
         return None
-
-
-@cache
-def _style() -> str:
-    return (files("roocontext.reports.markup") / "page" / "page.css").read_text("utf-8")
 
 
 HTML: Final = Exporter("html", export_page)

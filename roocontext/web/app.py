@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -16,17 +18,28 @@ from starlette.routing import BaseRoute, Route
 from roocontext.errors import RooContextError
 from roocontext.store.aio import AsyncStore
 from roocontext.store.engine.threads import Threads
+from roocontext.summarisers import summariser_for
 from roocontext.web.api.openapi import openapi
 from roocontext.web.api.operations import PREFIX, to_routes
 from roocontext.web.api.table import OPERATIONS
+from roocontext.web.compacting import RememberedSummaries
 from roocontext.web.errors import (
     AsciiJson,
     MalformedRequest,
     MethodRefused,
     NothingHere,
-    problem_response,
 )
-from roocontext.web.pages import page_routes
+from roocontext.web.failure import failed_response, nearest_to
+from roocontext.web.pages.change import change_routes
+from roocontext.web.pages.compact import compact_routes
+from roocontext.web.pages.entry import entry_routes
+from roocontext.web.pages.erase import erase_routes
+from roocontext.web.pages.history import history_routes
+from roocontext.web.pages.respond import static_routes
+from roocontext.web.pages.search import search_routes
+from roocontext.web.pages.session import session_routes
+from roocontext.web.pages.sessions import list_routes
+from roocontext.web.pages.tail import tail_routes
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
 if TYPE_CHECKING:
@@ -51,8 +64,8 @@ register_url_convertor("id", _Id())
 def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     """The application over a store that is open.
 
-    `state.store`, `state.async_store` and `state.settings` are there for handlers. Those that are
-    plain functions run in threads, where they may call the store. A stream ends when
+    `state.store`, `state.async_store`, `state.settings` and `state.summariser` are for handlers.
+    Those that are plain functions run in threads, where they may call the store. A stream ends when
     `state.closing` is set. An id is a parameter such as `{session:id}`.
     """
     app = Starlette(
@@ -66,6 +79,7 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     app.state.threads = Threads()
     app.state.async_store = AsyncStore(store, app.state.threads)
     app.state.settings = settings
+    app.state.summariser = RememberedSummaries(summariser_for(settings.summariser))
     app.state.closing = asyncio.Event()
     return app
 
@@ -73,7 +87,11 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
     described = Route(f"{PREFIX}/openapi.json", _openapi)
-    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS), *page_routes()]
+    pages = (
+        *(static_routes(), list_routes(), search_routes(), tail_routes(), session_routes()),
+        *(history_routes(), entry_routes(), change_routes(), compact_routes(), erase_routes()),
+    )
+    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS), *chain(*pages)]
 
 
 async def _health(_request: Request) -> Response:
@@ -87,7 +105,9 @@ def _openapi(_request: Request) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, RooContextError)
-    return _answer(request, error)
+    path = request.scope["path"]
+    nearest = await run_in_threadpool(nearest_to, request.app.state.store, path, error)
+    return failed_response(error, path, request.headers.get("accept", ""), nearest)
 
 
 async def _not_routed(request: Request, error: Exception) -> Response:
@@ -105,6 +125,4 @@ async def _not_routed(request: Request, error: Exception) -> Response:
 
 
 def _answer(request: Request, error: RooContextError) -> Response:
-    return problem_response(
-        error, path=request.scope["path"], accept=request.headers.get("accept", "")
-    )
+    return failed_response(error, request.scope["path"], request.headers.get("accept", ""))

@@ -9,7 +9,6 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from html import escape
 from itertools import chain
 from typing import Any, ClassVar, Final
 
@@ -211,23 +210,14 @@ class AsciiJson(Response):
         return "".join(chain(*zip(parts, [*texts, ""], strict=True))).encode("utf-8", _LONE)
 
 
-def problem_response(error: RooContextError, *, path: str, accept: str = "") -> Response:
-    """The answer to a request that failed: a problem document, or a page for a browser."""
+def headers_of(error: RooContextError) -> dict[str, str]:
+    """The headers of the answer to a request that failed."""
+    if status_of(type(error), error.category) == 503:
+        return {"Retry-After": _RETRY_SECONDS}
+    return dict(error.headers) if isinstance(error, RequestRefused) else {}
+
+
+def problem_response(error: RooContextError, path: str) -> Response:
+    """The answer to a request that failed: a problem document."""
     document = problem(error, path)
-    status = document["status"]
-    headers = dict(error.headers) if isinstance(error, RequestRefused) else {}
-    if status == 503:
-        headers["Retry-After"] = _RETRY_SECONDS
-    if "text/html" in accept and not path.startswith("/api/"):
-        return Response(_page(document), status, headers, media_type="text/html; charset=utf-8")
-    return AsciiJson(document, status, headers, media_type=PROBLEM)
-
-
-def _page(document: Mapping[str, Any]) -> bytes:
-    title, detail = escape(document["title"]), escape(document["detail"])
-    page = (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{title}</title><main><h1>{title}</h1><p>{detail}</p></main></html>"
-    )
-    return page.encode("utf-8", "backslashreplace")
+    return AsciiJson(document, document["status"], headers_of(error), media_type=PROBLEM)

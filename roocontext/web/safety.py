@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -30,8 +30,9 @@ from roocontext.web.errors import (
     OriginRefused,
     ServerFailed,
     Unauthorized,
-    problem_response,
+    WritingRefused,
 )
+from roocontext.web.failure import failed_response
 
 HEALTH: Final = "/healthz"
 LEAST_TOKEN: Final = 32
@@ -82,6 +83,7 @@ class ServerSettings:
     public: bool = False
     allow_write: bool = False
     admin: bool = False
+    summariser: str = "extractive"
     most_bytes: int = 64 << 20
 
     @property
@@ -119,6 +121,19 @@ class ServerSettings:
         return scheme == "http" and self.is_own(authority)
 
 
+Need: TypeAlias = Literal["read", "write", "admin"]
+
+
+def check_permitted(settings: ServerSettings, need: Need) -> None:
+    """Refuse what the server was not started for."""
+    if need == "admin" and not settings.admin:
+        line = "Start the server with --admin to redact and purge."
+        raise WritingRefused(line, option="--admin")
+    if need == "write" and not settings.allow_write:
+        line = "The server is read-only. Start it with --allow-write to change sessions."
+        raise WritingRefused(line, option="--allow-write")
+
+
 def new_token() -> str:
     """A random token of 256 bits."""
     return secrets.token_urlsafe(32)
@@ -153,7 +168,7 @@ class Guard:
             await send(message)
 
         def refused(error: RooContextError) -> Response:
-            return problem_response(error, path=path, accept=headers.get("accept", ""))
+            return failed_response(error, path, headers.get("accept", ""))
 
         try:
             let_in = self._check(scope, headers)

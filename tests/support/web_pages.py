@@ -4,12 +4,13 @@ import gzip
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from roocontext import Session, Store
 from roocontext.store.sessions.excerpt import Anchor, Extent
 from roocontext.web.pages.addresses import PageView
 from roocontext.web.pages.session import session_body
+from support.web_server import Answer, WebClient
 
 MOST_ELEMENTS, MOST_BYTES = 2_000, 64 << 10
 _EMPTY = {"br", "hr", "img", "input", "link", "meta"}
@@ -30,8 +31,23 @@ class Article:
     links: list[str] = field(default_factory=list)
 
 
+@dataclass
+class Form:
+    """A form of a page: where it goes, and its fields with their values."""
+
+    action: str
+    method: str
+    fields: dict[str, str] = field(default_factory=dict)
+    button: str = ""
+
+    @property
+    def body(self) -> bytes:
+        """What a browser sends."""
+        return urlencode(self.fields).encode()
+
+
 class WebPage(HTMLParser):
-    """A page: its entries, its links, its elements."""
+    """A page: its entries, its links, its forms, its elements."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -42,6 +58,7 @@ class WebPage(HTMLParser):
         self.sources: list[str] = []
         self.ids: set[str] = set()
         self.headings: list[str] = []
+        self.forms: list[Form] = []
         self._open: list[tuple[str, dict[str, Any]]] = []
         self.feed(text)
         self.close()
@@ -61,6 +78,10 @@ class WebPage(HTMLParser):
         """Check the bounds of every page."""
         assert self.elements <= MOST_ELEMENTS
         assert len(gzip.compress(self.text.encode())) <= MOST_BYTES
+
+    def form(self, words: str) -> Form:
+        """The form with these words on its button."""
+        return next(form for form in self.forms if words in form.button)
 
     def link(self, words: str) -> str:
         """The first link with these words."""
@@ -99,6 +120,13 @@ class WebPage(HTMLParser):
             self.links.append((own["href"], ""))
             if self._article:
                 self._article.links.append(own["href"])
+        if tag == "form":
+            self.forms.append(Form(own["action"], own.get("method", "get")))
+        if tag == "input" and "name" in own and own.get("type") != "checkbox":
+            self.forms[-1].fields[own["name"]] = own.get("value") or ""
+        if tag == "option" and "selected" in own:
+            name = next(at["name"] for open_, at in self._open if open_ == "select")
+            self.forms[-1].fields[name] = own["value"]
         if tag not in _EMPTY:
             self._open.append((tag, own))
 
@@ -109,6 +137,8 @@ class WebPage(HTMLParser):
         names = [name for name, _ in self._open]
         if self._article:
             self._article.words += data
+        if names and names[-1] == "button" and self.forms:
+            self.forms[-1].button += data
         if "a" in names and self.links:
             address, text = self.links[-1]
             self.links[-1] = (address, text + data)
@@ -118,6 +148,28 @@ class WebPage(HTMLParser):
     @property
     def _article(self) -> Article | None:
         return self.articles[-1] if any(name == "article" for name, _ in self._open) else None
+
+
+def read_page(web: WebClient, path: str) -> WebPage:
+    """A page of a server, as a browser gets it."""
+    answer = web.get(path, accept="text/html")
+    assert answer.status == 200, (path, answer.status, answer.body)
+    page = WebPage(answer.body.decode())
+    page.check_bounds()
+    return page
+
+
+def send_form(web: WebClient, form: Form, **changed: str) -> Answer:
+    """Send a form, as a browser does, with some of its fields filled in."""
+    form.fields.update(changed)
+    return web.ask(
+        "POST",
+        form.action,
+        body=form.body,
+        content_type="application/x-www-form-urlencoded",
+        origin=f"http://{web.host}",
+        accept="text/html",
+    )
 
 
 def plain_store(store: Any) -> Store:

@@ -14,7 +14,7 @@ from urllib.request import Request, urlopen
 
 import typer
 
-from roocontext.cli import find_database
+from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
@@ -55,6 +55,15 @@ def serve(
     admin: Annotated[
         bool, typer.Option("--admin", help="Allow changes, redactions and purges.")
     ] = False,
+    summariser: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="The summariser of compactions that are asked for here: extractive, which works"
+            " offline, or anthropic.",
+            autocompletion=completion.complete_summarisers,
+        ),
+    ] = "extractive",
 ) -> None:
     """Serve the sessions over HTTP to a browser and to agents, read-only unless told otherwise.
 
@@ -62,7 +71,8 @@ def serve(
     that of ROOCONTEXT_TOKEN if it is set. To listen on an address that other machines can reach,
     ROOCONTEXT_TOKEN must be set.
     """
-    from_command = Asked(host, port, uds, writes=allow_write or admin, admin=admin)
+    writes = allow_write or admin
+    from_command = Asked(host, port, uds, writes=writes, admin=admin, summariser=summariser)
     _serve(context, from_command, lambda final, file: _started(final, file, uds))
 
 
@@ -75,6 +85,7 @@ class Asked:
     uds: Path | None = None
     writes: bool = False
     admin: bool = False
+    summariser: str = "extractive"
 
 
 @command(app, panel=INSPECT, document="")
@@ -160,6 +171,7 @@ def _serve(
             public=public,
             allow_write=asked.writes,
             admin=asked.admin,
+            summariser=asked.summariser,
         )
         store = stack.enter_context(context.store(write=asked.writes, dry_run=True))
         serving.run_server(store, settings, listener, database=_database(context), started=started)

@@ -42,6 +42,9 @@ class Links(Protocol):
     def difference(self, old: int, new: int) -> str | None:
         """The difference of two views."""
 
+    def change(self, seq: int) -> str | None:
+        """The changes that an entry allows."""
+
     def request(self, seq: int) -> str | None:
         """The request that a reply answers."""
 

@@ -161,6 +161,7 @@ class EntryRows:
             "header",
             self._heading(entry.seq, _short(who)),
             self._model(entry),
+            self._change(entry),
             self._time(entry),
             class_="head",
         )
@@ -187,6 +188,11 @@ class EntryRows:
     def _model(self, entry: AuditEntry) -> Html | None:
         model = entry.entry.model
         return tag("span", _short(model), class_="model") if model else None
+
+    def _change(self, entry: AuditEntry) -> Html | None:
+        address = self.links.change(entry.seq)
+        name = f"Change at entry {entry.seq}"
+        return tag("a", "change", href=address, class_="act", aria_label=name) if address else None
 
     def _time(self, entry: AuditEntry) -> Html:
         at = entry.entry.happened_at
@@ -299,6 +305,7 @@ class EntryRows:
                 "header",
                 self._heading(entry.seq, name),
                 tag("span", what, class_="effect"),
+                self._change(entry),
                 self._time(entry),
                 class_="head",
             ),

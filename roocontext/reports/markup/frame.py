@@ -1,6 +1,10 @@
 """The frame of a page: its head, its title, its gauge, its tabs and its contents."""
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import Final
 
 from roocontext.log.entries import Kind
@@ -29,7 +33,6 @@ def page_frame(
                 "head",
                 tag("meta", charset="utf-8"),
                 tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-                tag("meta", name="referrer", content="no-referrer"),
                 tag("meta", name="color-scheme", content="light dark"),
                 tag("title", title),
                 head,
@@ -38,6 +41,14 @@ def page_frame(
             lang="en",
         ),
     )
+
+
+@cache
+def inline_style() -> tuple[Html, str]:
+    """The style as an element of a page that is one file, and the policy's name for it."""
+    style = (files("roocontext.reports.markup") / "page" / "page.css").read_text("utf-8")
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    return tag("style", Html(style)), f"'sha256-{digest}'"
 
 
 def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: str | None) -> Html:

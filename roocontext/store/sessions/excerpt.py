@@ -154,8 +154,9 @@ def read_excerpt(
         read_head(tx, session_id)  # which raises the reason
         raise AssertionError
     auditor = Auditor(tx, session_id, as_of, last=overview.info.last_seq)
-    if as_of is not None and as_of > auditor.seq:
-        raise no_entry(as_of, auditor.seq)
+    for named in (as_of, *place):
+        if named is not None and named > auditor.seq:
+            raise no_entry(named, auditor.seq)
     is_past = auditor.seq < overview.info.last_seq
     ranges = _ranges(extent, auditor.spans, auditor.seq)
     reading = _Reading(tx, session_id, extent, sizes)

@@ -35,9 +35,8 @@ from roocontext.web.errors import (
     NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
-    WritingRefused,
 )
-from roocontext.web.safety import ServerSettings
+from roocontext.web.safety import Need, check_permitted
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
@@ -98,7 +97,6 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Need: TypeAlias = Literal["read", "write", "admin"]
 Version: TypeAlias = Literal["", "log", "head"]
 Match: TypeAlias = Literal["", "optional", "required"]
 
@@ -159,7 +157,7 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
 
 async def _asked(operation: Operation, request: Request) -> ApiRequest:
     """Check and read a request."""
-    _check_permission(operation, request.app.state.settings)
+    check_permitted(request.app.state.settings, operation.needs)
     _check_accepted(operation, request.headers.get("accept", ""))
     return ApiRequest(
         request,
@@ -198,15 +196,6 @@ def _answered(operation: Operation, asked: ApiRequest) -> Response:
         if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
     return AsciiJson(answer.document, answer.status, {**headers, **answer.headers})
-
-
-def _check_permission(operation: Operation, settings: ServerSettings) -> None:
-    if operation.needs == "admin" and not settings.admin:
-        line = "Start the server with --admin to redact and purge."
-        raise WritingRefused(line, option="--admin")
-    if operation.needs == "write" and not settings.allow_write:
-        line = "The server is read-only. Start it with --allow-write to change sessions."
-        raise WritingRefused(line, option="--allow-write")
 
 
 def _check_accepted(operation: Operation, accept: str) -> None:

@@ -20,7 +20,6 @@ from roocontext import (
 )
 from roocontext.errors import (
     DuplicateMessage,
-    InvalidOption,
     InvalidPlan,
     MessageNotFound,
     SessionArchived,
@@ -32,8 +31,6 @@ from roocontext.errors import (
 from roocontext.log.events import Status
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
-from roocontext.tokens.limits import DEFAULT
-from roocontext.tokens.refusals import REFUSED
 from roocontext.web.api import documents
 from roocontext.web.api.bodies import (
     EntryInput,
@@ -46,6 +43,7 @@ from roocontext.web.api.bodies import (
 )
 from roocontext.web.api.json_text import in_texts, json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
+from roocontext.web.compacting import compaction_manager, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -449,23 +447,18 @@ def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
 
 
 def _manager(asked: ApiRequest) -> ContextManager:
-    """The manager for the named model, or for the model that the newest message names."""
+    """The manager that the body asks for."""
     body: ManagerInput = asked.body
-    return ContextManager(
-        reports.gauge.model_in_use(asked.chat, body.model) or "",
+    return compaction_manager(
+        asked.chat,
+        asked.request.app.state.summariser,
         policy=body.policy,
+        model=body.model,
         limit=body.limit,
-        summariser="extractive",
         protected_tools=body.protected_tools,
     )
 
 
 def _known_manager(asked: ApiRequest) -> ContextManager:
-    """The same, if the model's window is known: a guess would cut the session to nothing."""
-    manager = _manager(asked)
-    note = asked.chat.newest_note(REFUSED)
-    if manager.settings.window(None if note is None else note.content).source == DEFAULT:
-        name = manager.settings.model
-        known = f"The window of model {name!r} is not known" if name else "No model is named"
-        raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")
-    return manager
+    """The same, if the model's window is known."""
+    return with_known_window(asked.chat, _manager(asked))

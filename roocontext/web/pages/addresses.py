@@ -102,11 +102,15 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageLinks:
-    """The links of a page. Entries on the page are reached without a request."""
+    """The links of a page. Entries on the page are reached without a request.
+
+    If it `changes` the session, each entry has a link to the changes that it allows.
+    """
 
     session_id: str
     on_page: frozenset[int] = frozenset()
     as_of: int | None = None
+    changes: bool = False
 
     @property
     def _path(self) -> str:
@@ -129,6 +133,10 @@ class PageLinks:
     def difference(self, old: int, new: int) -> str | None:
         """The difference of two views."""
         return address(f"{self._path}/diff", **{"from": old, "to": new})
+
+    def change(self, seq: int) -> str | None:
+        """The changes that an entry allows."""
+        return f"{self._path}/e/{seq}/change" if self.changes else None
 
     def request(self, seq: int) -> str | None:
         """The request that a reply answers."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from math import ceil
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -11,9 +11,9 @@ from starlette.routing import Route
 
 from roocontext.errors import InvalidOption
 from roocontext.formats import exports
-from roocontext.log.readings import read_message, text_of
+from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
-from roocontext.reports.history import MessageRow, difference
+from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
 from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 _MARKS: Final = 300
 _ROWS: Final = 100
-_MESSAGES: Final = 60
+MOST_LISTED: Final = 60
+"""The messages that a page lists."""
+ListedRow: TypeAlias = MessageRow | EntryRow
 _POINTS: Final = 200
 _EXPORTS: Final = {
     "html": "text/html",
@@ -97,26 +99,47 @@ def difference_page(request: Request) -> Response:
                 f" {name}, of ",
                 [
                     [tag("a", str(seq), href=links.entry(seq)), " "]
-                    for seq in sorted({seq for seq, _ in rows})[:_MESSAGES]
+                    for seq in sorted({seq for seq, _ in rows})[:MOST_LISTED]
                 ],
             )
             for name, rows in blocks
         ],
-        tag("h2", quantity(len(found.left), "message"), " left the view"),
-        tag("ol", _rows(found.left, links, excerpt.spans), class_="left-view")
-        if found.left
-        else None,
-        tag("h2", quantity(len(found.came), "message"), " came into it"),
-        tag("ol", _rows(found.came, links, (), since=old), class_="came") if found.came else None,
+        changed_messages(
+            found.left, found.came, links, verbs=("left", "came"), spans=excerpt.spans, since=old
+        ),
         session=chat.id,
     )
 
 
-def _rows(
-    rows: Sequence[MessageRow], links: PageLinks, spans: Sequence[Span], since: int = 0
+def changed_messages(
+    left: Sequence[ListedRow],
+    came: Sequence[ListedRow],
+    links: PageLinks,
+    *,
+    verbs: tuple[str, str] = ("would leave", "would come"),
+    counts: tuple[int, int] | None = None,
+    spans: Sequence[Span] = (),
+    since: int = 0,
+) -> Html:
+    """The messages that leave the view, and those that come into it."""
+    gone, new = counts or (len(left), len(came))
+    return together(
+        tag("h2", quantity(gone, "message"), f" {verbs[0]} the view"),
+        tag("ol", _listed(left, gone, links, spans), class_="left-view") if left else None,
+        tag("h2", quantity(new, "message"), f" {verbs[1]} into it"),
+        tag("ol", _listed(came, new, links, (), since), class_="came") if came else None,
+    )
+
+
+def _listed(
+    rows: Sequence[ListedRow],
+    count: int,
+    links: PageLinks,
+    spans: Sequence[Span],
+    since: int = 0,
 ) -> Iterable[Html]:
-    for row in rows[:_MESSAGES]:
-        line = " ".join(text_of(read_message(row)[1])[:600].split())[:240]
+    for row in rows[:MOST_LISTED]:
+        line = " ".join((text_in(row) or "")[:600].split())[:240]
         why: Child = None
         span = next((span for span in spans if span.lo <= row.seq <= span.hi), None)
         if span is not None:
@@ -129,7 +152,7 @@ def _rows(
             why = [" hidden by ", tag("a", str(by), href=links.entry(by))] if by else None
         elif row.seq <= since:
             why = " returned"
-        who = row.speaker if row.kind == "message" else row.kind
+        who = row.speaker if row.kind == Kind.MESSAGE else row.kind
         yield tag(
             "li",
             tag(
@@ -141,8 +164,8 @@ def _rows(
             ),
             tag("p", line or "(no text)", dir="auto"),
         )
-    if len(rows) > _MESSAGES:
-        yield tag("li", f"and {len(rows) - _MESSAGES:,} more", class_="note")
+    if count > MOST_LISTED:
+        yield tag("li", f"and {count - MOST_LISTED:,} more", class_="note")
 
 
 def timeline_page(request: Request) -> Response:

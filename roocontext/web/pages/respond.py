@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from roocontext.reports.markup.elements import Child, tag
+from roocontext.reports.markup.elements import Child, Html, tag
 from roocontext.reports.markup.frame import page_frame
 from roocontext.web.pages.addresses import LIST, SEARCH
 
@@ -20,6 +20,10 @@ class HtmlPage(Response):
     """A page. Lone surrogates are shown as numbers already, but no page may fail on one."""
 
     media_type = "text/html"
+
+    def __init__(self, content: Html) -> None:
+        # A form sends its Origin only from pages that let their own server know where it was.
+        super().__init__(content, headers={"Referrer-Policy": "same-origin"})
 
     def render(self, content: Any) -> bytes:
         """Encode the page."""

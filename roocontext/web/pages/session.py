@@ -14,7 +14,7 @@ from roocontext.reports.markup.body import Room
 from roocontext.reports.markup.elements import Child, Html, tag, together
 from roocontext.reports.markup.entry import EntryRows, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
-from roocontext.reports.markup.timeline import Timeline
+from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
@@ -56,9 +56,11 @@ def session_page(request: Request) -> Response:
         if view.extent is Extent.ALL or at is None:
             raise
         return RedirectResponse(address_of_entry(chat.id, at, view.as_of), 303)
+    changes = request.app.state.settings.allow_write
+    done = number_asked(request.query_params, "done")
     return framed(
         session_title(excerpt.overview.info),
-        session_body(view, excerpt),
+        session_body(view, excerpt, changes=changes, done=done),
         session=chat.id,
         **_followed(view, excerpt),
     )
@@ -71,7 +73,8 @@ def entry_address(request: Request) -> Response:
     seq = request.path_params["seq"]
     last = chat.info().last_seq
     if not 1 <= seq <= last or (as_of is not None and seq > as_of):
-        raise MessageNotFound(f"Entry {seq} does not exist: the log has {last}.", candidates=())
+        near = (max(1, min(seq, last if as_of is None else as_of)),) if last else ()
+        raise MessageNotFound(f"Entry {seq} does not exist: the log has {last}.", candidates=near)
     return RedirectResponse(address_of_entry(chat.id, seq, as_of), 303)
 
 
@@ -81,11 +84,15 @@ def address_of_entry(session_id: str, seq: int, as_of: int | None) -> str:
     return f"{view.address()}#e{seq}"
 
 
-def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
-    """The content of the page."""
-    links = PageLinks(
-        view.session_id, frozenset(e.audited.seq for e in excerpt.entries), view.as_of
-    )
+def session_body(
+    view: PageView, excerpt: LogExcerpt, *, changes: bool = False, done: int | None = None
+) -> Html:
+    """The content of the page, with controls if it changes the session.
+
+    `done` is the entry that a change has written.
+    """
+    on_page = frozenset(item.audited.seq for item in excerpt.entries)
+    links = PageLinks(view.session_id, on_page, view.as_of, changes)
     rows = EntryRows(
         links,
         excerpt.acts,
@@ -111,7 +118,8 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
         excerpt.controls,
     )
     return together(
-        heading(excerpt),
+        heading(excerpt, changes=changes),
+        _notice(done, excerpt, links),
         gauge_bar(
             gauge_of(excerpt),
             visible_bytes=excerpt.visible.bytes,
@@ -127,7 +135,7 @@ def session_body(view: PageView, excerpt: LogExcerpt) -> Html:
                 for e in Extent
             },
         ),
-        _moment(view, excerpt),
+        _moment(view, excerpt, changes=changes),
         tag("div", column, contents(excerpt.entries, rows.spoken), class_="columns"),
     )
 
@@ -148,7 +156,23 @@ def gauge_of(excerpt: LogExcerpt) -> Gauge:
     return estimated_gauge(overview.model, excerpt.visible.bytes)
 
 
-def heading(excerpt: LogExcerpt) -> Html:
+def _notice(done: int | None, excerpt: LogExcerpt, links: PageLinks) -> Html | None:
+    """The change that was just made, as the log has it."""
+    written = next((control for control in excerpt.controls if control.seq == done), None)
+    if written is None:
+        return None
+    name = f"{written.kind} {written.seq}"
+    path = session_path(links.session_id)
+    parts: list[Child] = [
+        ["Done: ", tag("a", name, href=links.entry(written.seq)), f" {what_it_did(written)}"],
+        tag("a", "What changed", href=links.difference(written.seq - 1, written.seq)),
+    ]
+    if links.changes:
+        parts.append(tag("a", "Undo", href=f"{path}/undo"))
+    return tag("p", [tag("span", part) for part in parts], class_="done", role="status")
+
+
+def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
     """The title of a session, and facts about it."""
     info = excerpt.overview.info
     metadata = info.metadata if isinstance(info.metadata, dict) else {}
@@ -167,6 +191,8 @@ def heading(excerpt: LogExcerpt) -> Html:
         tag("a", "usage", href=f"{path}/usage"),
         tag("a", "export", href=f"{path}/export"),
     ]
+    if changes:
+        facts.append(tag("a", "change", href=f"{path}/change"))
     children = [
         tag("span", tag("a", _cut(session_title(child), 50), href=session_path(child.session_id)))
         for child in excerpt.children
@@ -218,7 +244,7 @@ def _strip(timeline: Timeline, view: PageView, links: PageLinks) -> Html:
     )
 
 
-def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
+def _moment(view: PageView, excerpt: LogExcerpt, *, changes: bool) -> Html:
     """Time travel, and the choices of the reader."""
     seq, last = excerpt.seq, excerpt.overview.info.last_seq
     hidden = [
@@ -275,13 +301,17 @@ def _moment(view: PageView, excerpt: LogExcerpt) -> Html:
     )
     if not excerpt.is_past:
         return tools
-    compare = address(f"{session_path(view.session_id)}/diff", **{"from": seq, "to": last})
+    path = session_path(view.session_id)
+    compare = address(f"{path}/diff", **{"from": seq, "to": last})
     past = tag(
         "p",
         f"The session right after entry {seq} of {last}. ",
         tag("a", "Back to now", href=view.elsewhere(as_of=None)),
         " ",
         tag("a", "What changed since", href=compare),
+        [" ", tag("a", "Rewind to here", href=address(f"{path}/rewind", to=seq))]
+        if changes
+        else None,
         class_="past",
     )
     return together(past, tools)

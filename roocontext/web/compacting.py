@@ -1,0 +1,78 @@
+"""Compactions that a person or an agent asks the server for.
+
+Their summaries are made of the session's own words, unless the server was started with another
+summariser.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, cast
+
+from roocontext import ContextManager, reports
+from roocontext.errors import InvalidOption
+from roocontext.log.summary import Summary, SummaryRequest
+from roocontext.summarisers import AnySummariser, is_async
+from roocontext.tokens.limits import DEFAULT
+from roocontext.tokens.refusals import REFUSED
+
+if TYPE_CHECKING:
+    from roocontext import Session
+    from roocontext.summarisers import Summariser
+
+_REMEMBERED: Final = 32
+
+
+class RememberedSummaries:
+    """A summariser that answers the newest questions again as it did before.
+
+    So a summary that was shown in a preview is the one that is committed, and is paid for once.
+    """
+
+    def __init__(self, summariser: AnySummariser) -> None:
+        if is_async(summariser):
+            line = f"The summariser {summariser.name!r} is asynchronous, which a server cannot use."
+            raise InvalidOption(line, name="summariser")
+        self.name = summariser.name
+        self._summariser = cast("Summariser", summariser)
+        self._known: OrderedDict[bytes, Summary] = OrderedDict()
+
+    def summarise(self, request: SummaryRequest) -> Summary:
+        """The summary of a request, or SummaryFailed."""
+        key = sha256(repr(request).encode("utf-8", "backslashreplace")).digest()
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._summariser.summarise(request)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return known
+
+
+def compaction_manager(
+    chat: "Session",
+    summariser: AnySummariser,
+    *,
+    policy: str = "default",
+    model: str | None = None,
+    limit: int | None = None,
+    protected_tools: Sequence[str] = (),
+) -> ContextManager:
+    """The manager for the named model, or for the model that the newest message names."""
+    return ContextManager(
+        reports.gauge.model_in_use(chat, model) or "",
+        policy=policy,
+        limit=limit,
+        summariser=summariser,
+        protected_tools=protected_tools,
+    )
+
+
+def with_known_window(chat: "Session", manager: ContextManager) -> ContextManager:
+    """The manager itself, or InvalidOption if nobody knows the window of its model."""
+    note = chat.newest_note(REFUSED)
+    # A guess would cut the session to nothing.
+    if manager.settings.window(None if note is None else note.content).source == DEFAULT:
+        name = manager.settings.model
+        known = f"The window of model {name!r} is not known" if name else "No model is named"
+        raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")
+    return manager

@@ -1,0 +1,110 @@
+"""The pages of requests that failed, for people; programs get problem documents.
+
+A page is one file, with its style in it: a request that is refused gets no other file either.
+"""
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeAlias
+from urllib.parse import unquote
+
+from starlette.responses import Response
+
+from roocontext.errors import (
+    MessageNotFound,
+    RooContextError,
+    SessionNotFound,
+    SessionPurged,
+    VersionConflict,
+)
+from roocontext.reports.markup.elements import tag
+from roocontext.reports.markup.frame import inline_style, page_frame
+from roocontext.reports.naming import after_colon
+from roocontext.web.errors import HostRefused, headers_of, problem, problem_response
+from roocontext.web.pages.addresses import LIST, session_path
+
+if TYPE_CHECKING:
+    from roocontext import Store
+
+Nearest: TypeAlias = Sequence[tuple[str, str]]
+"""Names and addresses of what was perhaps meant."""
+
+_NAMES: Final = {
+    400: "The address has a mistake",
+    401: "This browser was not let in",
+    403: "Not permitted",
+    404: "Not found",
+    405: "Not permitted",
+    409: "Not possible now",
+    412: "The session has changed",
+    421: "Another host name",
+    422: "Not accepted",
+    500: "The server failed",
+    502: "No summary was made",
+    503: "The database does not answer",
+}
+_SESSION: Final = re.compile(r"/s/([^/]+)")
+_MOST: Final = 5
+_LEAST: Final = 3
+"""The fewest characters of an id that is similar."""
+
+
+def failed_response(
+    error: RooContextError, path: str, accept: str, nearest: Nearest = ()
+) -> Response:
+    """The answer to a request that failed: a page for a browser, else a problem document."""
+    if "text/html" not in accept or path.startswith("/api/"):
+        return problem_response(error, path)
+    document = problem(error, path)
+    status = document["status"]
+    name = _NAMES.get(status, document["title"])
+    style, known_as = inline_style()
+    # A name that is not this server's has no page of ours.
+    home = None if isinstance(error, HostRefused) else tag("a", "roocontext", href=LIST)
+    links = [tag("li", tag("a", name, href=where)) for name, where in nearest]
+    page = page_frame(
+        f"{name} – roocontext",
+        tag("header", home or tag("b", "roocontext"), class_="bar"),
+        tag(
+            "main",
+            tag("h1", name),
+            tag("p", document["detail"], class_="failed"),
+            tag("ul", links, class_="nearest") if links else None,
+            tag("p", f"Status {status}", class_="note"),
+        ),
+        head=(style,),
+    )
+    policy = f"default-src 'none'; style-src {known_as}; base-uri 'none'; form-action 'none'"
+    headers = headers_of(error) | {
+        "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
+    }
+    content = page.encode("utf-8", "backslashreplace")
+    return Response(content, status, headers, media_type="text/html; charset=utf-8")
+
+
+def nearest_to(store: "Store", path: str, error: RooContextError) -> Nearest:
+    """What there is near an address that leads to nothing, or that is out of date."""
+    asked = _SESSION.match(path)
+    if asked is None:
+        return ()
+    name = unquote(asked[1], errors="surrogateescape")
+    found: list[tuple[str, str]] = []
+    with suppress(RooContextError):  # the first error is the one to show
+        if isinstance(error, MessageNotFound):
+            seqs = dict.fromkeys(seq for seq in error.candidates if type(seq) is int and seq > 0)
+            found = [(f"Entry {seq}", f"{session_path(name)}/e/{seq}") for seq in seqs]
+        elif isinstance(error, SessionNotFound) and not isinstance(error, SessionPurged):
+            found = [(one, session_path(one)) for one in _similar(store, name)]
+        if isinstance(error, (MessageNotFound, VersionConflict)):
+            found.append(("The session as it is now", session_path(name)))
+    return found
+
+
+def _similar(store: "Store", name: str) -> Sequence[str]:
+    """The ids that begin like this, or whose part after the colon does."""
+    infos = [*store.find(name, limit=_MOST)] or after_colon(store, name)[:_MOST]
+    length = len(name)
+    while not infos and (length := length // 2) >= _LEAST:
+        infos = [*store.find(name[:length], limit=_MOST)]
+    return [info.session_id for info in infos]

@@ -1,0 +1,172 @@
+"""Redactions and purges from the page, where the server was started with `--admin`.
+
+What would be erased is shown first. A purge is confirmed by typing the session's id.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from roocontext.errors import InvalidOption, SessionPurged
+from roocontext.reports.erasing import PurgedReport, RedactedReport, planned_purge, redaction
+from roocontext.reports.markup.elements import Html, tag, together
+from roocontext.reports.markup.safe_html import preformatted
+from roocontext.reports.naming import quantity, size
+from roocontext.reports.times import zoned_time
+from roocontext.web.pages.addresses import PageLinks, address, session_path
+from roocontext.web.pages.forms import FormRequest, change_form, form_route
+from roocontext.web.pages.respond import framed
+
+_MOST = 40
+
+
+def redact_preview(asked: FormRequest) -> Response:
+    """What a redaction would erase, or what is left after it."""
+    chat, seq = asked.chat, asked.number("seq", 1)
+    plan = redaction(chat, seq, dry_run=True)
+    title = f"Redact entry {seq}" if plan.changed else f"Entry {seq} is redacted"
+    back = tag("a", f"Entry {seq}", href=f"{asked.path}/e/{seq}")
+    return framed(
+        f"{title}, {chat.id}",
+        tag("h1", title),
+        tag("p", back, class_="note"),
+        _redacted(asked, plan) if plan.changed else None,
+        _repetitions(plan),
+        session=chat.id,
+    )
+
+
+def _redacted(asked: FormRequest, plan: RedactedReport) -> Html:
+    where = "in this session" if not plan.copies else "in this session and in its copies"
+    return together(
+        tag(
+            "p",
+            f"The content of this {plan.speaker}, {size(plan.bytes or 0)}, is erased for good"
+            f" {where}. Its role, the types of its blocks and the ids of its calls stay. This"
+            " cannot be undone.",
+        ),
+        Html(preformatted(plan.beginning or "", "code")),
+        change_form(
+            f"{asked.path}/redact",
+            "Erase it for good",
+            danger=True,
+            seq=plan.seq,
+            head=asked.chat.head_seq(),
+        ),
+    )
+
+
+def _repetitions(plan: RedactedReport) -> Html:
+    return together(
+        _places("Its copies", plan.copies),
+        _places("Answers of recall tools that quote it, which stay as they are", plan.quotes),
+        _places("Summaries that may quote it, which stay as they are", plan.summaries),
+    )
+
+
+def _places(name: str, places: Sequence[Sequence[Any]]) -> Html | None:
+    if not places:
+        return None
+    items = [
+        tag(
+            "li",
+            tag("a", f"entry {seq}", href=PageLinks(session).entry(seq)),
+            " of ",
+            tag("code", str(session)[:60]),
+        )
+        for session, seq in places[:_MOST]
+    ]
+    left = len(places) - len(items)
+    more = tag("li", f"and {left:,} more") if left > 0 else None
+    return together(tag("h2", name), tag("ul", items, more, class_="places"))
+
+
+def _redact(asked: FormRequest) -> Response:
+    """Erase the content of an entry, and show what is left."""
+    asked.check_head()
+    seq = asked.number("seq", 1)
+    redaction(asked.chat, seq, dry_run=False)
+    return RedirectResponse(address(f"{asked.path}/redact", seq=seq), 303)
+
+
+def purge_preview(asked: FormRequest) -> Response:
+    """What a purge would delete, or the receipt of the purge."""
+    is_there = True
+    try:
+        head = asked.chat.head_seq()
+    except SessionPurged:
+        head, is_there = 0, False
+    plan = planned_purge(asked.store, asked.session_id, changed=is_there)
+    title = "Purge this session" if is_there else "This session was purged"
+    name = (plan.title or plan.first_prompt or asked.session_id)[:160]
+    return framed(
+        f"{title}, {asked.session_id}",
+        tag("h1", title),
+        tag("p", tag("a", name, href=asked.path), class_="note") if is_there else None,
+        _sizes(plan),
+        _purge_form(asked, head) if is_there else None,
+        _copies(plan),
+    )
+
+
+def _sizes(plan: PurgedReport) -> Html:
+    facts = [
+        quantity(plan.entries, "entry", "entries"),
+        quantity(plan.messages, "message"),
+        size(plan.bytes),
+    ]
+    if not plan.changed:
+        facts.append(f"purged {zoned_time(plan.purged_at)}")
+    return tag("p", [tag("span", fact) for fact in facts], class_="facts")
+
+
+def _purge_form(asked: FormRequest, head: int) -> Html:
+    return together(
+        tag(
+            "p",
+            "Everything in the session is deleted for good. A receipt stays, and the id is never"
+            " used again. This cannot be undone.",
+        ),
+        change_form(
+            f"{asked.path}/purge",
+            "Delete it for good",
+            tag(
+                "label",
+                "To confirm, type the id of the session: ",
+                tag("code", asked.session_id),
+                " ",
+                tag("input", type="text", name="confirmed", autocomplete="off", required=True),
+            ),
+            danger=True,
+            head=head,
+        ),
+    )
+
+
+def _copies(plan: PurgedReport) -> Html | None:
+    if not plan.copies:
+        return None
+    items = [tag("li", tag("a", one[:60], href=session_path(one))) for one in plan.copies[:_MOST]]
+    name = "Sessions that hold entries of it, which stay as they are"
+    return together(tag("h2", name), tag("ul", items, class_="places"))
+
+
+def _purge(asked: FormRequest) -> Response:
+    """Purge the session, and show the receipt."""
+    if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
+        line = "The session is not purged: what was typed is not its id."
+        raise InvalidOption(line, name="confirmed", advice="")
+    asked.check_head()
+    asked.store.purge(asked.session_id)
+    return RedirectResponse(f"{asked.path}/purge", 303)
+
+
+def erase_routes() -> list[Route]:
+    """The routes of this module."""
+    path = "/s/{session:id}"
+    return [
+        form_route(f"{path}/redact", redact_preview, _redact, needs="admin"),
+        form_route(f"{path}/purge", purge_preview, _purge, needs="admin"),
+    ]

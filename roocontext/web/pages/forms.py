@@ -1,0 +1,135 @@
+"""Forms that change a session: plain ones, which need no script.
+
+With GET a page shows what a change would do, and writes nothing. With POST the form on it asks for
+the change. The guard lets only pages of this server send forms. A form names the head of the
+session that its page showed, so that a change is refused if the session has another one by then.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from roocontext.errors import InvalidOption, VersionConflict
+from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.web.errors import MalformedRequest, MediaTypeRefused, MethodRefused
+from roocontext.web.pages.addresses import address, number_asked, session_path
+from roocontext.web.safety import Need, ServerSettings, check_permitted
+
+if TYPE_CHECKING:
+    from roocontext import Session, Store
+
+_MEDIA = "application/x-www-form-urlencoded"
+
+
+class FormRequest(NamedTuple):
+    """A request for a change, or for a page that shows it first."""
+
+    request: Request
+    fields: QueryParams
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return str(self.request.path_params["session"])
+
+    @property
+    def path(self) -> str:
+        """The path of the session's page."""
+        return session_path(self.session_id)
+
+    @property
+    def store(self) -> "Store":
+        """The store."""
+        store: Store = self.request.app.state.store
+        return store
+
+    @property
+    def settings(self) -> ServerSettings:
+        """What the server was started for."""
+        settings: ServerSettings = self.request.app.state.settings
+        return settings
+
+    @property
+    def chat(self) -> "Session":
+        """The session."""
+        return self.store.session(self.session_id)
+
+    def number(self, name: str, least: int = 0) -> int:
+        """A number that has to be given."""
+        number = number_asked(self.fields, name, least)
+        if number is None:
+            raise InvalidOption(f"{name} must be the number of an entry.", name=name, advice="")
+        return number
+
+    def check_head(self) -> None:
+        """Refuse a change that was shown for another head of the session."""
+        expected, actual = self.number("head"), self.chat.head_seq()
+        if expected != actual:
+            line = f"Expected head {expected}, but it is {actual}."
+            raise VersionConflict(line, expected=expected, actual=actual)
+
+    def done(self, seq: int | None) -> Response:
+        """The page of the session, with what was done."""
+        return RedirectResponse(address(self.path, done=seq), 303)
+
+
+Handler: TypeAlias = Callable[[FormRequest], Response]
+
+
+def form_route(
+    path: str, show: Handler | None, do: Handler | None = None, *, needs: Need = "write"
+) -> Route:
+    """The route of a page, and of the form on it."""
+    handlers = {"GET": show, "POST": do}
+    methods = [method for method, handler in handlers.items() if handler]
+
+    async def answer(request: Request) -> Response:
+        check_permitted(request.app.state.settings, needs)
+        handler = handlers.get("GET" if request.method == "HEAD" else request.method)
+        if handler is None:
+            raise MethodRefused
+        fields = request.query_params
+        if request.method == "POST":
+            fields = _fields(request.headers.get("content-type", ""), await request.body())
+        return await run_in_threadpool(handler, FormRequest(request, fields))
+
+    return Route(path, answer, methods=methods)
+
+
+def _fields(media: str, body: bytes) -> QueryParams:
+    """The fields of a form."""
+    if media.partition(";")[0].strip().lower() != _MEDIA:
+        raise MediaTypeRefused(f"Send {_MEDIA}.")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=20
+        )
+    except (UnicodeError, ValueError):
+        raise MalformedRequest("The form is malformed.") from None
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise MalformedRequest("A field of the form is given twice.")
+    return QueryParams(pairs)
+
+
+def change_form(where: str, button: str, *shown: Child, danger: bool = False, **kept: Any) -> Html:
+    """A form with what is shown in it, and with fields that are not."""
+    hidden = [
+        tag("input", type="hidden", name=name, value=str(value))
+        for name, value in kept.items()
+        if value is not None
+    ]
+    return tag(
+        "form",
+        shown,
+        hidden,
+        tag("button", button, class_="danger" if danger else "act"),
+        action=where,
+        method="post",
+        class_="change",
+    )
