@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from roocontext import into_folder
 from roocontext.errors import (
@@ -21,6 +21,7 @@ from roocontext.errors import (
 from roocontext.formats import import_paths, jsonl
 from roocontext.store.proof.log_lines import read_entry, read_header
 from support.dialogue import fill, state, text, work
+from support.examples import examples
 from support.histories import HISTORIES, play
 
 SECRET = "hunter2-the-secret-password"
@@ -61,6 +62,7 @@ def everything(chat: Any) -> Any:
     return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
 
 
+@settings(max_examples=examples(15))
 @given(history=HISTORIES)
 def test_any_session_comes_back_equal(shared, tmp_path_factory, history):
     chat = shared.store.create(title="named", metadata={"a": 1})
