@@ -70,8 +70,8 @@ format: $(VENV)/.ready  ## rewrite the code in the house's format
 	$(RUN)/ruff format .
 	$(RUN)/ruff check --fix .
 
-torture: $(VENV)/.ready  ## the long runs: crashes, soak, fuzz
-	ROOCONTEXT_TORTURE=10 $(RUN)/python -m pytest -n 2 --timeout 0
+torture: $(VENV)/.ready  ## the long runs, in parts that can be resumed: kills, faults, fuzz, sizes
+	PYTHONPATH=tests $(RUN)/python -m torture $(PARTS)
 
 bench: $(VENV)/.ready $(ADAPTERS)/.ready  ## every budget as a ratio, measured in one run
 	$(RUN)/python -m bench

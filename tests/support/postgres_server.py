@@ -38,6 +38,11 @@ class Postgres:
         self._migrated = self._create()
         Store.open(self._named(self._migrated)).close()
 
+    @property
+    def version(self) -> str:
+        """The server's version, as it names it."""
+        return self._admin.info.parameter_status("server_version") or ""
+
     def empty(self, options: str = "") -> str:
         """The URL of a new database without any table."""
         return self._named(self._create(options))

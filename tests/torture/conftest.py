@@ -30,6 +30,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield url
 
 
+@pytest.fixture(params=["file", "memory", "postgres"])
+def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store in a file, in memory, or on a server."""
+    if request.param == "postgres":
+        yield request.getfixturevalue("postgres_url")
+    else:
+        yield str(tmp_path / "store.db") if request.param == "file" else ":memory:"
+
+
 @pytest.fixture(params=["file", "postgres"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database that nobody has opened yet."""

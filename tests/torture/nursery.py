@@ -22,16 +22,20 @@ import alembic.autogenerate
 import alembic.command
 import alembic.config  # noqa: F401
 import forking  # first of the path of a script is its own folder
+import histories
 import interrupting
 import jobs
 import looping
+import operating
 import psycopg  # noqa: F401
 
 JOBS: dict[str, Callable[..., None]] = {
     **vars(jobs),
     **vars(forking),
+    **vars(histories),
     **vars(interrupting),
     **vars(looping),
+    **vars(operating),
 }
 
 

@@ -1,6 +1,7 @@
 """The parent's side of the nursery."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,6 +52,7 @@ def nursery() -> Iterator[Nursery]:
     script = Path(__file__).with_name("nursery.py")
     with subprocess.Popen(
         [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(script.parents[1])},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

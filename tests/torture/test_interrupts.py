@@ -1,25 +1,12 @@
 """Interrupts by a signal: the next caller always gets through, and nothing is lost."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from torture.processes import Nursery
 
 TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
 TIMES = 50_000 if TORTURE else 600
 STEP = 1 if TORTURE else 41
-
-
-@pytest.fixture(params=["file", "memory", "postgres"])
-def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A store in a file, in memory, or on a server."""
-    if request.param == "postgres":
-        yield request.getfixturevalue("postgres_url")
-    else:
-        yield str(tmp_path / "store.db") if request.param == "file" else ":memory:"
 
 
 def test_random_interrupts_leave_no_lock(nursery: Nursery, any_url: str) -> None:
