@@ -8,7 +8,7 @@ RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-web test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-adapters test-web test-service test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -47,6 +47,9 @@ test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, an
 test-web: $(WEB)/.ready  ## the web server, also by the tools of others: schemathesis, TypeScript on Node, Chromium (CHROMIUM or found)
 	$(WEB)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture' tests/web tests/web/clients
 	$(WEB)/bin/python -m pytest tests/web/browser
+
+test-service: $(VENV)/.ready  ## the example service: two workers behind PgBouncer, 50 users, killed workers, restarts
+	$(RUN)/python -m pytest -n0 tests/service
 
 test-frameworks: $(ADAPTERS)/.ready  ## the frameworks' own tests, over our adapters
 	PYTHONPATH=tests $(ADAPTERS)/bin/python -m frameworks

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from bench.report import HEADING, Line, environment, load
+from bench.report import HEADING, Line, NotRun, environment, load
 from bench.runner import Say, lines
 from bench.sites import PostgresSite, SqliteSite, sites
 from bench.sizes import FULL, QUICK, TINY, Sizes
 
 CITUS = "ROOCONTEXT_TEST_CITUS_URL"
-Measure = Callable[[SqliteSite, PostgresSite, Sizes, Say], Iterator[Line]]
+Measure = Callable[[SqliteSite, PostgresSite, Sizes, Say], Iterator[Line | NotRun]]
 
 
 def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
@@ -32,15 +32,23 @@ def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
         print("  ".join(f"{name} {value}" for name, value in facts.items()))
         print("PostgreSQL: growth and reads after VACUUM.")
         print(HEADING, flush=True)
-        found = []
+        found: list[Line] = []
+        not_run: list[NotRun] = []
         for line in measure(sqlite, postgres, _sizes(arguments), _tell):
-            found.append(line)
+            if isinstance(line, NotRun):
+                not_run.append(line)
+            else:
+                found.append(line)
             _tell("")
             print(line.to_text(), flush=True)
     facts |= {"load at the end": load(), "seconds": f"{time.perf_counter() - begun:.0f}"}
     print(_summary(found), f"Load at the end {load()}, {facts['seconds']} s.")
     if arguments.json:
-        shown = {"environment": facts, "lines": [line.to_json() for line in found]}
+        shown = {
+            "environment": facts,
+            "lines": [line.to_json() for line in found],
+            "not_run": [line.to_json() for line in not_run],
+        }
         arguments.json.write_text(json.dumps(shown, indent=2) + "\n")
 
 

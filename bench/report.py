@@ -72,6 +72,23 @@ class Line:
         return f"{self.ratio:8.2f} {budget:>6} {verdict:>4} {aim:>8}  {what}: {shown}{note}"
 
 
+@dataclass(frozen=True, slots=True)
+class NotRun:
+    """A line that was not measured, and why."""
+
+    key: str
+    what: str
+    why: str
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as plain data."""
+        return {"key": self.key, "what": self.what, "why": self.why}
+
+    def to_text(self) -> str:
+        """One row of the table."""
+        return f"{'-':>8} {'-':>6} {'-':>4} {'':>8}  {self.what}: NOT RUN, {self.why}"
+
+
 HEADING = (
     f"{'ratio':>8} {'budget':>6} {'met':>4} {'aim':>8}  measured / floor: p50 (p10) / p50 (p10)"
 )

@@ -12,19 +12,22 @@ from bench.changing import condensations, coverings, rewinding, rewinding_by_tim
 from bench.data import grow
 from bench.looking import folding, viewing
 from bench.managing import cutting, keeping
-from bench.report import Line
+from bench.report import Line, NotRun
 from bench.searching import searching
 from bench.sites import PostgresSite, Site, SqliteSite
 from bench.sizes import Sizes
 from bench.starting import starting
 from bench.transcripts import transcripts
+from bench.web import serving
 from bench.whole import importing, listing, newest, opening, whole_sessions
 from bench.writing import appending, appending_many
 
 Say = Callable[[str], None]
 
 
-def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) -> Iterator[Line]:
+def lines(
+    sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say
+) -> Iterator[Line | NotRun]:
     """Every line, as soon as it is measured."""
     for site in (sqlite, postgres):
         yield from _of_engine(site, sizes, say)
@@ -40,6 +43,8 @@ def lines(sqlite: SqliteSite, postgres: PostgresSite, sizes: Sizes, say: Say) ->
     yield importing(sizes)
     say("start of a command")
     yield from starting(sizes)
+    say("web server")
+    yield from serving(sqlite, sizes)
 
 
 def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:

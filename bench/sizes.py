@@ -28,6 +28,7 @@ class Sizes:
     heavy: int = 8
     folds: int = 12
     imports: int = 9
+    readers: int = 1_000
 
     @property
     def conversations(self) -> tuple[int, int]:
@@ -55,6 +56,7 @@ QUICK = Sizes(
     heavy=4,
     folds=6,
     imports=3,
+    readers=200,
 )
 TINY = Sizes(
     long=300,
@@ -78,4 +80,5 @@ TINY = Sizes(
     heavy=1,
     folds=1,
     imports=1,
+    readers=5,
 )

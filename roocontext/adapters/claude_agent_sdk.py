@@ -76,7 +76,15 @@ class RooContextSessionStore(OverStore, SessionStore):
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """The SDK's summary of each main transcript of a project."""
-        return [*map(_summary, await self._given.run(partial(_sessions_of, project_key)))]
+        infos = await self._given.run(partial(_sessions_of, project_key))
+        return [
+            {
+                "session_id": it.metadata["session"],
+                "mtime": it.updated_at,
+                "data": _data(it.metadata),
+            }
+            for it in infos
+        ]
 
     async def delete(self, key: SessionKey) -> None:
         """Hide a transcript and those of its sub-agents. Only `Store.purge` destroys."""
@@ -203,11 +211,6 @@ def _sessions_of(project_key: str, store: Store) -> list[SessionInfo]:
 
 def _listed(store: Store, *, parent: str | None = None, **facts: str) -> list[SessionInfo]:
     return [info for page in pages(store, facts, parent=parent) for info in page]
-
-
-def _summary(info: SessionInfo) -> SessionSummaryEntry:
-    session_id, data = info.metadata["session"], _data(info.metadata)
-    return {"session_id": session_id, "mtime": info.updated_at, "data": data}
 
 
 def _data(metadata: Any) -> dict[str, Any]:

@@ -224,7 +224,8 @@ class Transcript:
         name = f"{NAME}#{self._epoch}#{storable(row.uuid)}" if row.uuid else None
         match event:
             case Added(message=message) | Hid(rows=(message,)) if _fits(message):
-                message = _ready(message, name)
+                model, message_id = storable_model(message.model), storable(message.message_id)
+                message = replace(message, client_id=name, message_id=message_id, model=model)
                 made = None
                 if isinstance(event, Hid):
                     made = hiding(
@@ -310,12 +311,6 @@ def _is_compaction(row: TranscriptRow) -> bool:
 
 def _is_ours(client_id: str | None) -> bool:
     return client_id is not None and client_id.startswith(f"{NAME}#")
-
-
-def _ready(message: NewMessage, name: str | None) -> NewMessage:
-    """A message as the store takes it."""
-    model, message_id = storable_model(message.model), storable(message.message_id)
-    return replace(message, client_id=name, message_id=message_id, model=model)
 
 
 def _fits(message: NewMessage) -> bool:

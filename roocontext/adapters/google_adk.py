@@ -6,7 +6,6 @@ messages are the contents of the events. A compaction is a summary, and a rewind
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -68,7 +67,8 @@ class RooContextSessionService(OverStore, BaseSessionService):
         """Begin a session. Raises AlreadyExistsError if there is one."""
         key = ConversationKey(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         # As an event, so that it is serialized as ADK serializes the later changes.
-        begun = _dumped(Event(author="user", actions=EventActions(state_delta=_kept(state or {}))))
+        kept = {k: v for k, v in (state or {}).items() if not k.startswith(State.TEMP_PREFIX)}
+        begun = _dumped(Event(author="user", actions=EventActions(state_delta=kept)))
         delta = begun["actions"]["state_delta"]
         try:
             conversation = await self._given.run(
@@ -220,10 +220,6 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
         model=storable_model(event.model_version),
         usage=usage and usage.model_dump(mode="json", exclude_none=True, by_alias=True),
     )
-
-
-def _kept(state: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in state.items() if not key.startswith(State.TEMP_PREFIX)}
 
 
 def _dumped(event: Event) -> dict[str, Any]:

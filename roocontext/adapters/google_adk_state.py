@@ -145,8 +145,5 @@ def _digest(text: str) -> str:
 
 
 def _session_id(*names: str) -> str:
-    return "google-adk:" + "/".join(map(_quoted, names))
-
-
-def _quoted(name: str) -> str:
-    return quote(name, safe=" @:+", errors="surrogatepass") or "%"
+    quoted = (quote(name, safe=" @:+", errors="surrogatepass") or "%" for name in names)
+    return "google-adk:" + "/".join(quoted)

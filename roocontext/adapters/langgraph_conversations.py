@@ -9,17 +9,18 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from roocontext.adapters.langgraph_messages import (
+from roocontext.adapters.langgraph_messages import WORKS, to_content
+from roocontext.adapters.serializing import framework
+from roocontext.formats.langchain_conversations import (
     FORMAT,
     MARKER,
-    WORKS,
     channel_of,
     digest_of,
+    kept_count,
     new_marker,
-    to_content,
+    replaced,
     to_new,
 )
-from roocontext.adapters.serializing import framework
 from roocontext.log.entries import View
 from roocontext.log.plan import Action, Plan
 from roocontext.store.session import Session
@@ -83,15 +84,6 @@ def digests_by_channel(shown: Sequence[ShownMessage]) -> dict[str, list[bytes]]:
     return digests
 
 
-def kept_count(shown: Sequence[ShownMessage], wanted: Mapping[str, Sequence[bytes]]) -> int:
-    """The number of shown messages that may stay: all before the first that is not wanted there."""
-    rest = {channel: iter(digests) for channel, digests in wanted.items()}
-    for index, (_, channel, digest, _) in enumerate(shown):
-        if channel != MARKER and next(rest.get(channel or "", iter(())), None) != digest:
-            return index
-    return len(shown)
-
-
 def rewound(
     shown: SessionShown, wanted: Mapping[str, Sequence[bytes]], parent: int | None
 ) -> Beginning:
@@ -116,12 +108,11 @@ def summary_of_graph(
     if not {channel, MARKER} >= {one.channel for one in shown.messages}:
         return None
     digests = conversations.digests[channel]
-    cut = _replaced(shown.messages, digests, shown.stays)
+    ids = [message.id for message in messages]
+    cut = replaced(shown.messages, digests, ids, shown.stays)
     if cut is None:
         return None
     gone, inserted = shown.messages[cut[0]], messages[cut[1]]
-    if {one.id for one in gone} & {message.id for message in inserted if message.id}:
-        return None  # a message was changed, which is no summary
     hidden = {one.seq for one in gone}
     runs = groupby(sorted(one.seq for one in shown.messages), key=hidden.__contains__)
     ranges = [[*run] for is_hidden, run in runs if is_hidden]
@@ -143,22 +134,3 @@ def summary_of_graph(
     ] or [ShownMessage(0, MARKER, b"")]
     before, after = shown.messages[: cut[0].start], shown.messages[cut[0].stop :]
     return Beginning(plan, [*before, *new, *after])
-
-
-def _replaced(
-    shown: Sequence[ShownMessage], wanted: Sequence[bytes], stays: int
-) -> tuple[slice, slice] | None:
-    """The messages shown that were removed, and those of the conversation that replace them.
-
-    None if the conversation did not come about by one such change and new messages at the end.
-    """
-    while stays and shown[stays - 1].channel == MARKER:
-        stays -= 1  # the new marker hides an older one
-    begin = sum(one.channel != MARKER for one in shown[:stays])
-    later = {*wanted[begin:]}
-    end = next((at for at in range(stays, len(shown)) if shown[at].digest in later), stays)
-    rest = [one.digest for one in shown[end:] if one.channel != MARKER]
-    place = wanted.index(rest[0], begin) if end > stays else 0
-    if end == stays or wanted[place : place + len(rest)] != rest:
-        return None
-    return slice(stays, end), slice(begin, place)

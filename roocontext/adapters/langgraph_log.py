@@ -23,27 +23,29 @@ from roocontext.adapters.langgraph_conversations import (
     SessionShown,
     ShownMessage,
     digests_by_channel,
-    kept_count,
     read_shown,
     rewound,
     summary_of_graph,
 )
 from roocontext.adapters.langgraph_messages import (
-    MARKER,
     WORKS,
     Digests,
-    channel_of,
     holds_messages,
-    is_exact,
     packed,
     to_content,
     to_message,
-    to_new,
     unpacked,
 )
 from roocontext.adapters.langgraph_sends import LeftMessages, completed, shortened
 from roocontext.adapters.serializing import framework
 from roocontext.errors import DuplicateMessage, InvalidPlan
+from roocontext.formats.langchain_conversations import (
+    MARKER,
+    channel_of,
+    is_exact,
+    kept_count,
+    to_new,
+)
 from roocontext.log.encoding import encode
 from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session

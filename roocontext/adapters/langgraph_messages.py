@@ -5,21 +5,14 @@ would change a field, or the class is not one of LangChain's own, the output of 
 serializer is stored with it.
 """
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
-from math import isfinite
 from typing import Any, TypeGuard
 
 import msgspec
 
 from roocontext.adapters.serializing import framework, serializing
-from roocontext.formats.imported import storable, storable_model
-from roocontext.log.encoding import encode
-from roocontext.log.entries import NewMessage
-from roocontext.log.plan import LEFT_OUT
-from roocontext.log.readings.langchain import role_of
+from roocontext.formats.langchain_conversations import Content, digest_of, is_exact
 
 WORKS = ">=4.3,<5"
 
@@ -41,12 +34,7 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-FORMAT = "langchain"
 _encode = msgspec.msgpack.Encoder().encode
-MAIN = "messages"
-"""The channel that nearly every graph keeps its conversation in: its messages do not name it."""
-MARKER = "\0marker"
-"""The channel of the adapter's own markers, which belong to no conversation."""
 
 _CLASSES: dict[str, type[BaseMessage]] = {
     cls.model_fields["type"].default: cls
@@ -70,7 +58,6 @@ _FRESH = {
 }
 """The fields whose default each message has a copy of."""
 
-Content = dict[str, Any]
 _set = object.__setattr__
 
 
@@ -132,62 +119,6 @@ def to_message(content: Content, serde: SerializerProtocol) -> BaseMessage:
     return message
 
 
-def to_new(content: Content, channel: str) -> NewMessage:
-    """The session's message with this content, of a channel."""
-    data = content["data"]
-    reported = data.get("response_metadata")
-    name, model = data.get("id"), None
-    if isinstance(reported, dict):
-        model = reported.get("model_name")
-    return NewMessage(
-        role_of(content),
-        content if channel == MAIN else {**content, "channel": channel},
-        FORMAT,
-        message_id=storable(name) if isinstance(name, str) and name else None,
-        model=storable_model(model) if isinstance(model, str) else None,
-        usage=_usage(data.get("usage_metadata")),
-    )
-
-
-def _usage(reported: object) -> dict[str, Any] | None:
-    """LangChain's usage in the shape of OpenAI's, which counts cached tokens as input."""
-    if not isinstance(reported, dict):
-        return None
-    read, reasoned = (
-        details.get(name, 0) if isinstance(details := reported.get(side), dict) else 0
-        for side, name in (
-            ("input_token_details", "cache_read"),
-            ("output_token_details", "reasoning"),
-        )
-    )
-    usage = {
-        "input_tokens": reported.get("input_tokens"),
-        "output_tokens": reported.get("output_tokens"),
-        "input_tokens_details": {"cached_tokens": read},
-        "output_tokens_details": {"reasoning_tokens": reasoned},
-    }
-    return usage if is_exact(usage) else None
-
-
-def new_marker() -> NewMessage:
-    """The marker for messages that a graph has removed from the start or the middle."""
-    return NewMessage(
-        "user", {"type": "human", "data": {"content": LEFT_OUT}, "marker": True}, FORMAT
-    )
-
-
-def channel_of(content: Content) -> str:
-    """The channel that a stored message belongs to."""
-    channel: str = MARKER if "marker" in content else content.get("channel", MAIN)
-    return channel
-
-
-def digest_of(content: Content) -> bytes:
-    """A digest that two messages share only if they are equal, types and order included."""
-    own = {name: value for name, value in content.items() if name != "channel"}
-    return blake2b(encode(own).encode(), digest_size=16).digest()
-
-
 class Digests:
     """The digests of messages in memory, each computed once.
 
@@ -230,24 +161,3 @@ def unpacked(serde: SerializerProtocol, stored: Sequence[str]) -> Any:
     """The value that was packed."""
     kind, data = stored
     return serde.loads_typed((kind, b64decode(data)))
-
-
-def is_exact(value: object) -> bool:
-    """True if JSON gives exactly this value back, types and order included."""
-    try:
-        return _is_json(value)
-    except RecursionError:
-        return False
-
-
-def _is_json(value: Any) -> bool:
-    kind = type(value)
-    if kind is str:
-        # Two halves of a character come back as one.
-        return bool(value.isascii() or json.loads(json.dumps(value)) == value)
-    if kind is dict:
-        has_names = {*map(type, value)} <= {str} and all(map(_is_json, value))
-        return has_names and all(map(_is_json, value.values()))
-    if kind is list:
-        return all(map(_is_json, value))
-    return kind in {int, bool, type(None)} or (kind is float and isfinite(value))

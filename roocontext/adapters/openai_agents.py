@@ -9,8 +9,6 @@ from typing import Any, cast
 
 from roocontext.adapters.openai_agents_items import (
     ShownItems,
-    as_object,
-    storable_item,
     to_items,
     to_messages,
 )
@@ -18,6 +16,7 @@ from roocontext.adapters.serializing import framework
 from roocontext.adapters.take_back import take_back
 from roocontext.context.manager import AsyncContextManager, ContextManager
 from roocontext.errors import InvalidMessage, SessionNotFound, VersionConflict
+from roocontext.formats.response_items import as_object, storable_item
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store

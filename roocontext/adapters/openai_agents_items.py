@@ -9,17 +9,17 @@ from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple
 
 from roocontext.adapters.take_back import take_back
-from roocontext.errors import InvalidMessage, VersionConflict
+from roocontext.errors import VersionConflict
+from roocontext.formats.response_items import RAW, role_of_item, storable_item
+from roocontext.log.compactions import newest_compaction
 from roocontext.log.entries import Kind, Message, NewMessage, View
 from roocontext.log.forms import forms
-from roocontext.log.readings import REDACTED, reader
-from roocontext.log.readings.openai_responses import OUTPUTS, type_of
+from roocontext.log.readings import REDACTED
+from roocontext.log.readings.openai_responses import type_of
 from roocontext.store.session import Session
-from roocontext.store.writing.items import Rewind
+from roocontext.store.writing.items import CompactedReply, Item, Rewind
 
 FORMAT: Final = "openai-responses"
-RAW: Final = "roocontext.item"
-"""The type of an item that wraps one that the format cannot hold."""
 
 
 def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
@@ -27,7 +27,7 @@ def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
     messages: list[NewMessage] = []
     run: list[dict[str, Any]] = []
     for item in items:
-        kind, role = type_of(item), _role(item)
+        kind, role = type_of(item), role_of_item(item)
         if kind == "message" and role != "assistant":
             messages.append(NewMessage(role, item, FORMAT))
             run = []
@@ -37,31 +37,6 @@ def to_messages(items: Iterable[dict[str, Any]]) -> list[NewMessage]:
             run = [item]
             messages.append(NewMessage(role, run, FORMAT))
     return messages
-
-
-def _role(item: dict[str, Any]) -> str:
-    kind = type_of(item)
-    if kind == "message":
-        return str(item.get("role"))
-    is_answer = kind in OUTPUTS or kind == "mcp_approval_response"
-    return "user" if is_answer and item.get("execution") != "server" else "assistant"
-
-
-def as_object(item: Any) -> dict[str, Any]:
-    """The item, wrapped if it is not an object, or looks like a wrapped one."""
-    if isinstance(item, dict) and item.get("type") != RAW:
-        return item
-    return {"type": RAW, "item": item}
-
-
-def storable_item(item: Any) -> dict[str, Any]:
-    """The item, wrapped if the format has no such items."""
-    shown = as_object(item)
-    try:
-        reader(FORMAT).check(_role(shown), shown)
-    except InvalidMessage:
-        return {"type": RAW, "item": item}
-    return shown
 
 
 def to_items(messages: Sequence[Message]) -> list[Any]:
@@ -121,11 +96,13 @@ class ShownItems(NamedTuple):
         prune: Callable[[Any], bool] | None = None,
         trigger: str,
     ) -> bool:
-        """Replace the items from `start` on by others, with a rewind.
+        """Replace the items from `start` on by others.
 
-        The oldest items before them are removed as long as `prune` accepts them, and the rest is
-        written again. False if nothing was written: the session has changed since, there is no
-        such item, or one of them is a summary that also stands for earlier items.
+        If these hold a compaction, it covers the messages. Otherwise, or if a message is only
+        replaced in part, the session is rewound. The oldest items before them are removed as long
+        as `prune` accepts them, and the rest is written again. False if nothing was written: the
+        session has changed since, there is no such item, or one of them is a summary that also
+        stands for earlier items.
         """
         if start >= len(self.items):
             return False
@@ -133,8 +110,13 @@ class ShownItems(NamedTuple):
         stays = [*dropwhile(prune, before)] if prune else before
         count, together = self._from(start)
         head, shown = self.view.head_seq, self.view.messages
+        compaction = newest_compaction(FORMAT, list(output))
         try:
-            if count == len(shown) or len(stays) < start:
+            if compaction is not None and not together and len(stays) == start:
+                hides = tuple(message.seq for message in shown[-count:])
+                items = _covering(output, compaction.block, hides, trigger)
+                chat.write_batch(items, expected_seq=head)
+            elif count == len(shown) or len(stays) < start:
                 new = to_messages(map(storable_item, [*stays, *output]))
                 chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
             elif all(message.kind is Kind.MESSAGE for message in shown[-count:]):
@@ -152,3 +134,11 @@ class ShownItems(NamedTuple):
         while start >= len(blocks[0].items):
             start -= len(blocks.pop(0).items)
         return sum(block.messages for block in blocks), blocks[0].items[:start]
+
+
+def _covering(output: Sequence[Any], at: int, hides: tuple[int, ...], trigger: str) -> list[Item]:
+    """The compaction among these items with what the provider kept, and the messages after it."""
+    compaction = NewMessage("assistant", [output[at]], FORMAT)
+    kept = to_messages(map(storable_item, output[:at]))
+    reply = CompactedReply(compaction, tuple(kept), hides, trigger)
+    return [reply, *to_messages(map(storable_item, output[at + 1 :]))]

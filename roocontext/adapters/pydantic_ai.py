@@ -70,7 +70,7 @@ class RooContextConversationStore(OverStore, ConversationStore):
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """The newest record of a conversation, or None if it was never saved, or was deleted."""
-        return await self._given.run(partial(_read_record, conversation_id))
+        return (await self._given.run(lambda store: _stored(store, conversation_id))).record
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
@@ -175,10 +175,6 @@ def _checked(store: Store, conversation_id: str, expected: str | None) -> _Store
     if (stored.record.revision if stored.record else None) != expected:
         raise ConversationConflict(conversation_id)
     return stored
-
-
-def _read_record(conversation_id: str, store: Store) -> ConversationRecord | None:
-    return _stored(store, conversation_id).record
 
 
 def _read_records(scope: str | None, limit: int | None, store: Store) -> list[ConversationRecord]:

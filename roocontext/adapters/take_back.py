@@ -34,10 +34,13 @@ def take_back(
     """Rewind to before the `count` newest messages of the view, and write `instead` in their place.
 
     A summary or marker is only taken back if it is one of these messages, with its companions; what
-    it hides is shown again. Raises VersionConflict if the view is no longer the newest.
+    it hides is shown again. So it is with a message that holds a provider's compaction. Raises
+    VersionConflict if the view is no longer the newest.
     """
     newest = view.messages[-count]
     seq = newest.seq if newest.kind is Kind.MESSAGE else _first_row(session, newest)
+    if newest.compacted is not None:
+        seq = min((seq, *newest.compacted.companions))
     bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
     after: list[AuditEntry] = []
     if view.head_seq > newest.seq:

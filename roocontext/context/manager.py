@@ -45,7 +45,7 @@ from roocontext.policies.situation import Aim, Policy
 from roocontext.store.aio import AsyncSession
 from roocontext.store.engine.clock_and_ids import Clock, system_clock
 from roocontext.store.session import Session
-from roocontext.summarisers import summarised
+from roocontext.summarisers import Extractive, summarised
 from roocontext.tokens import Drift, Limit
 from roocontext.tokens.limits import DEFAULT, variable_of
 from roocontext.tokens.refusals import too_long
@@ -92,7 +92,7 @@ class ManagerRuns:
         tools: GivenTools,
         trigger: str = "manual",
     ) -> Run:
-        return Run(self._port(chat, system, tools), aim, trigger, self._summarise)
+        return Run(self._port(chat, system, tools), aim, trigger, self._summarise, self._extract)
 
     def will_manage(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
@@ -105,7 +105,8 @@ class ManagerRuns:
     ) -> Steps[Outcome]:
         """Clear, condense or truncate if that is necessary. Call it before each call of the model.
 
-        Compactions by a provider that the model cannot read are uncovered first, newest first.
+        Compactions by a provider that the model cannot read are uncovered first, newest first. Of
+        other sealed ones, a note records an extract of what they hide.
         The system prompt and the tools are recorded when they change. Raises BudgetExceeded if the
         parts that must stay are more than the model holds.
         """
@@ -147,7 +148,7 @@ class ManagerRuns:
         wanted = AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"
         port = DryRun(*self._parts(chat, system, tools))
-        outcome = yield from Run(port, wanted, trigger, self._summarise).run()
+        outcome = yield from Run(port, wanted, trigger, self._summarise, self._extract).run()
         return replace(outcome, dry_run=True, view=(yield from port.view()))
 
     def recover(
@@ -187,7 +188,10 @@ class ManagerRuns:
                 limit=limit,
             ) from error
         cap = refusal.cap(before.tokens)
-        run = Run(port, Aim.RECOVER, "recover", self._summarise, cap, notes=[before.note, *new])
+        notes = [before.note, *new]
+        run = Run(
+            *(port, Aim.RECOVER, "recover", self._summarise, self._extract), cap=cap, notes=notes
+        )
         outcome = yield from run.run()
         # After a veto or a conflict the caller may try again. Otherwise nothing is left to cut.
         if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
@@ -227,6 +231,11 @@ class ManagerRuns:
         if self._awaits:
             return summarised(self.settings.summariser, named)
         return self.settings.summariser.summarise(named)
+
+    def _extract(self, request: SummaryRequest) -> Any:
+        """Ask the summariser that needs no model."""
+        extractive = Extractive()
+        return summarised(extractive, request) if self._awaits else extractive.summarise(request)
 
 
 class _Manager:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from roocontext.context.session_port import LiveSession
 from roocontext.context.steps import Steps, ask
-from roocontext.log.entries import Kind, Message
+from roocontext.log.entries import Kind
 from roocontext.log.readings.blocks import side_of
 from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.writing.items import NewNote
@@ -43,12 +43,9 @@ def recoveries(port: LiveSession) -> Steps[Recoveries]:
     counter, chat = port.settings.counter, port.chat
     live = yield from port.read(Wanted(counter=counter, rows=SnapshotRows.LIVE, notes=[REFUSED]))
     port.learn(live.notes.get(REFUSED))
-    replies = (message.seq for message, *_ in live.rows if _is_reply(message))
+    messages = (row.message for row in live.rows if row.message.kind is Kind.MESSAGE)
+    replies = (message.seq for message in messages if side_of(message.role) == "assistant")
     reply = max(replies, default=0)
     notes = yield from ask(lambda: chat.notes(NOTE))
     done = sum(note.content.get("reply") == reply for note in notes)
     return Recoveries(reply, done, live.sums[counter.name] + port.frame.overhead.tokens)
-
-
-def _is_reply(message: Message) -> bool:
-    return message.kind is Kind.MESSAGE and side_of(message.role) == "assistant"

@@ -73,10 +73,11 @@ def restored(
     counter, overhead = settings.counter, frame.overhead
     note = yield from ask(lambda: chat.newest_note(REFUSED))
     window = window_of(None if note is None else note.content)
-    before = (yield from ask(lambda: chat.tokens(counter))) + overhead.tokens
+    counted = yield from ask(lambda: chat.internals.counted(counter))
+    before = counted.tokens + overhead.tokens
     done = Restored(
         counter=counter.name,
-        exact=counter.exact,
+        exact=counted.exact,
         window=window.context,
         window_source=window.source,
         room=window.context // SHARE,
@@ -101,7 +102,8 @@ def restored(
             except (VersionConflict, UncoverRefused):
                 return replace(stopped, reason="Another writer changed the session.")
         step = Restoration(newest.seq, newest.kind, uncovering, size.tokens)
-        done = replace(done, steps=(*done.steps, step), tokens_after=size.tokens)
+        exact = done.exact and newest.exact
+        done = replace(done, steps=(*done.steps, step), tokens_after=size.tokens, exact=exact)
 
 
 def _next(chat: AnySession, settings: Settings, given: Sequence[int]) -> Steps[Restorable | None]:

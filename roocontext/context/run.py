@@ -18,6 +18,7 @@ from roocontext.context.choice import (
     MeasuredPlan,
     measured_plan,
 )
+from roocontext.context.extracts import Extracting, write_extracts
 from roocontext.context.hooks import HookResults
 from roocontext.context.outcome import (
     AttemptResult,
@@ -76,6 +77,7 @@ class _Composed(NamedTuple):
 class Run:
     """One run. `summarise` asks the summariser: directly, or for an async manager in a thread.
 
+    `extract` asks the one that needs no model.
     A recovery must end below the size `cap`. `notes` are written with the first plan.
     """
 
@@ -83,6 +85,7 @@ class Run:
     aim: Aim
     trigger: str
     summarise: Callable[[SummaryRequest], Summary | Awaitable[Summary]]
+    extract: Extracting
     cap: int | None = None
     notes: Sequence[NewNote] = ()
     state: CompactionState = field(default_factory=CompactionState)
@@ -106,7 +109,8 @@ class Run:
         check = yield from self.port.check()
         self.state = check.state
         yield from self._keep()
-        return check.unreadable is not None or self._due(check.totals)
+        is_sealed = check.unreadable is not None or check.unextracted
+        return is_sealed or self._due(check.totals)
 
     def run(self) -> Steps[Outcome]:
         """Do the whole run; return an Outcome or raise BudgetExceeded."""
@@ -124,6 +128,8 @@ class Run:
         totals = check.totals
         if self.aim is Aim.MANAGE:
             self.options = check.options
+            if check.unextracted and not self.port.is_dry_run:
+                yield from write_extracts(self.port.chat, self.extract)
         self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
@@ -386,7 +392,7 @@ class Run:
             policy=self.settings.policy.name,
             trigger=self.trigger,
             counter=self.settings.counter.name,
-            exact=self.settings.counter.exact,
+            exact=self.port.exact,
             window=totals.window,
             window_source=self.port.window.source,
             tokens_before=before if self.size_before is None else self.size_before,

@@ -53,7 +53,8 @@ class DueCheck(NamedTuple):
 
     `estimates` are new: their calls had none. `is_new_frame` is True if the system prompt or the
     tools differ from the recorded ones. `unreadable` is the newest sealed covering in the view that
-    the model cannot read. `options` are the policy's for the next request.
+    the model cannot read; `unextracted` says that no note tells what one of them hides. `options`
+    are the policy's for the next request.
     """
 
     totals: Totals
@@ -62,6 +63,7 @@ class DueCheck(NamedTuple):
     estimates: dict[int, int]
     is_new_frame: bool
     unreadable: int | None = None
+    unextracted: bool = False
     options: Mapping[str, Any] = NOTHING
 
 
@@ -86,6 +88,8 @@ class LiveSession:
         self.new_limits: NewNote | None = None
         """The note of a limit that a provider has just named, until it is written."""
         self._counted = Counted()
+        self.exact = settings.counter.exact
+        """False once any count that was read is an estimate."""
 
     @property
     def id(self) -> str:
@@ -123,8 +127,7 @@ class LiveSession:
             estimates=None if self.is_dry_run else self._has_no_estimate,
             notes=[COMPACTION, REFUSED],
             frame=None if self.is_dry_run else self.frame,
-            # Without a model of its own, the manager follows the one that replied.
-            sealed=bool(self.settings.model),
+            sealed=True,
             pins=self._options is not None,
         )
         snapshot = yield from self.read(wanted)
@@ -137,7 +140,9 @@ class LiveSession:
         state = yield from self.state(snapshot.notes[COMPACTION])
         totals = replace(self._totals(snapshot), failures=state.failures)
         options = self._options
-        unreadable = [one.seq for one in snapshot.sealed if not self._reads(one)]
+        # Without a model of its own, the manager follows the one that replied.
+        has_model = bool(self.settings.model)
+        unreadable = [one.seq for one in snapshot.sealed if has_model and not self._reads(one)]
         return DueCheck(
             totals,
             state,
@@ -145,6 +150,7 @@ class LiveSession:
             estimates,
             snapshot.is_new_frame,
             unreadable[-1] if unreadable else None,
+            not all(one.extracted for one in snapshot.sealed),
             NOTHING if options is None else options(totals, pinned=bool(snapshot.pins)),
         )
 
@@ -164,7 +170,7 @@ class LiveSession:
             output=totals.output,
             measure=settings.measure,
             counter=settings.counter.name,
-            exact=settings.counter.exact,
+            exact=snapshot.exact,
             system=frame.system,
             tools=frame.tools or (),
             system_size=frame.system_size,
@@ -241,6 +247,7 @@ class LiveSession:
         wanted = replace(wanted, known=self._counted)
         snapshot = yield from ask(lambda: self.chat.internals.snapshot(wanted))
         self._counted = self._counted.plus(snapshot.counted)
+        self.exact = self.exact and snapshot.exact
         return snapshot
 
     def _overhead(self, sent: recorded.Frame | None) -> int:

@@ -9,10 +9,27 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
 
 from roocontext.log.entries import NewMessage
 
 LONGEST_TITLE: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """A database on a PostgreSQL server. Its text has neither a password nor options."""
+
+    url: str = field(repr=False)
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.url)
+        user, at, host = parts.netloc.rpartition("@")
+        return f"postgresql://{user.partition(':')[0]}{at}{host}{parts.path}"
+
+
+Place: TypeAlias = Path | ServerUrl
+"""The file, the folder or the database that holds sessions of another tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +79,19 @@ class Hid:
 
 
 @dataclass(frozen=True, slots=True)
+class Covered:
+    """A compaction by the provider: the message that holds it replaces all that are visible.
+
+    `kept` are the messages that the provider returned before it.
+    """
+
+    id: str | None
+    message: NewMessage
+    kept: tuple[NewMessage, ...] = ()
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Cleared:
     """Outputs of tools that were replaced by a placeholder: ids of messages, with their blocks."""
 
@@ -91,7 +121,7 @@ class TitleSet:
     line: int | None = None
 
 
-Event: TypeAlias = Added | Noted | Hid | Cleared | WentBack | TitleSet
+Event: TypeAlias = Added | Noted | Hid | Covered | Cleared | WentBack | TitleSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +131,7 @@ class Problem:
     If it `cuts`, everything after it is missing too: a program may be writing the source anew.
     """
 
-    path: Path
+    path: Place
     line: int | None
     what: str
     cuts: bool = False
@@ -119,7 +149,7 @@ class Source:
     """
 
     session_id: str
-    path: Path
+    path: Place
     metadata: Mapping[str, Any]
     events: Callable[[], Iterator[Event]]
     problems: list[Problem] = field(default_factory=list)
@@ -129,7 +159,7 @@ class Source:
 def source_of(
     tool: str,
     name: str,
-    path: Path,
+    path: Place,
     events: Callable[[], Iterator[Event]],
     problems: list[Problem],
     /,

@@ -12,6 +12,7 @@ from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
 from roocontext.formats.exporter import Exporter, NewFile, family_of, write_new
 from roocontext.formats.exporters import claude_code, markdown, roo
+from roocontext.log.readings.converse import in_base64
 from roocontext.store.proof.verify import Progress
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -50,7 +51,8 @@ def _request(form: str, session: Session) -> Iterator[bytes]:
     # As of an entry, because a request for now records the frame.
     last = session.head().seq
     request = session.request(form, as_of=last, unanswered=True, prefill=True)
-    yield json.dumps(dict(request), indent=1).encode() + b"\n"
+    # boto3 takes images and documents as bytes; the wire, and files of requests, have base64.
+    yield json.dumps(in_base64(dict(request)), indent=1).encode() + b"\n"
 
 
 EXPORTERS: Final = {
@@ -62,7 +64,7 @@ EXPORTERS: Final = {
         roo.EXPORTER,
         *(
             _one_by_one(form, partial(_request, form), is_for_one=True)
-            for form in ("anthropic", "openai", "openai-responses", "gemini")
+            for form in ("anthropic", "openai", "openai-responses", "gemini", "bedrock-converse")
         ),
     )
 }

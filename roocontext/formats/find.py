@@ -8,9 +8,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from roocontext.errors import InvalidOption
+from roocontext.errors import InvalidOption, UnreadableSource
 from roocontext.formats import jsonl
-from roocontext.formats.events import Problem
+from roocontext.formats.databases import SourceDatabase, Tables, is_sqlite
+from roocontext.formats.events import Place, Problem, ServerUrl
 from roocontext.formats.files import NO_FILE, SQLITE, UNREADABLE, loads, opened, read_bytes
 from roocontext.formats.importer import IMPORTERS, Importer, importers
 from roocontext.log.readings.blocks import as_dict
@@ -117,8 +118,10 @@ def _identity(path: Path) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-def size_in_kib(path: Path) -> int:
+def size_in_kib(path: Place) -> int:
     """The size of a file or a task folder in KiB, for the progress."""
+    if isinstance(path, ServerUrl):
+        return 1
     try:
         files = filter(Path.is_file, path.iterdir()) if path.is_dir() else [path]
         return 1 + (sum(file.stat().st_size for file in files) >> 10)
@@ -153,8 +156,10 @@ def _is_candidate(path: Path) -> bool:
     return path.suffix == ".jsonl" or any(tool.is_candidate(path) for tool in importers())
 
 
-def why_unknown(path: Path) -> str:
-    """The reason why a file holds no session of a known format."""
+def why_unknown(path: Place) -> str:
+    """The reason why a file or a database holds no session of a known format."""
+    if isinstance(path, ServerUrl):
+        return "none of its tables is one of a program that is known"
     with opened(path) as file:
         first = file.readline(_HEAD)
     if first.startswith(_PACKED):
@@ -176,8 +181,18 @@ def holds_logs(path: Path) -> bool:
         return any(map(jsonl.is_ours, _first_lines(file)))
 
 
-def importer_of(path: Path) -> Importer | None:
-    """The importer of a file or folder; None if its format is not known."""
+def importers_of(place: Place) -> list[Importer]:
+    """The importers of a place: one for a file or folder, each that knows tables of a database."""
+    if isinstance(place, ServerUrl):
+        return _importers_of_tables(SourceDatabase(place).tables())
+    claim = _importer_of(place)
+    if claim is None and place.is_file() and is_sqlite(place):
+        with suppress(UnreadableSource):  # a damaged one is nobody's
+            return _importers_of_tables(SourceDatabase(place).tables())
+    return [claim] if claim else []
+
+
+def _importer_of(path: Path) -> Importer | None:
     is_folder = path.is_dir()
     claim = _first(lambda tool: tool.is_folder(path) if is_folder else tool.is_file(path))
     if claim is not None or is_folder:
@@ -187,6 +202,10 @@ def importer_of(path: Path) -> Importer | None:
         return _first(lambda tool: tool.looks_like_document(record))
     with opened(path) as file:
         return next(filter(None, map(_importer_of_line, _first_lines(file))), None)
+
+
+def _importers_of_tables(tables: Tables) -> list[Importer]:
+    return [tool for tool in importers() if tool.is_database(tables)]
 
 
 def _first_lines(file: BinaryIO) -> Iterator[bytes]:

@@ -13,7 +13,16 @@ from hashlib import blake2b, sha256
 import msgspec
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import Added, Cleared, Event, Hid, Noted, TitleSet, WentBack
+from roocontext.formats.events import (
+    Added,
+    Cleared,
+    Covered,
+    Event,
+    Hid,
+    Noted,
+    TitleSet,
+    WentBack,
+)
 from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry
@@ -150,18 +159,23 @@ def _text_of(event: Event) -> bytes:
 
 
 def _said(event: Event) -> object:
+    said: list[object]
     match event:
         case Added(message=message):
-            return ["added", message.role, message.format, message.content]
+            said = ["added", message.role, message.format, message.content]
         case Noted():
-            return ["noted", event.kind, event.record]
+            said = ["noted", event.kind, event.record]
         case Hid():
             rows = [[row.role, row.format, row.content] for row in event.rows]
             hides = None if event.hides is None else sorted(event.hides)
-            return ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+            said = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+        case Covered():
+            rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
+            said = ["covered", rows]
         case Cleared():
-            return ["cleared", [list(block) for block in event.blocks], event.placeholder]
+            said = ["cleared", [list(block) for block in event.blocks], event.placeholder]
         case WentBack():
-            return ["went back", event.to]
+            said = ["went back", event.to]
         case TitleSet():
-            return ["titled", event.title]
+            said = ["titled", event.title]
+    return said

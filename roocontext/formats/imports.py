@@ -9,7 +9,8 @@ from typing import Final, TypeAlias
 
 from roocontext.errors import RooContextError, SourceDiverged, StoreUnavailable
 from roocontext.formats import find, jsonl
-from roocontext.formats.events import Problem, Source
+from roocontext.formats.databases import place_of
+from roocontext.formats.events import Place, Problem, ServerUrl, Source
 from roocontext.formats.imported import storable
 from roocontext.formats.importer import Importer
 from roocontext.formats.player import OnConflict, forks_of, play
@@ -27,7 +28,7 @@ _ROOM: Final = 64 << 20
 class SkippedSource:
     """A file that was not imported, and the reason."""
 
-    path: Path
+    path: Place
     why: str
     is_problem: bool = False
 
@@ -37,7 +38,7 @@ Outcome = SessionImport | SkippedSource
 
 def import_paths(
     store: Store,
-    paths: Sequence[str | Path],
+    paths: Sequence[str | Place],
     *,
     tool: str | None = None,
     on_conflict: OnConflict = "refuse",
@@ -46,16 +47,21 @@ def import_paths(
 ) -> Iterator[Outcome]:
     """Import every session at these paths, parents before their children.
 
-    If a session cannot be imported, the others still are. Progress is in KiB.
+    A path may be the URL of a PostgreSQL server. If a session cannot be imported, the others still
+    are. Progress is in KiB.
     """
     problems: list[Problem] = []
-    sources: list[Path] = []
+    sources: list[Place] = []
     for path in paths:
-        sources += find.possible_sources(Path(path), problems)
+        place = path if isinstance(path, ServerUrl) else place_of(path)
+        if isinstance(place, ServerUrl):
+            sources.append(place)
+        else:
+            sources += find.possible_sources(place, problems)
     for problem in problems:
         yield SkippedSource(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
-    ordered = sorted(dict.fromkeys(sources), key=lambda path: path.name.startswith(SUBAGENT))
+    ordered = sorted(dict.fromkeys(sources), key=_is_subagent)
     sizes = [find.size_in_kib(path) for path in ordered]
     done, total = 0, sum(sizes)
     with closing(Rehearsal(store)) as rehearsal:
@@ -68,6 +74,10 @@ def import_paths(
             if progress is not None:
                 progress(done, total)
         yield from importing.take_children()
+
+
+def _is_subagent(place: Place) -> bool:
+    return isinstance(place, Path) and place.name.startswith(SUBAGENT)
 
 
 def _progressed(progress: Progress, done: int, size: int, total: int, read: int) -> None:
@@ -121,25 +131,33 @@ class _Importing:
     rehearsal: Rehearsal
     dry_run: bool
     read: Callable[[int], None] | None = None
-    _taken: dict[str, tuple[Path, Importer]] = field(default_factory=dict)
+    _taken: dict[str, tuple[Place, Importer]] = field(default_factory=dict)
     _waiting: list[Source] = field(default_factory=list)
     _copies: list[Source] = field(default_factory=list)
 
-    def take(self, path: Path) -> Iterator[Outcome]:
-        """Import the sessions of a file or folder."""
+    def take(self, path: Place) -> Iterator[Outcome]:
+        """Import the sessions of a file, a folder or a database."""
+        yield from self._reported(path, self._take(path))
+
+    def _take(self, path: Place) -> Iterator[Outcome]:
+        own = path if isinstance(path, Path) and find.holds_logs(path) else None
+        found = [] if own else find.importers_of(path)
+        tools = [RESTORED] if own else [tool for it in found for tool in (it.tool, *it.also)]
+        if not tools:
+            why = find.why_unknown(path)
+            yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
+        elif self.tool not in (None, *tools):
+            yield SkippedSource(path, f"it belongs to {tools[0]}")
+        elif own:
+            yield from self._restore(own)
+        for importer in found:
+            if self.tool in (None, importer.tool, *importer.also):
+                yield from self._reported(path, self._take_sources(path, importer))
+
+    def _reported(self, path: Place, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        """The outcomes before a failure, and the failure."""
         try:
-            is_own = find.holds_logs(path)
-            importer = None if is_own else find.importer_of(path)
-            tools = (RESTORED,) if is_own else (importer.tool, *importer.also) if importer else ()
-            if not tools:
-                why = find.why_unknown(path)
-                yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
-            elif self.tool not in (None, *tools):
-                yield SkippedSource(path, f"it belongs to {tools[0]}")
-            elif importer is None:
-                yield from self._restore(path)
-            else:
-                yield from self._take_sources(path, importer)
+            yield from outcomes
         except StoreUnavailable:
             raise  # the fault is not in the source
         except Exception as error:  # noqa: BLE001 - the other files must still be imported
@@ -160,9 +178,9 @@ class _Importing:
             except Exception as error:  # noqa: BLE001 - the other files must still be imported
                 yield SkippedSource(source.path, _why(error), is_problem=True)
 
-    def _take_sources(self, path: Path, importer: Importer) -> Iterator[Outcome]:
+    def _take_sources(self, path: Place, importer: Importer) -> Iterator[Outcome]:
         is_empty = True
-        for source in importer.sources(path):
+        for source in importer.read(path):
             is_empty = False
             first, _ = self._taken.setdefault(source.session_id, (path, importer))
             if first != path and any(
@@ -186,7 +204,7 @@ class _Importing:
     def _compared(self, source: Source) -> Outcome:
         """Compare a second file of a session: a tool has moved it, or a user has copied it."""
         path, importer = self._taken[source.session_id]
-        first = (other for other in importer.sources(path) if other.session_id == source.session_id)
+        first = (other for other in importer.read(path) if other.session_id == source.session_id)
         try:
             before = first if self.dry_run else ()
             has_more = bool(self.rehearsal.play(*before, source).messages)

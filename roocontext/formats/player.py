@@ -9,6 +9,7 @@ returned to.
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 from typing import Final, Literal, TypeAlias
 
@@ -24,6 +25,7 @@ from roocontext.errors import (
 from roocontext.formats.events import (
     Added,
     Cleared,
+    Covered,
     Event,
     Hid,
     Noted,
@@ -58,7 +60,7 @@ from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
 from roocontext.store.session import Session
 from roocontext.store.store import Store
-from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
+from roocontext.store.writing.items import CompactedReply, Item, NewNote, Rewind, SetMetadata
 
 OnConflict: TypeAlias = Literal["refuse", "fork"]
 BATCH: Final = 250
@@ -165,7 +167,9 @@ class _Player:
                 self._go_to_cursor()
             self._write(event, key, size)
 
-    def _write(self, event: Added | Hid | Cleared | WentBack, key: str, size: int) -> None:
+    def _write(
+        self, event: Added | Hid | Covered | Cleared | WentBack, key: str, size: int
+    ) -> None:
         match event:
             case Added(message=message):
                 self._wait(
@@ -173,6 +177,8 @@ class _Player:
                 )
             case Hid():
                 self._hide(event, key, size)
+            case Covered():
+                self._cover(event, key)
             case Cleared():
                 self._clear(event, key)
             case WentBack():
@@ -305,6 +311,8 @@ class _Player:
             for index, row in enumerate(event.rows):
                 if row.message_id is not None:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
+        if isinstance(event, Covered) and event.message.message_id is not None:
+            self._seqs[event.message.message_id] = seq
 
     def _stay(self, event: Event) -> None:
         """Give an event that wrote nothing the current place: later events may go back to it."""
@@ -333,24 +341,35 @@ class _Player:
             case Added(message=NewMessage(ts=int(ts))):
                 self._time = ts
             case Hid(rows=rows):
-                times = [row.ts for row in rows if row.ts is not None]
-                self._time = times[-1] if times else self._time
-                dated = (with_fields(row, ts=self._time) if row.ts is None else row for row in rows)
-                return replace(event, rows=tuple(dated))
+                return replace(event, rows=self._dated_rows(rows))
+            case Covered(message=message, kept=kept):
+                *before, last = self._dated_rows((*kept, message))
+                return replace(event, message=last, kept=tuple(before))
             case Noted(ts=int(ts)) | Cleared(ts=int(ts)) | WentBack(ts=int(ts)):
                 self._time = ts
         return event
 
+    def _dated_rows(self, rows: tuple[NewMessage, ...]) -> tuple[NewMessage, ...]:
+        """Rows that came together: those without a time get that of the last one with a time."""
+        times = [row.ts for row in rows if row.ts is not None]
+        self._time = times[-1] if times else self._time
+        return tuple(with_fields(row, ts=self._time) if row.ts is None else row for row in rows)
+
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
-        if not isinstance(event, Hid):
-            return event
-        refusals = filter(None, map(refused_message, event.rows))
+        match event:
+            case Hid():
+                rows = event.rows
+            case Covered():
+                rows = (*event.kept, event.message)
+            case _:
+                return event
+        refusals = filter(None, map(refused_message, rows))
         if (why := next(refusals, None)) is None:
             return event
         self._report(event, why)
-        record = [{"content": row.content, "extra": row.extra} for row in event.rows]
-        return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
+        record = [{"content": row.content, "extra": row.extra} for row in rows]
+        return Noted(event.id, "refused", record, rows[0].ts, event.line)
 
     def _message(self, event: Event, message: NewMessage, key: str) -> NewMessage:
         """A message as the store takes it."""
@@ -403,6 +422,20 @@ class _Player:
             for index, message in enumerate(planned.again)
         ]
         self._commit(event, key, planned.plan, copies, head)
+
+    def _cover(self, event: Covered, key: str) -> None:
+        self.flush()
+        session = self._open()
+        names = (f"{BEFORE}#{number}#{key}" for number in range(len(event.kept)))
+        item = CompactedReply(
+            self._message(event, event.message, key),
+            tuple(map(partial(self._message, event), event.kept, names)),
+            trigger="import",
+            covering_id=self._known.client_id(f"{AFTER}#0#{key}"),
+        )
+        (written,) = session.write_batch([item], expected_seq=session.head_seq())
+        self._counts += Counter(messages=1, controls=len(written.seqs) - 1)
+        self._remember(event, written.seqs[-1])
 
     def _clear(self, event: Cleared, key: str) -> None:
         self.flush()

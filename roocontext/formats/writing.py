@@ -3,13 +3,12 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage
-from roocontext.formats.events import Event, Noted, Problem, TitleSet
+from roocontext.formats.events import Event, Noted, Place, Problem, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Message, NewMessage
@@ -29,7 +28,7 @@ class SessionImport:
 
     session_id: str
     tool: str
-    path: Path
+    path: Place
     messages: int = 0
     notes: int = 0
     controls: int = 0

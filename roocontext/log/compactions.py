@@ -8,6 +8,9 @@ content is a compaction that failed.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
+from roocontext.log.entries import Kind, Message
 from roocontext.log.model_names import is_same_model
 from roocontext.log.readings.blocks import Block
 from roocontext.registry import Registry
@@ -62,6 +65,19 @@ def without_compactions(format_: str, content: Any) -> list[Any]:
     """The content of a message without its compactions."""
     gone = {index for index, _ in _compactions(format_, content)}
     return [block for index, block in enumerate(_blocks(content)) if index not in gone]
+
+
+def as_summary(message: Message, text: str) -> Message:
+    """A text in place of a message's compaction, as a message of its own."""
+    return replace(
+        message,
+        kind=Kind.SUMMARY,
+        role="user",
+        format="anthropic",
+        content=[{"type": "text", "text": text}],
+        asked_at=None,
+        compacted=None,
+    )
 
 
 def reported_tokens(usage: Any, *, alone: bool) -> int | None:

@@ -81,7 +81,8 @@ def count_compaction(
     newest = newest_compaction(message.format, message.content)
     if newest is None:
         return 0, True
-    block = message.content[newest.block]
+    content = message.content
+    block = content[newest.block] if isinstance(content, list) else content
     if not getattr(counter, "counts_tokens", True):
         return counter.count(message.role, [block], message.format), True
     if newest.text is not None:

@@ -185,12 +185,6 @@ def _shallow(value: Any) -> bool:
     return True
 
 
-def _children(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return [*value.values()]
-    return value if isinstance(value, list) else []
-
-
 def _odd(value: Any) -> str | None:
     if isinstance(value, dict):
         odd = ((i, type(key).__name__) for i, key in enumerate(value) if type(key) is not str)
@@ -226,5 +220,7 @@ def _shortened(path: str) -> str:
 
 
 def _steps(value: Any) -> list[tuple[str, Any]]:
-    sign = ".<{}>" if isinstance(value, dict) else "[{}]"
-    return [(sign.format(index), child) for index, child in enumerate(_children(value))]
+    """The values in an object or a list, each with its step of a path."""
+    if isinstance(value, dict):
+        return [(f".<{index}>", child) for index, child in enumerate(value.values())]
+    return [(f"[{index}]", it) for index, it in enumerate(value)] if isinstance(value, list) else []

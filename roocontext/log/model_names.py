@@ -89,7 +89,9 @@ def is_same_model(model: str | None, other: str | None) -> bool:
     is_dated = first.date is not None and second.date is not None
     if first.name != second.name or (is_dated and first.date != second.date):
         return False
-    return _agree(first.services, second.services)
+    # Neither may name a service that the other excludes: the shorter list ends the longer.
+    shorter, longer = sorted((first.services, second.services), key=len)
+    return longer[len(longer) - len(shorter) :] == shorter
 
 
 def is_requested_as(model: str, requested: str | None) -> bool:
@@ -97,9 +99,3 @@ def is_requested_as(model: str, requested: str | None) -> bool:
     if requested is None or not is_same_model(model, requested):
         return False
     return model_parts(model).date == model_parts(requested).date
-
-
-def _agree(first: tuple[str, ...], second: tuple[str, ...]) -> bool:
-    """True if neither names a service that the other excludes: the shorter ends the longer."""
-    shorter, longer = sorted((first, second), key=len)
-    return longer[len(longer) - len(shorter) :] == shorter

@@ -13,7 +13,7 @@ without it all other results still answer the same calls. A check of a plan leav
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -82,23 +82,13 @@ def tools_of(message: RoleAndBlocks) -> Tools | None:
 def tools_from(text: str) -> Tools:
     """Read the column of the log."""
     try:
-        kind, *ids = _decode_ids(text)
-    except (msgspec.DecodeError, UnicodeError, ValueError):  # lone surrogates, or damage
-        kind, ids = _slowly(text)
-    if kind not in (CALL, RESULT):
-        raise _damaged()
-    return Tools(kind == CALL, list(enumerate(ids)))
-
-
-def _slowly(text: str) -> tuple[str, list[str]]:
-    match decode(text):
-        case [str(kind), *ids] if all(isinstance(tool_id, str) for tool_id in ids):
-            return kind, ids
-    raise _damaged()
-
-
-def _damaged() -> HistoryCorrupt:
-    return HistoryCorrupt("The stored tool ids of a message cannot be read.")
+        names: Any = _decode_ids(text)
+    except (msgspec.DecodeError, UnicodeError):  # lone surrogates, or damage
+        names = decode(text)
+    match names:
+        case [kind, *ids] if kind in (CALL, RESULT) and all(isinstance(it, str) for it in ids):
+            return Tools(kind == CALL, list(enumerate(ids)))
+    raise HistoryCorrupt("The stored tool ids of a message cannot be read.")
 
 
 def links_of(rows: Iterable[tuple[int, BlockRef | None]]) -> Links:
@@ -132,8 +122,10 @@ def matched(messages: Sequence[Tools | None], links: Links = _NO_LINKS) -> list[
         for block, tool_id in tools.ids:
             if tools.are_calls:
                 waiting[tool_id].append((index, block))
-            elif waiting[tool_id]:
-                matches.append(Pair(_take(waiting[tool_id]), (index, block), tool_id))
+            elif places := waiting[tool_id]:
+                # Agents reuse ids: the latest message counts, and in it the first call.
+                call = places.pop(bisect_left(places, (places[-1][0], 0)))
+                matches.append(Pair(call, (index, block), tool_id))
     return matches
 
 
@@ -169,28 +161,17 @@ def reach(
     return range(first, end)
 
 
-def partners(messages: Sequence[RoleAndBlocks], links: Links = _NO_LINKS) -> dict[int, set[int]]:
+def bound(answered: Sequence[Pair]) -> dict[int, set[int]]:
     """Map each message that has tool partners to all others that must stay together with it.
 
     Two results of one call's message are partners too: hiding one of them would split the other.
     """
-    return bound(pairs(messages, links))
-
-
-def bound(answered: Sequence[Pair]) -> dict[int, set[int]]:
-    """Do the same, given the pairs."""
     groups: dict[int, set[int]] = {}
     for pair in answered:
         call, result = pair.call[0], pair.result[0]
         joined = groups.get(call, {call}) | groups.get(result, {result})
         groups.update(dict.fromkeys(joined, joined))
     return {index: group - {index} for index, group in groups.items()}
-
-
-def _take(places: list[Place]) -> Place:
-    """Take the first of those in the last message."""
-    # Agents reuse ids, so the latest message counts; within one message the first call does.
-    return places.pop(bisect_left(places, (places[-1][0], 0)))
 
 
 def _linked(

@@ -17,7 +17,7 @@ from roocontext.log.counting import Budget, Size
 from roocontext.log.entries import BlockRef, Kind, NewMessage
 from roocontext.log.plan import CLEARED, LEFT_OUT, SHORTENED, Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
-from roocontext.policies.layout import Group, Layout, total_size
+from roocontext.policies.layout import Layout, total_size
 from roocontext.policies.make_plan import (
     clear_plan,
     hide_plan,
@@ -35,7 +35,6 @@ from roocontext.policies.situation import (
     Nothing,
     Ready,
     Refused,
-    Row,
     Situation,
     TooLarge,
     Totals,
@@ -272,7 +271,8 @@ class _Work:
         """
         situation, policy = self.situation, self.policy
         tired = situation.failures >= policy.patience and situation.trigger != "manual"
-        old = self._old()
+        stays = self.layout.held(summaries=False) | self._recent
+        old = tuple(row for row in situation.visible if row.seq not in stays)
         news = [row for row in old if row.message.kind is Kind.MESSAGE]
         # Summarised again and again, a summary loses detail each time.
         alone = () if news or not self._goal(1.0).exceeded_by(situation.size) else old
@@ -307,11 +307,6 @@ class _Work:
         if not _shrinks(plan):
             return Refused("The summary is larger than what it replaces.", "inflated_summary")
         return Ready(plan, "condensed")
-
-    def _old(self) -> tuple[Row, ...]:
-        """The rows that a summary may replace."""
-        stays = self.layout.held(summaries=False) | self._recent
-        return tuple(row for row in self.situation.visible if row.seq not in stays)
 
     @cached_property
     def _recent(self) -> frozenset[int]:
@@ -354,7 +349,8 @@ class _Work:
         # Fresh outputs are shortened once nothing older is left to hide.
         left = situation.size.plus(self._marker_size).minus(self._surplus)
         gone: set[int] = set()
-        for group in self._free():
+        held = self.layout.held()
+        for group in (group for group in self.layout.groups[:-1] if not group.seqs & held):
             if not goal.exceeded_by(left):
                 break
             gone |= group.seqs
@@ -364,11 +360,6 @@ class _Work:
         marker = [self._marker]
         plan = hide_plan(situation, Action.TRUNCATE, gone, marker, policy=self.policy.name)
         return Ready(plan, "truncated") if _shrinks(plan) else None
-
-    def _free(self) -> list[Group]:
-        """The groups that nothing holds, oldest first, without the newest one."""
-        stays = self.layout.held()
-        return [group for group in self.layout.groups[:-1] if not group.seqs & stays]
 
     @cached_property
     def _marker(self) -> NewMessage:

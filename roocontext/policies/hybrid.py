@@ -159,7 +159,10 @@ class _Work:
             parts = without(whole, replaced)
             spent = narrowest(self.situation, parts, stays).plus(new)
             if not self.limit.exceeded_by(spent):
-                return leaving(parts, stays, spent, self._worthwhile(new))
+                # Over the images alone, enough must leave to be worth what takes its place.
+                most = self.situation.size.tokens + new.tokens - 2 * self._marker.tokens
+                goal = replace(self._goal, tokens=min(self._goal.tokens or 0, most))
+                return leaving(parts, stays, spent, goal)
         return None
 
     def _refusal(
@@ -259,15 +262,8 @@ class _Work:
 
     @cached_property
     def _goal(self) -> Budget:
-        return Budget(*map(self._scaled, (self._base, self.limit.bytes, self.limit.images)))
-
-    def _worthwhile(self, new: Size) -> Budget:
-        """The goal; over the images alone, enough must leave to be worth what takes its place."""
-        most = self.situation.size.tokens + new.tokens - 2 * self._marker.tokens
-        return replace(self._goal, tokens=min(self._goal.tokens or 0, most))
-
-    def _scaled(self, limit: int | None) -> int | None:
-        return None if limit is None else int(limit * self.policy.target)
+        limits = (self._base, self.limit.bytes, self.limit.images)
+        return Budget(*(None if it is None else int(it * self.policy.target) for it in limits))
 
     @cached_property
     def _marker(self) -> Size:

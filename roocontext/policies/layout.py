@@ -127,7 +127,7 @@ class Layout:
         # Without its question, the model would continue work whose purpose it no longer sees.
         cores |= {turn.question.seq for turn in self.turns[-1:] if turn.question}
         cores |= {row.seq for row in self.situation.visible if row.message.role in SYSTEM}
-        cores |= {row.seq for row in self.summaries if _is_sealed(row)}
+        cores |= {row.seq for row in self.summaries if (it := row.message.compacted) and it.sealed}
         if summaries:
             cores |= {row.seq for row in self.summaries}
         return whole_groups(self.groups, cores)
@@ -162,7 +162,8 @@ class Layout:
         for index, (role, blocks) in enumerate(self._readings):
             if thought and role == "assistant":
                 yield index - 1, index
-            thought = role == "assistant" and (thought or _has_thinking(blocks))
+            thinks = any(block.get("type") in _THINKING for block in blocks)
+            thought = role == "assistant" and (thought or thinks)
         plans: dict[str, int] = {}
         for index, row in enumerate(self.situation.visible):
             if row.message.compaction_id is not None:
@@ -182,11 +183,6 @@ def turns(situation: Situation) -> tuple[Turn, ...]:
 def held(situation: Situation, *, summaries: bool = True) -> frozenset[int]:
     """The seqs that no plan may hide; see `Layout.held`."""
     return Layout(situation).held(summaries=summaries)
-
-
-def waiting(situation: Situation) -> frozenset[int]:
-    """The rows at the very end with a tool call that has no result yet."""
-    return Layout(situation).waiting
 
 
 def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[int]:
@@ -212,15 +208,6 @@ def joined(count: int, bonds: Iterable[tuple[int, int]]) -> list[list[int]]:
                 parts[index] = large
     distinct = {id(part): part for part in parts}
     return sorted(map(sorted, distinct.values()), key=max)
-
-
-def _is_sealed(row: Row) -> bool:
-    compacted = row.message.compacted
-    return compacted is not None and compacted.sealed
-
-
-def _has_thinking(blocks: Sequence[Block]) -> bool:
-    return any(block.get("type") in _THINKING for block in blocks)
 
 
 def _last_callers(readings: Sequence[RoleAndBlocks]) -> range:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from roocontext.log.compactions import model_groups
-from roocontext.log.entries import Kind, Message
+from roocontext.log.entries import Kind
 from roocontext.log.forms.compacted import asking_to_compact
 from roocontext.log.readings import read_message
 from roocontext.policies.default import Default
@@ -50,8 +50,9 @@ class ServerPolicy(Default):
     def _was_asked(self, situation: Situation) -> bool:
         """True if the newest reply answered a request over the threshold and compacted nothing."""
         rows = situation.visible
+        messages = (row.message for row in rows if row.message.kind is Kind.MESSAGE)
         reply = max(
-            (row.message for row in rows if _is_reply(row.message)),
+            (message for message in messages if read_message(message)[0] == "assistant"),
             key=lambda message: message.seq,
             default=None,
         )
@@ -64,7 +65,3 @@ class ServerPolicy(Default):
         read = total_size(row for row in rows if row.seq <= last_read)
         threshold = self.level(situation.totals, self.threshold)
         return bool(threshold.exceeded_by(situation.overhead.plus(read)))
-
-
-def _is_reply(message: Message) -> bool:
-    return message.kind is Kind.MESSAGE and read_message(message)[0] == "assistant"

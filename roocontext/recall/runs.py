@@ -209,14 +209,10 @@ def _of_original(session: str | None, message: Original) -> Excerpt:
 def _holds(message: Original, query: str) -> bool:
     """True if a message holds the words of a query without its calls of these tools."""
     role, blocks = read_message(message)
-    own = [block for block in blocks if not _is_recall(block)]
+    own = [it for it in blocks if it.get("type") != "tool_use" or it.get("name") not in _TOOLS]
     if len(own) == len(blocks):
         return True
     return occurrences(parse_query(query), composed(passages("anthropic", role, own))) is not None
-
-
-def _is_recall(block: Mapping[str, Any]) -> bool:
-    return block.get("type") == "tool_use" and block.get("name") in _TOOLS
 
 
 class Recall(RecallRuns):

@@ -17,9 +17,10 @@ class RedactedReport(Document):
     """The content that a redaction erased, or would erase in a dry run.
 
     `copies`, `quotes` and `summaries` are pairs of a session's id and a seq. `quotes` are answers
-    to recall tools that quote the message, `summaries` may quote it; neither is changed. `archived`
-    are entries of archived sessions: if they are copies, they are redacted when the session comes
-    back, but its file still holds the content. A dry run
+    to recall tools that quote the message. `summaries`, coverings and extracts of what a sealed
+    compaction hides may quote it. None of them is changed. `archived` are entries of archived
+    sessions: if they are copies, they are redacted when the session comes back, but its file still
+    holds the content. A dry run
     also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
     bytes were removed from the file and its log too.
     """
@@ -83,7 +84,7 @@ def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
     title = chat.info().title if dry_run else None
     if not (dry_run and done.changed):
         return RedactedReport.of(done, title=title)
-    row = one_entry(chat, seq)
+    row = one_entry(chat, done.seq)
     text = text_in(row)
     if text is None:
         text = json.dumps(row.content, ensure_ascii=False)

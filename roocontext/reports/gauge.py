@@ -46,8 +46,9 @@ class Gauge(Document):
     `reported` are the tokens of the prompt and the answer that the provider reported with entry
     `reported_at`. The other `tokens` were counted. Both fields are None if nothing was reported, or
     if the view was changed since. In this case all tokens were counted, and `has_frame` says
-    whether they include the system prompt and the tools. `limit` is None if no model is known.
-    `limit_source` is `table:` and a line of the table of models, the name of an environment
+    whether they include the system prompt and the tools. A count is not `exact` if the counter is
+    not, or if the size of a sealed compaction had to be estimated. `limit` is None if no model is
+    known. `limit_source` is `table:` and a line of the table of models, the name of an environment
     variable, `override` for a given limit, `refusal` for a limit that the provider named when it
     refused a request, or `default` if the table does not have the model.
     """
@@ -92,13 +93,14 @@ def counted_gauge(
     known = last_reported(chat, model, as_of)
     note = chat.newest_note(REFUSED, as_of=as_of)
     named = _limited(model, None if note is None else note.content)
-    fields: dict[str, Any] = {"counter": counter.name, "exact": counter.exact, **named}
+    fields: dict[str, Any] = {"counter": counter.name, **named}
     if known is None:
         frame = _frame_tokens(chat, counter, as_of)
-        tokens = chat.tokens(reporting, as_of=as_of) + (frame or 0)
-        return Gauge.of(tokens=tokens, has_frame=frame is not None, **fields)
-    since = chat.tokens(reporting, as_of=as_of, after=known.seq)
-    fields |= {"exact": counter.exact or not since, "has_frame": True}
+        counted = chat.internals.counted(reporting, as_of=as_of)
+        tokens = counted.tokens + (frame or 0)
+        return Gauge.of(tokens=tokens, exact=counted.exact, has_frame=frame is not None, **fields)
+    since, exact = chat.internals.counted(reporting, as_of=as_of, after=known.seq)
+    fields |= {"exact": exact or not since, "has_frame": True}
     reported = {"reported": known.tokens, "reported_at": known.seq}
     return Gauge.of(tokens=known.tokens + since, **reported, **fields)
 

@@ -16,7 +16,7 @@ from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import tool_of
 from roocontext.reports.times import local_time
-from roocontext.tokens import Drift, counter_for, drift, prices, spending, usage_tokens
+from roocontext.tokens import counter_for, prices, spending
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
@@ -102,13 +102,15 @@ def usage_of(
 
     With `family`, the calls are those of the session and all its descendants.
     """
+    from roocontext.context.drift import drift_of  # noqa: PLC0415 - loads all policies
+
     context = gauge.counted_gauge(chat, given, progress=progress)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
     used = prices()
     reported = chat.usage(family=family)
     spent = spending(reported, used)
-    drifts = _drifts(chat, counter.name)
+    drifts = drift_of(chat.internals.calls(), counter.name)
     return UsageReport(
         session_id=chat.id,
         everything=everything,
@@ -120,7 +122,7 @@ def usage_of(
         roles=_rows(roles),
         tools=_rows(tools),
         models=[
-            ModelUsage.of(row, drifts.get(str(row.model))) for row in spent if not row.is_summary
+            ModelUsage.of(row, drifts.get(row.model or "")) for row in spent if not row.is_summary
         ],
         summaries=SummaryUsage.of(
             count=sum(row.is_summary and not row.is_failed for row in reported),
@@ -161,16 +163,6 @@ def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:
     """The tallies, the highest first."""
     rows = [Tally(name=name, count=len(own), tokens=sum(own)) for name, own in tallies.items()]
     return sorted(rows, key=lambda row: (-row.tokens, row.name))
-
-
-def _drifts(chat: "Session", counter: str) -> Mapping[str, Drift]:
-    """The drift of a counter's estimates, by model."""
-    usages = [(call, usage_tokens(call.usage)) for call in chat.internals.calls()]
-    return drift(
-        (str(call.model), call.estimates[counter], usage.input)
-        for call, usage in usages
-        if usage is not None and counter in call.estimates
-    )
 
 
 def _sums(spent: "Sequence[Spent]", document: type[Document]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from roocontext.log.compactions import compactions_in
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import EntryRow, one_entry, text_in
+from roocontext.store.reading.notes import EXTRACT
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 class Reason(Document):
     """An entry that hides, clears or takes back another, and how to reverse it.
 
-    `text` is the text of a summary or marker, which the model sees instead; `policy` made it.
+    `text` is the text of a summary, marker or compaction, which the model sees instead; `policy`
+    made it. Of a compaction that only its model can read, it is the extract of what it hides.
     `trigger` is manual, auto, or the agent's own word. A `partial` clearing leaves the head and the
     tail of the output. To reverse the entry, uncover entry `uncover`, or rewind to entry
     `rewind_to`, the last entry before it.
@@ -73,8 +76,21 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
         yield Reason.of(
             hider,
             policy=record.get("policy") if isinstance(record.get("policy"), str) else None,
-            text=text_in(acting),
+            text=_text(chat, acting),
             partial=any(kept[0] == row.seq for kept in acting.details.get("keeps", ())),
             uncover=hider.seq if is_uncovered else None,
             rewind_to=None if is_uncovered else hider.seq - 1,
         )
+
+
+def _text(chat: "Session", acting: EntryRow) -> str | None:
+    """The text that replaces what an entry hides, or an extract of what it hides."""
+    if acting.kind != Kind.COVERING:
+        return text_in(acting)
+    seq, block = acting.details["source"]
+    reply = one_entry(chat, seq)
+    for found in compactions_in(reply.format or "", reply.content):
+        if found.block == block and found.text is not None:
+            return found.text
+    extract = chat.newest_note(EXTRACT, target=seq)
+    return None if extract is None else str(extract.content["text"]) or None

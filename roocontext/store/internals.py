@@ -16,7 +16,7 @@ from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import View
 from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
-from roocontext.store.counting.count import Restorable
+from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
@@ -28,6 +28,7 @@ from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
 from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -35,7 +36,7 @@ from roocontext.store.reading.view import Part, read_view, to_part
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
-from roocontext.store.writing import kept_counts, uncover
+from roocontext.store.writing import extracts, kept_counts, uncover
 from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
 
@@ -88,6 +89,10 @@ class SessionInternals:
         """Count each message of the view, by seq; with `hidden`, each live message."""
         return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
 
+    def counted(self, counter: Counter, *, as_of: int | None = None, after: int = 0) -> CountedView:
+        """Count the view, or the part of it after an entry, and say whether the count is exact."""
+        return count.counted_view(self._database, self.id, counter, as_of=as_of, after=after)
+
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()
     ) -> Restorable | None:
@@ -101,6 +106,25 @@ class SessionInternals:
         """Return whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
         return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
+
+    def unextracted(self) -> tuple[int, ...]:
+        """Return the sealed coverings of which no note says what they hide, oldest first."""
+        return self._database.snapshot(read_unextracted, self.id)
+
+    def hidden_by(self, covering: int) -> Hidden:
+        """Read the messages that a covering hides."""
+        check_whole("covering", covering, least=1)
+        return self._database.snapshot(read_hidden, self.id, covering)
+
+    def keep_extract(self, hidden: Hidden, text: str) -> bool:
+        """Write the extract of what a covering hides, and return whether it was written.
+
+        It is not if there is one, or if anything was redacted since the messages were read.
+        """
+        now, salts = self._opened.clock(), self._opened.ids.salt
+        return self._database.write(
+            extracts.keep_extract, self.id, hidden, text, now=now, salts=salts
+        )
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""

@@ -655,7 +655,8 @@ class Session:
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
         """Erase the content of a message, of metadata or of a frame for good, in every fork too.
 
-        A dry run only returns what would be done.
+        So can the extract of what a sealed compaction hides. Of a covering, the message with its
+        compaction is erased. A dry run only returns what would be done.
         """
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
@@ -706,7 +707,8 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
         chosen = counter_named(counter)
-        return count.tokens(self._database, self.id, chosen, as_of=point, after=after)
+        counted = count.counted_view(self._database, self.id, chosen, as_of=point, after=after)
+        return counted.tokens
 
     def usage(
         self, *, family: bool = False, limit: int | None = None, after: str | None = None

@@ -1,11 +1,9 @@
 """Summaries by an Anthropic model, through the SDK: Anthropic's own API, Bedrock or Vertex.
 
-Answers are streamed, so that even a call that fails in the middle has its usage. The SDK is an
-extra: it is imported only to create a client.
+Answers are streamed, so that even a call that fails in the middle has its usage.
 """
 
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.errors import InvalidOption
@@ -17,6 +15,7 @@ from roocontext.summarisers.by_model import (
     ModelSettings,
     receiving,
 )
+from roocontext.summarisers.new_clients import new_client
 
 if TYPE_CHECKING:
     import anthropic
@@ -78,7 +77,7 @@ class AsyncAnthropic(ModelSettings):
 def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
     """Create the summariser for a client, by default a new one."""
     if client is None:
-        client = _new_client()
+        client = new_client(NAME)
     if not callable(getattr(getattr(client, "messages", None), "stream", None)):
         raise InvalidOption(
             f"client must be a client of the Anthropic SDK, not {type(client).__name__}. For"
@@ -89,25 +88,6 @@ def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
     if any(kind.__name__.startswith("Async") for kind in type(client).__mro__):
         return AsyncAnthropic(client, model=model)
     return Anthropic(client, model=model)
-
-
-def _new_client() -> "anthropic.Anthropic":
-    if find_spec("anthropic") is None:
-        raise InvalidOption(
-            "The summariser anthropic needs the package anthropic, which is not installed.",
-            advice="Install the extra: pip install 'roocontext[anthropic]'.",
-            name="summariser",
-        )
-    import anthropic  # noqa: PLC0415 - an extra, loaded on first use
-
-    client = anthropic.Anthropic()
-    if not (client.api_key or client.auth_token or client.credentials):
-        raise InvalidOption(
-            "The summariser anthropic needs a key.",
-            advice="Set ANTHROPIC_API_KEY, or pass a client.",
-            name="summariser",
-        )
-    return client
 
 
 def _model_for(named: str | None) -> str:

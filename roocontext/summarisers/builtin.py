@@ -7,6 +7,7 @@ from roocontext.registry import Registry
 from roocontext.summarisers import anthropic
 from roocontext.summarisers.by_model import ModelProvider
 from roocontext.summarisers.extractive import Extractive
+from roocontext.summarisers.new_clients import new_client
 from roocontext.summarisers.protocol import AnySummariser
 from roocontext.summarisers.providers import CHAT, GEMINI, RESPONSES, summariser_over
 
@@ -22,8 +23,10 @@ def summariser_for(name: str, *, model: str | None = None, client: Any = None) -
 
 
 def _with(provider: ModelProvider) -> SummariserFactory:
-    """The factory of the summarisers that ask this provider."""
-    return lambda model, client: summariser_over(client, model, provider=provider)
+    """The factory of the summarisers that ask this provider, by default with a new client."""
+    return lambda model, client: summariser_over(
+        new_client(provider.name) if client is None else client, model, provider=provider
+    )
 
 
 summarisers.register("anthropic", lambda model, client: anthropic.over(client, model))

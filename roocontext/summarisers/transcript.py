@@ -187,8 +187,5 @@ def _unknown(block: Block) -> Iterator[str]:
     text = next(
         (block[key] for key in ("text", "content") if isinstance(block.get(key), str)), None
     )
-    yield shorten(as_text(_without_type(block)) if text is None else text, OUTPUT)
-
-
-def _without_type(block: Block) -> Block:
-    return {key: value for key, value in block.items() if key != "type"}
+    rest = {key: value for key, value in block.items() if key != "type"}
+    yield shorten(as_text(rest) if text is None else text, OUTPUT)

@@ -30,14 +30,6 @@ def always(counter: Counter) -> CounterFactory:
     return lambda _model, _client: counter
 
 
-def _half_as_much_again(text: str) -> int:
-    return -(-len(text) * 3 // 2)
-
-
-def _claude(model: str, client: Any) -> Counter:
-    return _CLAUDE if client is None else CountTokens(client, model)
-
-
 _O200K = Tiktoken("o200k_base", O200K)
 _CL100K = Tiktoken("cl100k_base", CL100K)
 _CLAUDE = Tiktoken("o200k_base*1.5", O200K, percent=150)
@@ -48,7 +40,7 @@ for _counter in (
     _O200K,
     _CL100K,
     _CLAUDE,
-    TextCounter("characters*1.5", _half_as_much_again),
+    TextCounter("characters*1.5", lambda text: -(-len(text) * 3 // 2)),
 ):
     counters.register(_counter.name, always(_counter))
 
@@ -56,4 +48,6 @@ for _model in ("gpt", "chatgpt", "codex", "o1", "o3", "o4"):
     counters.register(_model, always(_O200K))
 for _model in ("gpt-4", "gpt-3.5", "gpt-35"):
     counters.register(_model, always(_CL100K))
-counters.register("claude", _claude)
+counters.register(
+    "claude", lambda model, client: _CLAUDE if client is None else CountTokens(client, model)
+)

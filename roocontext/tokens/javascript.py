@@ -45,7 +45,7 @@ def truthy(value: Any) -> bool:
 
 def _printed(value: Any) -> Iterator[str]:
     if isinstance(value, str):
-        yield _LONE.sub(_escape, _quote(value))
+        yield _LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", _quote(value))
     elif isinstance(value, dict):
         yield "{"
         for place, (key, item) in enumerate(sorted(value.items(), key=_place)):
@@ -62,10 +62,6 @@ def _printed(value: Any) -> Iterator[str]:
         yield json.dumps(value)
     else:
         yield _number(value)
-
-
-def _escape(lone: re.Match[str]) -> str:
-    return f"\\u{ord(lone[0]):04x}"
 
 
 def _place(pair: tuple[str, Any]) -> int:

@@ -112,7 +112,11 @@ def _price(model: str, line: Any) -> Price:
 def _rates(model: str, line: Any) -> Rates:
     if not isinstance(line, dict):
         raise _wrong(model)
-    numbers = {name: number for name, number in line.items() if _is_price(number)}
+    numbers = {
+        name: number
+        for name, number in line.items()
+        if type(number) in (int, float) and 0 <= number < _MILLION
+    }
     if numbers.keys() != line.keys() or not {"input", "output"} <= numbers.keys() <= {*_RATES}:
         raise _wrong(model)
     write = numbers.get("cache_write", numbers["input"])
@@ -123,10 +127,6 @@ def _rates(model: str, line: Any) -> Rates:
         write,
         numbers.get("cache_write_1h", write),
     )
-
-
-def _is_price(number: Any) -> bool:
-    return type(number) in (int, float) and 0 <= number < _MILLION
 
 
 def _wrong(model: str) -> InvalidOption:

@@ -36,6 +36,8 @@ _NUMBERS: Final = tuple(
         rf"input length \(?{_SENT}\)? exceeds (?:the )?model's maximum context length \(?{_LIMIT}",
         # xAI
         rf"maximum prompt length is {_LIMIT}\D+{_SENT}",
+        # Amazon
+        rf"max input tokens: {_LIMIT} request input token count: {_SENT}",
         # Gemini
         rf"input token count \(?{_SENT}\)?\D+number of tokens allowed \(?{_LIMIT}",
         # GitHub Copilot
@@ -80,12 +82,17 @@ _PHRASES: Final = re.compile(
     r"|prompt.tokens.exceeded|prompt token count|model token limit|prompt exceeds max"
     r"|range of input length|inputs. tokens \+|too many images|at most \d+ images"
     r"|exceeds the maximum (?:size|number of tokens)|maximum model length|input tokens exceed"
-    r"|too large for model with|maximum allowed input length|input length.{1,20}exceeds",
+    r"|too large for model with|maximum allowed input length|input length.{1,20}exceeds"
+    r"|too many total text bytes|context(?:window|length)(?:exceed|overflow)",
     re.IGNORECASE,
 )
-_RATE: Final = re.compile(r"per min|per day|rate.limit|\bTPM\b", re.IGNORECASE)
+"""Texts of refusals, and the names that gateways and agents give to the classes of such errors."""
+_RATE: Final = re.compile(
+    r"per min|per day|rate.?limit|\bTPM\b|throttl|please wait before", re.IGNORECASE
+)
 """A rate limit: retry later, even if the refusal speaks of length."""
 
+TOO_MANY_REQUESTS: Final = 429
 ENTITY_TOO_LARGE: Final = 413
 
 LEAST: Final = 1_024
@@ -133,9 +140,11 @@ def _chain(error: BaseException | None, met: list[BaseException]) -> Iterator[Ba
 
 
 def _read(error: BaseException) -> PromptTooLong | None:
-    text = f"{error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}".replace(",", "")
+    names = " ".join(kind.__name__ for kind in type(error).__mro__)
+    text = f"{names} {error} {getattr(error, 'body', '')} {getattr(error, 'code', '')}"
+    text, status = text.replace(",", ""), _status(error)
     # Before the numbers: a limit per minute also names how many tokens were sent.
-    if _RATE.search(text):
+    if _RATE.search(text) or status == TOO_MANY_REQUESTS:
         return None
     for pattern in _NUMBERS:
         if numbers := pattern.search(text):
@@ -143,8 +152,16 @@ def _read(error: BaseException) -> PromptTooLong | None:
     for pattern in _LIMITS:
         if numbers := pattern.search(text):
             return PromptTooLong(None, int(numbers["limit"]))
-    is_entity = getattr(error, "status_code", None) == ENTITY_TOO_LARGE
-    return PromptTooLong() if is_entity or _PHRASES.search(text) else None
+    return PromptTooLong() if status == ENTITY_TOO_LARGE or _PHRASES.search(text) else None
+
+
+def _status(error: BaseException) -> Any:
+    """The HTTP status of a refusal; botocore has it in the response."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):
+        metadata = response.get("ResponseMetadata")
+        return metadata.get("HTTPStatusCode") if isinstance(metadata, dict) else None
+    return getattr(error, "status_code", None)
 
 
 REFUSED: Final = "model_limits"

@@ -55,7 +55,10 @@ def _read(usage: Any, *, last: bool) -> Usage | None:
         return _openai(fields, "input_tokens", "output_tokens")
     if "input_tokens" in fields:
         requests = _iterations(fields)
-        return _anthropic(_answered(requests)[-1:] if last else requests)
+        if last:  # those that only compacted do not count, if there is another
+            answered = [it for it in requests if it.get("type") != "compaction"]
+            requests = (answered or requests)[-1:]
+        return _anthropic(requests)
     if "inputTokens" in fields:
         return _converse(fields)
     gemini = {_snake(key): value for key, value in fields.items()}
@@ -97,11 +100,6 @@ def _iterations(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     listed = fields.get("iterations")
     requests = [it for it in listed if isinstance(it, Mapping)] if isinstance(listed, list) else []
     return requests or [fields]
-
-
-def _answered(requests: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The requests without those that only compacted, if there is another."""
-    return [it for it in requests if it.get("type") != "compaction"] or requests
 
 
 def _anthropic(requests: Sequence[Mapping[str, Any]]) -> Usage:

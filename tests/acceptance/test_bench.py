@@ -74,6 +74,7 @@ EXPECTED = [
     "sqlite.threads.wait",
     "sqlite.transcript",
     "sqlite.transcript.memory",
+    *("web.append", "web.page", "web.readers"),
     *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
 ]
 AIMED = {
@@ -82,13 +83,16 @@ AIMED = {
     "postgres.append.full",
     "sqlite.threads",
 }
-WITHOUT_BUDGET = {"postgres.list", "sqlite.list", "sqlite.append.normal.insert"}
+WITHOUT_BUDGET = {
+    *("postgres.list", "sqlite.list", "sqlite.append.normal.insert", "web.append", "web.readers")
+}
 
 
 @pytest.fixture(scope="module")
 def runs(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """One run: its lines for people, and its document for programs."""
-    env = {**os.environ, GIVEN: postgres.empty(), "PATH": ""}  # without `llm`
+    # Without `llm` and without a browser.
+    env = {**os.environ, GIVEN: postgres.empty(), "PATH": "", "CHROMIUM": ""}
     written = tmp_path_factory.mktemp("bench") / "lines.json"
     command = [sys.executable, "-W", "error", "-m", "bench", "--tiny", "--json", str(written)]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
@@ -130,6 +134,13 @@ def test_each_line_says_if_its_budget_is_met(lines: dict[str, dict]) -> None:
 def test_list_is_one_query_that_reads_no_entry(lines: dict[str, dict]) -> None:
     assert lines["sqlite.list"]["note"] == "1 query, of sessions"
     assert lines["sqlite.list"]["met"]
+
+
+def test_line_that_needs_a_browser_says_that_it_was_not_run(runs: dict[str, str]) -> None:
+    not_run = json.loads(runs["json"])["not_run"]
+    assert [line["key"] for line in not_run] == ["web.paint", "web.paint.slow"]
+    for line in not_run:
+        assert f"{line['what']}: NOT RUN, no Chromium was found" in runs["text"]
 
 
 def test_commands_are_started_beside_another_program(

@@ -287,3 +287,14 @@ def test_program_that_follows_reads_a_document_from_each_line(folder: Path) -> N
         second = json.loads(out.readline())
     found = [(one["status"], one["messages"]) for doc in (first, second) for one in doc["sessions"]]
     assert found == [("created", 3), ("continued", 1)]
+
+
+def test_import_by_url_is_not_watched(run: CommandLine) -> None:
+    refused = run("import", "postgresql://me:secret@127.0.0.1:1/app", "--watch")
+    assert refused.code == Code.USAGE
+    assert "name no URL" in refused.err
+    done = run("import", "postgresql+asyncpg://me:secret@127.0.0.1:1/app", "--json")
+    (skipped,) = done.document["skipped"]
+    assert (done.code, skipped["is_problem"]) == (Code.NO, True)
+    assert "postgresql://me@127.0.0.1:1/app" in skipped["why"]
+    assert "secret" not in done.out + done.err

@@ -1,6 +1,7 @@
 """Summaries by OpenAI, Gemini and functions, through the real SDKs and a server on loopback."""
 
 import asyncio
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -295,7 +296,47 @@ def test_other_clients_are_refused(client):
     with pytest.raises(InvalidOption, match="a function that asks a model"):
         summariser_over(client)
     with pytest.raises(InvalidOption, match="client="):
-        summariser_for("openai")
+        summariser_for("openai", client=object())
+
+
+KEYS = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "key"),
+    [
+        ("openai", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("openai-responses", "OPENAI_BASE_URL", "OPENAI_API_KEY"),
+        ("gemini", "GOOGLE_GEMINI_BASE_URL", "GEMINI_API_KEY"),
+    ],
+)
+def test_summariser_without_a_client_makes_its_own(serve, monkeypatch, name, address, key):
+    server = serve("done")
+    for variable in KEYS:
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(InvalidOption, match=key):
+        summariser_for(name)
+    monkeypatch.setenv(key, "none")
+    monkeypatch.setenv(address, server.url + ("/v1" if address.startswith("OPENAI") else ""))
+    made = summariser_for(name, model="my-model")
+    assert isinstance(made, ByModel)
+    assert made.summarise(SummaryRequest(messages=SHORT)).summariser == name
+    made.client.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("openai", "openai", "openai"),
+        ("openai-responses", "openai", "openai"),
+        ("gemini", "google.genai", "gemini"),
+    ],
+)
+def test_missing_sdk_is_named_with_the_extra(monkeypatch, name, module, extra):
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delattr("google.genai", raising=False)
+    with pytest.raises(InvalidOption, match=rf"roocontext\[{extra}\]"):
+        summariser_for(name)
 
 
 def test_manager_uses_the_client_and_extracts_if_it_fails(serve):

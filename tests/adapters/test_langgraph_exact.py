@@ -6,7 +6,7 @@ import marshal
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from roocontext.adapters.langgraph_messages import is_exact
+from roocontext.formats.langchain_conversations import is_exact
 
 
 class Text(str):

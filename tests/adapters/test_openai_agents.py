@@ -168,13 +168,25 @@ def test_compaction_of_the_sdk_hides_the_items(driver):
     assert driver.items(session) == [QUESTION, COMPACTED]
     chat = driver.sync.session(session.session_id)
     assert chat.stats().messages == 6
-    chat.undo(force=True)  # it was one rewind
-    assert driver.items(session) == TURN
-    chat.undo()
+    (covering,) = [one for one in chat.audit() if one.kind == "covering"]
+    assert covering.entry.details["record"]["trigger"] == "run_compaction"
+    assert not [one for one in chat.audit() if one.kind == "rewind"]
     driver.add(session, [USER])
     assert [driver.run(session.pop_item()) for _ in range(2)] == [USER, COMPACTED]
-    assert driver.items(session) == [QUESTION]
+    assert driver.items(session) == TURN  # as when a summary is popped
     assert chat.verify().ok
+
+
+def test_message_that_the_sdk_s_compaction_keeps_stays(driver):
+    session = driver.session()
+    driver.add(session, [QUESTION, *TURN])
+    compaction, _ = compacting(session)
+    driver.run(compaction.run_compaction({"force": True}))
+    assert driver.items(session) == [QUESTION, COMPACTED]
+    chat = driver.sync.session(session.session_id)
+    assert [one.kind for one in chat.audit() if one.visible] == ["message", "message"]
+    assert driver.run(session.pop_item()) == COMPACTED
+    assert driver.items(session) == [QUESTION, *TURN]
 
 
 def automatic(items):

@@ -1,49 +1,131 @@
-"""Any session, condensed, cleared, rewound and redacted, goes out acceptable in every form."""
+"""Any session goes out acceptable in every form, whatever was hidden, rewound or redacted in it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from roocontext import Store
+from roocontext.errors import NotTheModelsTurn, SummarySealed
+from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_dialects,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support import provider_rules_dialects
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
+from support.provider_checks import CHECKS
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
+CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
+MODELS = (None, "gemini-3-pro", CLAUDE, GPT)
+
+compactions = st.lists(
+    st.tuples(
+        st.integers(0, 21),
+        st.sampled_from(["readable", "readable only", "sealed", "sealed only", "failed"]),
+        st.booleans(),
+    ),
+    max_size=3,
+)
+"""After which scene a provider compacts, how, and if a message arrives while it does."""
 
 
-def faults(chat):
+def compact(chat: Any, number: int, kind: str, *, late: bool) -> None:
+    """Record a reply in which the provider compacted what it had read."""
+    is_sealed, request = kind.startswith("sealed"), None
+    form, model = ("openai-responses", GPT) if is_sealed else ("anthropic", CLAUDE)
+    with suppress(NotTheModelsTurn, SummarySealed):
+        request = chat.request(form, model=model, compact=True)
+    if late:
+        chat.append("user", f"L{number}.")
+    if is_sealed:
+        item = {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": f"K{number}."}
+        part = {"type": "output_text", "text": f"A{number}.", "annotations": []}
+        said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "content": [part]}
+        output = [item] if kind.endswith("only") else [item, {**said, "status": "completed"}]
+        reply = {"id": f"resp_{number}", "model": model, "status": "completed", "output": output}
+    else:
+        text = None if kind == "failed" else f"K{number}."
+        block, said = {"type": "compaction", "content": text}, {"type": "text", "text": "So."}
+        content = [block] if kind.endswith("only") else [block, said]
+        reply = {"type": "message", "id": f"msg_{number}", "role": "assistant", "model": model}
+        reply |= {"content": content, "stop_reason": "end_turn"}
+    chat.record(reply, request)
+
+
+def faults(chat: Any) -> list[str]:
+    """Everything that a provider would refuse, and every compaction that is lost or too much."""
     rows = chat.view().messages
-    found = []
+    found: list[str] = []
     for form, check in CHECKS.items():
-        for model in (None, "gemini-3-pro"):
-            found += check(chat.messages(form, model=model), model=model)
-            out = forms[form].compose(rows, model=model, complete=True)
-            found += check(out.messages, complete=True, model=model)
+        for model in MODELS:
+            with sealed_for(rows, form, model):
+                sent = chat.messages(form, model=model)
+                found += check(sent, model=model)
+                found += wrong_compactions(rows, form, sent)
+                out = forms[form].compose(rows, model=model, complete=True)
+                found += check(out.messages, complete=True, model=model)
     for dialect in DIALECTS:
-        out = form_named("openai", dialect).compose(rows, model="mine", complete=True)
-        facts = {"complete": True, "model": "mine", "reasons": True}
-        found += provider_rules_dialects.violations(out.messages, dialect, **facts)
+        with sealed_for(rows, "openai", "mine"):
+            out = form_named("openai", dialect).compose(rows, model="mine", complete=True)
+            facts = {"complete": True, "model": "mine", "reasons": True}
+            found += provider_rules_dialects.violations(out.messages, dialect, **facts)
+            found += wrong_compactions(rows, "openai", out.messages)
     return found
 
 
+@contextmanager
+def sealed_for(rows: Any, form: str, model: str | None) -> Iterator[None]:
+    """A model that cannot read a sealed compaction of the view is refused, and no other."""
+    sealed = [row for row in rows if row.compacted is not None and row.compacted.sealed]
+    is_refused = any(row.format != form or not can_read(model, row.model) for row in sealed)
+    try:
+        yield
+    except SummarySealed:
+        assert is_refused or (model is None and sealed)  # the model is that of the newest reply
+    else:
+        assert not is_refused or model is None
+
+
+def wrong_compactions(rows: Any, form: str, sent: list[Any]) -> list[str]:
+    """The compactions in effect go out once, as they are or as text; no other goes out."""
+    blocks = [
+        block
+        for message in sent
+        for block in (message, *parts_of(message))
+        if isinstance(block, dict) and block.get("type") == "compaction"
+    ]
+    shown = [row for row in rows if row.compacted is not None]
+    own = [row.content[row.compacted.block] for row in shown if row.format == form]
+    found = [f"{len(blocks)} compactions"] if blocks != own else []
+    text = json.dumps(sent, default=repr)
+    for row in rows:
+        for block in row.content if isinstance(row.content, list) else ():
+            if isinstance(block, dict) and block.get("type") == "compaction":
+                mark = str(block.get("content") or block.get("encrypted_content"))
+                wanted = row.compacted is not None
+                if text.count(mark) != wanted:
+                    found.append(f"{mark} is sent {text.count(mark)} times")
+    return found
+
+
+def parts_of(message: Any) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
+
+
 @settings(max_examples=40)
-@given(HISTORIES)
-def test_any_session_goes_out_acceptable_in_every_form(history):
+@given(HISTORIES, compactions)
+def test_any_session_goes_out_acceptable_in_every_form(history, compacted):
     with Store.open(":memory:") as store:
         chat = store.create()
-        play(chat, history)
+        for place, scene in enumerate(history):
+            play(chat, [scene])
+            for number, (after, kind, late) in enumerate(compacted):
+                if after == place:
+                    compact(chat, number, kind, late=late)
         assert faults(chat) == []
 
 

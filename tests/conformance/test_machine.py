@@ -39,7 +39,7 @@ from roocontext.log.counting import ReportedUsage, Size
 from roocontext.log.entries import Kept, Kind
 from roocontext.log.fold import Tags
 from roocontext.log.moments import EPOCH
-from roocontext.log.pairs import pairs, partners
+from roocontext.log.pairs import bound, pairs
 from roocontext.log.plan import Action
 from support.oracle import Model
 from support.provider_rules import violations
@@ -771,7 +771,7 @@ class SessionMachine(RuleBasedStateMachine):
         away = set(chosen) - self.model.bound_by_pins()
         groups = [
             {seqs[index]} | {seqs[other] for other in others}
-            for index, others in partners(readings, self.model.links(seqs)).items()
+            for index, others in bound(pairs(readings, self.model.links(seqs))).items()
         ]
         for group in groups:
             if not group <= away:

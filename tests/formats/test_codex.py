@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from roocontext.errors import SummarySealed
 from roocontext.formats.importers import codex
 from roocontext.formats.player import play
 from roocontext.formats.writing import SessionImport
@@ -84,6 +85,60 @@ def test_sealed_summary_is_kept(store, path):
     write(path, line("compacted", message="", replacement_history=[opaque]), item("user", "three"))
     take(store, path)
     assert seen(store) == ["compaction", "three"]
+    assert take(store, path).new == 0
+    chat = store.session("codex:aa")
+    (covering,) = [e for e in chat.audit() if e.kind == "covering"]
+    assert covering.entry.details["sealed"]
+    assert not [e for e in chat.audit() if e.kind == "rewind"]
+    assert chat.uncover(covering.seq).returned == 2
+    assert chat.verify().ok
+
+
+SEALED = {"type": "compaction", "encrypted_content": "x"}
+
+
+def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path):
+    write(path, TURN, item("user", "one"), item("assistant", "two"))
+    new = [said("developer", "permissions"), said("user", "one"), SEALED]
+    write(path, line("compacted", message="", replacement_history=new), item("user", "three"))
+    take(store, path)
+    assert seen(store) == ["one", "permissions", "compaction", "three"]
+    chat = store.session("codex:aa")
+    kinds = [e.kind for e in chat.audit() if e.visible]
+    assert kinds == ["message", "companion", "message", "message"]
+    items = chat.messages("openai-responses", model="gpt-5.2")
+    assert [it.get("type") for it in items][-2:] == ["compaction", "message"]
+    with pytest.raises(SummarySealed):
+        chat.messages("anthropic")
+    assert take(store, path).new == 0
+    write(path, item("user", "four"))
+    assert (take(store, path).new, seen(store)[-1]) == (1, "four")
+
+
+def test_rollback_around_a_sealed_compaction_is_followed(store, path):
+    write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "three"))
+    new = [said("user", "one"), said("user", "three"), SEALED, said("developer", "later")]
+    write(path, line("compacted", message="", replacement_history=new), item("user", "four"))
+    take(store, path)
+    assert seen(store) == ["one", "three", "compaction", "later", "four"]
+    write(path, rollback(1), item("user", "five"))
+    take(store, path)
+    assert seen(store) == ["one", "three", "compaction", "five"]
+    write(path, rollback(2), item("user", "six"))
+    take(store, path)
+    assert seen(store) == ["one", "six"]
+    assert take(store, path).new == 0
+    assert store.session("codex:aa").verify().ok
+
+
+def test_second_sealed_compaction_replaces_the_first(store, path):
+    write(path, TURN, item("user", "one"))
+    write(path, line("compacted", message="", replacement_history=[said("user", "one"), SEALED]))
+    write(path, item("user", "two"), item("assistant", "three"))
+    new = [said("user", "one"), said("user", "two"), {**SEALED, "encrypted_content": "y"}]
+    write(path, line("compacted", message="", replacement_history=new), item("user", "four"))
+    assert take(store, path).problems == ()
+    assert seen(store) == ["one", "two", "compaction", "four"]
     assert take(store, path).new == 0
 
 

@@ -1,5 +1,6 @@
 """All exports: the known formats, the files, and the progress that they report."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,18 @@ from roocontext.reports.html_export import HTML
 
 def test_unknown_format_is_refused_with_all_names(store):
     chat = store.create()
-    with pytest.raises(InvalidOption, match=r"jsonl, markdown, claude-code, roo, .*, gemini"):
+    with pytest.raises(InvalidOption, match=r"jsonl, .*, roo, .*, bedrock-converse"):
         exports.exported_files(store, chat, "nonsense")
+
+
+def test_request_to_bedrock_has_base64_for_bytes(store):
+    chat = store.create()
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    chat.append("user", [{"type": "text", "text": "See"}, {"type": "image", "source": source}])
+    (file,) = exports.exported_files(store, chat, "bedrock-converse")
+    (message,) = json.loads(b"".join(file.chunks))["messages"]
+    image = {"format": "png", "source": {"bytes": source["data"]}}
+    assert message == {"role": "user", "content": [{"text": "See"}, {"image": image}]}
 
 
 @pytest.mark.parametrize("to", ["jsonl", HTML, "markdown", "claude-code"])

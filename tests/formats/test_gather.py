@@ -317,10 +317,10 @@ def test_database_named_by_a_variable_is_found(tmp_path, monkeypatch):
     with closing(sqlite3.connect(tmp_path / "mine.db")) as connection:
         connection.execute("CREATE TABLE session (id TEXT)")
     assert find.places("opencode") == [tmp_path / "mine.db"]
-    assert find.importer_of(tmp_path / "mine.db") == opencode.IMPORTER
+    assert find.importers_of(tmp_path / "mine.db") == [opencode.IMPORTER]
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE sessions (id TEXT)")
-    assert find.importer_of(tmp_path / "other.db") is None
+    assert find.importers_of(tmp_path / "other.db") == []
 
 
 def test_links_to_folders_are_followed_once(store, tmp_path):
@@ -392,8 +392,11 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> Importer:
 
 
 def test_known_tools_are_listed():
-    assert tools() == ("claude-code", "cline", "codex", "gemini-cli", "opencode", "roo-code")
-    with pytest.raises(InvalidOption, match="The tools are claude-code, cline, codex"):
+    assert tools() == (
+        *("adk-sessions", "claude-code", "cline", "codex", "gemini-cli"),
+        *("langgraph-saver", "openai-agents", "opencode", "roo-code"),
+    )
+    with pytest.raises(InvalidOption, match="The tools are adk-sessions, claude-code, cline"):
         places("nonsense")
 
 

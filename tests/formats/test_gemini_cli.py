@@ -314,4 +314,4 @@ def test_document_is_recognised_by_its_content(tmp_path):
     file = tmp_path / "saved.json"
     for record_ in ({"sessionId": "g", "messages": []}, [{"role": "model", "parts": []}]):
         file.write_text(json.dumps(record_))
-        assert find.importer_of(file) == gemini_cli.IMPORTER
+        assert find.importers_of(file) == [gemini_cli.IMPORTER]

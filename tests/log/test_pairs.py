@@ -10,11 +10,11 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import encode
 from roocontext.log.pairs import (
     Pair,
+    bound,
     links_of,
     matched,
     may_hold_tools,
     pairs,
-    partners,
     reach,
     tools_from,
     tools_of,
@@ -89,12 +89,12 @@ def test_ill_typed_blocks_pair_with_nothing():
 
 def test_partners_of_parallel_results_are_partners_too():
     messages = [says(), asks("a", "b"), answers("a"), answers("b"), says(), asks("c")]
-    assert partners(messages) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
+    assert bound(pairs(messages)) == {1: {2, 3}, 2: {1, 3}, 3: {1, 2}}
 
 
 def test_partners_include_those_of_a_message_that_answers_two():
     messages = [asks("a"), asks("b"), answers("a", "b")]
-    assert partners(messages) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
+    assert bound(pairs(messages)) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
 
 
 def test_split_names_the_pairs_that_would_be_torn():
@@ -152,7 +152,7 @@ def test_pairs_are_the_definition(messages):
 
 @given(histories, st.sets(st.integers(0, 11)))
 def test_hiding_with_all_partners_splits_nothing(messages, chosen):
-    together = partners(messages)
+    together = bound(pairs(messages))
     hidden = chosen.union(*(together.get(index, set()) for index in chosen))
     assert split(messages, hidden) == []
     assert all(index not in group for index, group in together.items())

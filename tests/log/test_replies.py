@@ -6,7 +6,7 @@ from google.genai import types as genai
 from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
-from roocontext.errors import InvalidMessage
+from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.log.readings import reader
 from roocontext.log.replies import Reply, read_reply
 
@@ -208,8 +208,20 @@ def test_reply_of_gemini_without_content_has_no_parts():
 
 @pytest.mark.parametrize("odd", ["", "a\0b", "x" * 1_001, "\ud800" * 400, 7])
 def test_unstorable_id_is_dropped(odd):
-    read = read_reply({**ANTHROPIC, "id": odd, "model": odd})
-    assert (read.id, read.model) == (None, None)
+    assert read_reply({**ANTHROPIC, "id": odd}).id is None
+
+
+@pytest.mark.parametrize("reply", [ANTHROPIC, CHAT, RESPONSE], ids=["anthropic", "chat", "item"])
+@pytest.mark.parametrize("odd", ["a\0b", "x" * 201, "\ud800"])
+def test_unstorable_name_of_a_model_is_refused(reply, odd):
+    with pytest.raises(InvalidIdentifier, match="model"):
+        read_reply({**reply, "model": odd})
+    with pytest.raises(InvalidIdentifier, match="model"):
+        read_reply({**GEMINI, "modelVersion": odd})
+
+
+def test_value_that_is_no_name_of_a_model_is_none():
+    assert [read_reply({**ANTHROPIC, "model": odd}).model for odd in ("", 7, None)] == [None] * 3
 
 
 CHUNK = {"index": 0, "delta": {"content": "so"}, "finish_reason": None}

@@ -1,7 +1,7 @@
 """Groups that leave together, turns, and rows that no plan may hide."""
 
 from roocontext import NewMessage, Plan
-from roocontext.policies.layout import Layout, groups, held, turns, waiting, whole_groups
+from roocontext.policies.layout import Layout, groups, held, turns, whole_groups
 from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
 from support.situations import IMAGE, THOUGHT
@@ -99,26 +99,26 @@ def test_call_at_the_end_that_waits_is_held(chat):
     chat.append("user", "go")
     work(chat, ["x"])
     chat.append("assistant", [call("a"), call("b")])
-    assert waiting(seen(chat)) == {4}
+    assert Layout(seen(chat)).waiting == {4}
     chat.append("user", [result("a")])
-    assert waiting(seen(chat)) == {4}
+    assert Layout(seen(chat)).waiting == {4}
     assert held(seen(chat)) == {1, 4, 5}
     chat.append("user", [result("b")])
-    assert waiting(seen(chat)) == frozenset()
+    assert Layout(seen(chat)).waiting == frozenset()
 
 
 def test_closed_call_is_not_held(chat):
     chat.append("user", "go")
     chat.append("assistant", [call("a")])
     chat.append("user", "never mind")
-    assert waiting(seen(chat)) == frozenset()
+    assert Layout(seen(chat)).waiting == frozenset()
     assert held(seen(chat)) == {3}
 
 
 def test_empty_view_holds_nothing(chat):
     assert held(seen(chat)) == frozenset()
     assert groups(seen(chat)) == ()
-    assert waiting(seen(chat)) == frozenset()
+    assert Layout(seen(chat)).waiting == frozenset()
 
 
 def test_rows_bound_to_a_row_come_with_it(chat):

@@ -49,6 +49,8 @@ class CompactingServer:
         """`normal`, `failed` (null content) or `never`."""
         self.read: list[int] = []
         """The tokens that each request has cost, after what the server dropped."""
+        self.spent: dict[str, tuple[int, int]] = {}
+        """The input and output tokens of each reply, over all of its iterations."""
         self.while_answering: Callable[[], None] = lambda: None
         """Called while a request is answered."""
         self.made = 0
@@ -121,6 +123,10 @@ class CompactingServer:
         if spoken in content:
             iterations.append({"type": "message", "input_tokens": left, "output_tokens": 5})
         self.read.append(left if spoken in content else sent)
+        inputs, outputs = (
+            sum(it[name] for it in iterations) for name in ("input_tokens", "output_tokens")
+        )
+        self.spent[f"msg_{self.made}"] = inputs, outputs
         last = iterations[-1]
         usage = {"input_tokens": last["input_tokens"], "output_tokens": last["output_tokens"]}
         return 200, {
@@ -164,6 +170,7 @@ class CompactingServer:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": sent + SEALED_TOKENS,
         }
+        self.spent[f"resp_{self.made}"] = sent, SEALED_TOKENS
         head = {"id": f"resp_{self.made}", "created_at": 1_800_000_000, "usage": usage}
         if on_demand:
             kept = [it for it in items if it.get("role") == "user"]

@@ -13,7 +13,7 @@ from roocontext.errors import InvalidPlan, RooContextError, VersionConflict
 from roocontext.log import fold
 from roocontext.log.entries import BlockRef, Control, Kind, Range, natural_position, ranges_of
 from roocontext.log.fold import FoldRow, Tags
-from roocontext.log.pairs import links_of, pairs, partners
+from roocontext.log.pairs import bound, links_of, pairs
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import calls, reader, results
 from roocontext.log.spans import within
@@ -414,7 +414,7 @@ class Model:
     def bound_by_pins(self) -> set[int]:
         """The pinned messages and their tool partners."""
         seqs, readings = self.readings()
-        found = partners(readings, self.links(seqs))
+        found = bound(pairs(readings, self.links(seqs)))
         others = {
             seqs[other]
             for index, seq in enumerate(seqs)

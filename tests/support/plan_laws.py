@@ -5,7 +5,7 @@ from typing import Any
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
-from roocontext.policies.layout import groups, waiting, whole_groups
+from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.situation import Situation
 from support.dialogue import shown
 from support.provider_rules import violations
@@ -22,7 +22,8 @@ def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
     gone = {seq for seq in was if seq not in shown(chat)}
     assert gone == {seq for seq in was if within(plan.hides, seq)}
     assert (dry.hidden, dry.cleared) == (done.hidden, done.cleared) == (len(gone), len(plan.clears))
-    assert not gone & whole_groups(groups(before), before.pins | waiting(before))
+    layout = Layout(before)
+    assert not gone & whole_groups(layout.groups, before.pins | layout.waiting)
     readings = [reader(m.format).blocks(m.role, m.content) for m in was.values()]
     assert not split(readings, {index for index, seq in enumerate(was) if seq in gone})
     for row in chat.internals.live():

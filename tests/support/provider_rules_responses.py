@@ -18,6 +18,7 @@ R-REASONING-ALONE: reasoning is followed by what it led to (vercel/ai#7099), and
 R-REASONING-STORE: reasoning needs `encrypted_content`, `id` and `summary` (vercel/ai#7543, T).
 R-REFERENCE: no `item_reference` without stored state (vercel/ai#7543).
 R-TRIGGER: a `compaction_trigger` only at the end (T). R-REDACTED: no item without its values (T).
+R-COMPACTION: a compaction has its `encrypted_content` (T).
 R-FIELD: no `status` on reasoning (openai/openai-python#3008), no `parsed_arguments` (?), none of
     the fields that only replies have: `created_by`, `status` of a custom tool's output (T).
 R-NAME: letters, digits, _ and -, at most 64 (as in Chat Completions, ?).
@@ -82,6 +83,8 @@ def violations(items: list[Any], *, complete: bool = False, model: str | None = 
             found.append(f"{where} R-REFERENCE")
         if "created_by" in item or (kind == "custom_tool_call_output" and "status" in item):
             found.append(f"{where} R-FIELD of replies")
+        if kind == "compaction" and not isinstance(item.get("encrypted_content"), str):
+            found.append(f"{where} R-COMPACTION")
         if kind == "compaction_trigger" and index + 1 < len(items):
             found.append(f"{where} R-TRIGGER")
         if item.keys() <= {"type", "id", "call_id", "name", "role"}:

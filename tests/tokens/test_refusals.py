@@ -1,5 +1,7 @@
 """Any error of an agent can be given to `recover`, whatever it was raised from."""
 
+import httpx2
+import openai
 import pytest
 
 from roocontext.tokens import Limit
@@ -163,6 +165,95 @@ def test_numbers_of_each_provider_are_read(provider):
 )
 def test_another_refusal_is_not_about_length(text):
     assert too_long(RuntimeError(text)) is None
+
+
+class ClientError(Exception):
+    """botocore's error: its text, and the response as a dict."""
+
+    def __init__(self, response, operation_name):
+        error = response["Error"]
+        super().__init__(
+            f"An error occurred ({error['Code']}) when calling the {operation_name} operation"
+            f" (reached max retries: 4): {error['Message']}"
+        )
+        self.response, self.operation_name = response, operation_name
+
+
+def refused_by_bedrock(code, message, status=400, operation="Converse"):
+    response = {
+        "Error": {"Code": code, "Message": message},
+        "ResponseMetadata": {"RequestId": "r", "HTTPStatusCode": status, "RetryAttempts": 4},
+    }
+    return ClientError(response, operation)
+
+
+@pytest.mark.parametrize(
+    ("message", "numbers"),
+    [
+        ("Input is too long for requested model.", (None, None)),
+        (f"The model returned the following errors: {REFUSAL}", (210_000, 200_000)),
+        (
+            "Too many input tokens. Max input tokens: 8192, request input token count: 9043",
+            (9_043, 8_192),
+        ),
+        ("The model returned the following errors: too many total text bytes", (None, None)),
+    ],
+)
+@pytest.mark.parametrize("operation", ["Converse", "ConverseStream"])
+def test_refusal_of_bedrock_is_read(message, numbers, operation):
+    error = refused_by_bedrock("ValidationException", message, operation=operation)
+    assert too_long(error) == PromptTooLong(*numbers)
+
+
+def test_large_body_is_refused_by_its_status():
+    error = refused_by_bedrock("SomeException", "No.", status=413)
+    assert too_long(error) == PromptTooLong()
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "status"),
+    [
+        ("ThrottlingException", "Too many tokens, please wait before trying again.", 429),
+        ("throttlingException", "Too many tokens per day", 400),
+        ("ServiceQuotaExceededException", "Too many tokens", 429),
+        ("ValidationException", "The toolConfig field must be defined.", 400),
+        ("AccessDeniedException", "You don't have access to the model.", 403),
+    ],
+)
+def test_another_refusal_of_bedrock_is_not_about_length(code, message, status):
+    assert too_long(refused_by_bedrock(code, message, status)) is None
+
+
+def litellm_error(name, message, status):
+    """An error of LiteLLM: a subclass of the error of OpenAI's SDK, with a text of its own."""
+    request = httpx2.Request("POST", "http://localhost/v1/chat/completions")
+    response = httpx2.Response(status, request=request)
+    base = openai.RateLimitError if status == 429 else openai.BadRequestError
+    error = type(name, (base,), {})(message, response=response, body=None)
+    error.llm_provider = "bedrock"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("message", "numbers"),
+    [
+        ("litellm.ContextWindowExceededError: BedrockException - No.", (None, None)),
+        (f"litellm.BadRequestError: AnthropicException - {REFUSAL}", (210_000, 200_000)),
+        ("It is too much.", (None, None)),
+    ],
+)
+def test_refusal_of_litellm_is_read(message, numbers):
+    error = litellm_error("ContextWindowExceededError", message, 400)
+    assert too_long(error) == PromptTooLong(*numbers)
+
+
+@pytest.mark.parametrize("message", ["Too many tokens", "litellm.RateLimitError: too many tokens"])
+def test_rate_limit_of_litellm_is_not_about_length(message):
+    assert too_long(litellm_error("RateLimitError", message, 429)) is None
+
+
+def test_other_refusal_of_litellm_is_not_about_length():
+    assert too_long(litellm_error("BadRequestError", "litellm.BadRequestError: No.", 400)) is None
 
 
 def test_numbers_may_be_in_the_body_of_the_error():

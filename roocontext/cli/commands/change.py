@@ -59,7 +59,7 @@ SummariserName = Annotated[
         "--summariser",
         metavar="NAME",
         help="The summariser that writes the summary: extractive, which works offline, or"
-        " anthropic.",
+        " anthropic, openai, openai-responses or gemini, with the key in the environment.",
         autocompletion=completion.complete_summarisers,
     ),
 ]

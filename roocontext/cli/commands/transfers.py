@@ -21,9 +21,10 @@ from roocontext.cli.terminal import write_bytes
 from roocontext.errors import StoreNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from roocontext import Store
+    from roocontext.formats.events import Place
     from roocontext.reports.transfers import Import
 
 app = typer.Typer()
@@ -34,8 +35,11 @@ _transfer = partial(command, app, panel=CHANGE)
 def import_(
     context: CommandContext,
     paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[PATH]...", help="Files and folders; the format is recognised."),
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Files, folders, and URLs of PostgreSQL databases; the format is recognised.",
+        ),
     ] = None,
     *,
     tool: Annotated[
@@ -43,8 +47,9 @@ def import_(
         typer.Option(
             "--from",
             metavar="TOOL",
-            help="Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code or"
-            " cline. Without a path, those in its default place.",
+            help="Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code,"
+            " cline, langgraph-saver, openai-agents or adk-sessions. Without a path, those in its"
+            " default place.",
         ),
     ] = None,
     everything: Annotated[
@@ -63,7 +68,7 @@ def import_(
     ] = False,
     dry_run: DryRunOption = False,
 ) -> bool:
-    """Import sessions of other agents, or files that `export` has written.
+    """Import sessions of other agents and frameworks, or files that `export` has written.
 
     Importing again stores nothing twice: a session that has grown is continued. The exit code is 1
     if a file or a line could not be read. Everything else is imported.
@@ -72,29 +77,38 @@ def import_(
     import that changed something.
     """
     from roocontext.formats import find  # noqa: PLC0415 - heavy
+    from roocontext.formats.databases import place_of  # noqa: PLC0415
 
     if everything and (tool or paths):
         line = "--all looks in the default places of all tools: use it without --from and paths."
         raise Refusal(line, Code.USAGE)
     # Absolute, because a session's metadata records the path of its source.
-    named = [Path(os.path.abspath(path)) for path in paths or ()]  # noqa: PTH100 - keeps links
+    named: list[Place] = [
+        Path(os.path.abspath(place)) if isinstance(place, Path) else place  # noqa: PTH100 - keeps links
+        for place in map(place_of, paths or ())
+    ]
     tools = [tool] if tool else find.tools() if everything else []
     if not (named or tools):
         raise Refusal("Name files or folders, or use --from TOOL or --all.", Code.USAGE)
-    default = [place for name in tools for place in find.places(name)]  # checks the name too
+    default: list[Place] = [
+        place for name in tools for place in find.places(name)
+    ]  # checks the name too
     chosen = named or default
     if not chosen:
         who = f"{tool} has no" if tool else "No tool has"
-        line = f"{who} sessions in its default place: name a folder."
+        line = f"{who} sessions in its default place: name a file, a folder or a database's URL."
         raise Refusal(line, Code.NOT_FOUND)
+    files = [place for place in chosen if isinstance(place, Path)]
+    if watch and files != chosen:
+        raise Refusal("--watch sees only what changes in files: name no URL.", Code.USAGE)
     seen: dict[Path, int] = {}
     # Before the import: a file that changes during it is imported again.
-    find.changed_paths(chosen if watch else (), seen)
+    find.changed_paths(files if watch else (), seen)
     answer = _imported(context, chosen, tool, on_conflict, dry_run=dry_run)
     context.show(answer, results.draw_import, has_followers=watch)
     while watch:
         time.sleep(PAUSE)
-        if news := find.changed_paths(chosen, seen):
+        if news := find.changed_paths(files, seen):
             answer = _imported(context, news, tool, on_conflict, dry_run=dry_run)
             if any(session.status not in ("unchanged", "failed") for session in answer.sessions):
                 context.show(answer, results.draw_import, has_followers=True)
@@ -112,8 +126,8 @@ def export(
             "--to",
             metavar="FORMAT",
             help="jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
-            " resume there; or the request for a provider: anthropic, openai, openai-responses or"
-            " gemini.",
+            " resume there; or the request for a provider: anthropic, openai, openai-responses,"
+            " gemini or bedrock-converse.",
         ),
     ] = "jsonl",
     output: Annotated[
@@ -166,7 +180,7 @@ def export(
 
 def _imported(
     context: CommandContext,
-    paths: list[Path],
+    paths: "Sequence[Place]",
     tool: str | None,
     on_conflict: Literal["refuse", "fork"],
     *,

@@ -18,12 +18,15 @@ from roocontext.formats.exporter import Exporter, NewFile
 from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms.block_rules import THINKING
+from roocontext.log.forms.compacted import readable_by
 from roocontext.log.forms.parts import no_result, orphan, trimmed
 from roocontext.log.readings import Block, reader
 from roocontext.log.readings.blocks import text
 from roocontext.store.session import Session
 
 _VERSION: Final = "2.1.330"
+_FORM: Final = "claude-code"
+"""Not the form of any provider: a provider's compaction is written as the text of a summary."""
 _LATEST: Final = 253_402_300_799_999
 """The last millisecond of the year 9999, the last that a date can have."""
 
@@ -231,13 +234,17 @@ class _Transcript:
 def _moments(session: Session) -> list[int]:
     """The entries right before each compaction, and the last one."""
     moments = [session.head().seq]
-    while (first := session.view(as_of=moments[-1], limit=1).messages) and _begins(first[0]):
+    while (first := session.view(as_of=moments[-1], limit=1).messages) and _begins(first):
         moments.append(first[0].seq - 1)
     return moments[::-1]
 
 
-def _begins(message: Message) -> bool:
+def _begins(first: Sequence[Message]) -> bool:
     """True if a compaction has left the view that begins with this message."""
+    readable, _ = readable_by(first, _FORM, None)
+    if not readable:
+        return False
+    message = readable[0]
     reading = reader(message.format)
     role, _ = reading.blocks(message.role, message.content)
     return message.kind is not Kind.MESSAGE and role == "user"
@@ -245,7 +252,7 @@ def _begins(message: Message) -> bool:
 
 def _view(session: Session, seq: int) -> Iterator[Message]:
     for page in session.internals.pages(as_of=seq):
-        yield from page.messages
+        yield from readable_by(page.messages, _FORM, None)[0]
 
 
 def _plainest(blocks: list[Block]) -> list[Block] | str:

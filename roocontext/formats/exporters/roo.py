@@ -8,13 +8,21 @@ before that one, is a summary for Roo. Any other is a marker: both programs send
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from roocontext.formats.exporter import Exporter, NewFile
 from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
 from roocontext.formats.importers.roo import API, CLINE, ROO, UI
+from roocontext.log.compactions import (
+    Compaction,
+    as_summary,
+    compactions_in,
+    without_compactions,
+)
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader, words_of
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
@@ -25,7 +33,7 @@ from roocontext.store.session import Session
 def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile]:
     """The task folder of each session, named by the task's id."""
     for session in sessions:
-        live = session.internals.live()
+        live = _live(session)
         tags = _tags(live)
         files = {
             API: _rows(live, tags, _kept(session)),
@@ -36,6 +44,50 @@ def export_folder(sessions: Sequence[Session], folder: Path) -> Iterator[NewFile
         for name, content in files.items():
             text = json.dumps(content, separators=(",", ":")).encode()
             yield NewFile(folder / foreign_id(session.id) / name, iter([text]))
+
+
+def _live(session: Session) -> list[LiveMessage]:
+    """The live messages, with a provider's compaction as a summary of its own.
+
+    What a sealed one hides is shown, as nobody but its model can read it.
+    """
+    live = session.internals.live()
+    if not any(_compactions(one.message) for one in live):
+        return live
+    coverings = {
+        one.entry.details["source"][0]: one.entry
+        for one in session.audit()
+        if one.kind is Kind.COVERING and one.rewound_by is None and one.uncovered_by is None
+    }
+    sealed: dict[str | None, str | None] = {}
+    rows: list[LiveMessage] = []
+    for one in live:
+        message = one.message
+        found = _compactions(message)
+        if not found:
+            rows.append(one)
+            continue
+        if (covering := coverings.get(message.seq)) is not None:
+            text = {it.block: it.text for it in found}.get(covering.details["source"][1])
+            if text is None:
+                sealed[covering.compaction_id] = one.condense_parent
+            else:
+                summary = replace(as_summary(message, text), compaction_id=covering.compaction_id)
+                rows.append(one._replace(message=summary))
+        if rest := without_compactions(message.format, message.content):
+            rows.append(one._replace(message=replace(message, content=rest)))
+    return [one._replace(condense_parent=_hider(one.condense_parent, sealed)) for one in rows]
+
+
+def _compactions(message: Message) -> list[Compaction]:
+    return compactions_in(message.format, message.content) if message.kind is Kind.MESSAGE else []
+
+
+def _hider(parent: str | None, sealed: Mapping[str | None, str | None]) -> str | None:
+    """The summary that hides a message, if sealed compactions do not count."""
+    while parent in sealed:
+        parent = sealed[parent]
+    return parent
 
 
 def _tags(live: Sequence[LiveMessage]) -> dict[str, Tag]:

@@ -15,9 +15,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roocontext.formats.events import Added, Event, Hid, Problem, WentBack
+from roocontext.formats.events import Added, Covered, Event, Hid, Problem, WentBack
 from roocontext.formats.files import SourceLine, read_lines
 from roocontext.formats.typed import Insertions, typed
+from roocontext.log.compactions import newest_compaction
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings import reader, text_of
 from roocontext.log.readings.blocks import as_dict, dicts
@@ -249,6 +250,15 @@ def _replaced(
     texts = list(map(_texts, rows))
     holds = [n for n, words in enumerate(texts) if summary.strip() and summary.strip() in words]
     speaks = [n for n, words in enumerate(texts) if words.strip()]
+    sealed = [n for n, row in enumerate(rows) if newest_compaction(FORMAT, row.content)]
+    if sealed and not holds:
+        newest = sealed[-1]
+        # The items after it came later: a rollback may go back to right after it.
+        history.compacted = newest + 1
+        yield Covered(name, rows[newest], tuple(rows[:newest]), line)
+        for row in rows[newest + 1 :]:
+            yield Added(row.message_id, row, line)
+        return
     if leads := holds or speaks:
         yield Hid(name, tuple(rows), lead=leads[-1], record=_RECORD, line=line)
         return

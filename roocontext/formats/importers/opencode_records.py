@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
+from roocontext.formats.databases import connect_read_only
 from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     SQLITE,
@@ -230,10 +230,8 @@ def _records(
 def _rows(
     path: Path, query: str, problems: list[Problem], *values: str
 ) -> Iterator[dict[str, Any]]:
-    # Not immutable: the newest rows may still be in the write-ahead log.
-    url = f"file:{quote(str(path.absolute()))}?mode=ro"
     try:
-        with closing(sqlite3.connect(url, uri=True)) as connection:
+        with closing(connect_read_only(path)) as connection:
             connection.row_factory = sqlite3.Row
             yield from map(dict, connection.execute(query, values))
     except sqlite3.Error as error:

@@ -13,7 +13,12 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from roocontext.errors import InvalidOption, SummarySealed
-from roocontext.log.compactions import can_read, compactions_in, without_compactions
+from roocontext.log.compactions import (
+    as_summary,
+    can_read,
+    compactions_in,
+    without_compactions,
+)
 from roocontext.log.encoding import plain
 from roocontext.log.entries import Compacted, Kind, Message
 from roocontext.log.forms.repairs import Repair, Rule
@@ -145,12 +150,4 @@ def _summary(message: Message, compacted: Compacted) -> Message:
             seq=message.seq,
             model=message.model,
         )
-    return replace(
-        message,
-        kind=Kind.SUMMARY,
-        role="user",
-        format="anthropic",
-        content=[{"type": "text", "text": text}],
-        asked_at=None,
-        compacted=None,
-    )
+    return as_summary(message, text)

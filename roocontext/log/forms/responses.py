@@ -288,12 +288,9 @@ def _content_part(block: Block) -> dict[str, Any]:
         return {"type": "input_image", "image_url": image_url(block), "detail": "auto"}
     if block["type"] == "document":
         file = "file_data" if as_dict(block["source"]).get("type") == "base64" else "file_url"
-        return {"type": "input_file", file: image_url(block), **_named_file(file, block)}
+        named = {"filename": file_name(block)} if file == "file_data" else {}
+        return {"type": "input_file", file: image_url(block), **named}
     return {"type": "input_text", "text": block["text"]}
-
-
-def _named_file(field: str, block: Block) -> dict[str, Any]:
-    return {"filename": file_name(block)} if field == "file_data" else {}
 
 
 def _output(part: OutgoingPart) -> dict[str, Any]:

@@ -172,17 +172,15 @@ def _output_of(response: object) -> tuple[str, bool]:
     return "" if response is None else compact_json(response), False
 
 
-def _is_shown(mime: str) -> bool:
-    return mime == PDF or mime.startswith("image/")
-
-
 def _value_block(part: Block) -> Block | None:
     match part:
         case {"text": str(value)}:
             return text(value) if value else None
         case {"audioTranscription": {"text": str(value)}} if value:
             return text(value)
-        case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if _is_shown(mime):
+        case {"inlineData": {"mimeType": str(mime), "data": str(data)}} if (
+            mime == PDF or mime.startswith("image/")
+        ):
             value = standard_base64(data)
             return pdf(value) if mime == PDF else image(mime, value)
         case {"inlineData": media} | {"fileData": media}:

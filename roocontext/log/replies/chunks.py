@@ -265,7 +265,7 @@ def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
     text: Block | None = None
     growing: Block | None = None
     for part in parts:
-        is_words = _is_words(part)
+        is_words = isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
         if text is not None and not (is_words and text.get("thought") == part.get("thought")):
             yield text
             text = None
@@ -289,10 +289,6 @@ def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
         if not may_end:
             raise _cut_off("the rest of the arguments of a call")
         yield growing
-
-
-def _is_words(part: Block) -> bool:
-    return isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
 
 
 def _with_arguments(growing: Block, part: Block, call: Block) -> Block:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from roocontext.log.compactions import Compaction, newest_compaction
 from roocontext.log.draft import KEPT_UNDER
 from roocontext.log.encoding import MAX_MODEL, decode
+from roocontext.log.entries import NewMessage
 from roocontext.log.forms.tools import MADE_NAME, with_names
 from roocontext.log.readings import reader
 from roocontext.log.readings.blocks import as_dict
@@ -21,7 +22,7 @@ class Compacting(NamedTuple):
     """A compaction by the provider, and the messages of the history that it kept."""
 
     newest: Compaction
-    kept: tuple[Any, ...]
+    kept: tuple[NewMessage, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Reply:
     def compacting(self) -> "Compacting | None":
         """The compaction of the history in it, if it has one that did not fail."""
         newest = newest_compaction(self.format, self.content)
-        return None if newest is None else Compacting(newest, self.messages)
+        kept = tuple(NewMessage("user", [item], RESPONSES) for item in self.messages)
+        return None if newest is None else Compacting(newest, kept)
 
     def with_names(self, names: Mapping[str, str]) -> "Reply":
         """The reply with the agent's names of tools, where the request had to send others."""

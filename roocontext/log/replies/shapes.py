@@ -4,7 +4,6 @@ Nothing is guessed: a field that the reply lacks is None.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 from roocontext.errors import InvalidIdentifier, InvalidMessage
@@ -117,7 +116,7 @@ def _gemini(reply: Block, request_id: str | None) -> Reply:
         "gemini",
         "model",
         message,
-        _id(_either(reply, "modelVersion")),
+        _model(_either(reply, "modelVersion")),
         _either(reply, "usageMetadata"),
         _id(_either(reply, "responseId")),
         _word(_either(candidate, "finishReason")),
@@ -186,18 +185,18 @@ def _only(alternatives: Sequence[Block], name: str) -> Block:
 
 
 def _model(value: object) -> str | None:
-    """The value if the log accepts it as a model's name, else None."""
-    return _accepted(value, check_model)
+    """The model's name, if there is any; one that the log does not accept is refused."""
+    # Usage, limits and thinking depend on it, so it is not dropped as an id is.
+    name = _word(value)
+    if name is not None:
+        check_model(name)
+    return name
 
 
 def _id(value: object) -> str | None:
     """The value if the log accepts it as an id, else None."""
-    return _accepted(value, partial(check_id, "id"))
-
-
-def _accepted(value: object, check: Callable[[object], None]) -> str | None:
     try:
-        check(value)
+        check_id("id", value)
     except InvalidIdentifier:
         return None
     return str(value)

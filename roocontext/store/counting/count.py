@@ -93,7 +93,7 @@ _KEPT = select(
     *_total_at("before"),
 ).where(*_counts_within)
 _EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
-_AT = select(counts.c.variant, counts.c.seq, counts.c.tokens).where(
+_AT = select(counts.c.variant, counts.c.seq, counts.c.tokens, counts.c.exact).where(
     counts.c.session_id == bindparam("session_id"),
     counts.c.variant == bindparam("variant"),
     counts.c.counter == bindparam("counter"),
@@ -132,6 +132,13 @@ class CountedPart(NamedTuple):
     compacted: Sequence[int] = ()
 
 
+class CountedView(NamedTuple):
+    """The tokens of a view, or of a part of it. `exact` is False if any were estimated."""
+
+    tokens: int
+    exact: bool
+
+
 class Counting:
     """Adds up the cost of messages by one counter.
 
@@ -156,6 +163,11 @@ class Counting:
         self._uncounted: dict[_Place, Message] = {}
         self._compactions: dict[int, tuple[Message, Any]] = {}
         self._redacted: set[int] = set()
+        self._estimated: set[_Place] = {
+            (variant, seq)
+            for (variant, name, seq), (_, exact) in (known.counts if known else {}).items()
+            if name == counter.name and not exact
+        }
 
     def part(
         self,
@@ -211,6 +223,8 @@ class Counting:
         for seq, (message, usage) in self._compactions.items():
             count, exact = count_compaction(self._counter, message, usage)
             self._counts[COMPACTED, seq] = count
+            if not exact:
+                self._estimated.add((COMPACTED, seq))
             new[CountKey(COMPACTED, self.name, seq)] = count, exact
         return Counted(new, frozenset(self._redacted))
 
@@ -219,6 +233,11 @@ class Counting:
         saved = sum(self._written(seq) - count for seq, count in self._shown(part).items())
         compactions = sum(self._counts[COMPACTED, seq] for seq in part.compacted)
         return part.kept + sum(map(self._written, part.missing)) - saved + compactions
+
+    def is_exact(self, part: CountedPart) -> bool:
+        """True if the counter is exact and the cost of no compaction in the part is an estimate."""
+        compacted = {(COMPACTED, seq) for seq in part.compacted}
+        return self._counter.exact and self._estimated.isdisjoint(compacted)
 
     def by_seq(self, part: CountedPart) -> dict[int, int]:
         """The cost of each message as it is shown, of those that were looked up one by one."""
@@ -245,7 +264,8 @@ class Counting:
             if (variant, seq) not in self._counts
         ]
         rows = self._tx.each(_AT, asked)
-        self._counts |= {(variant, seq): count for variant, seq, count in rows}
+        self._counts |= {(variant, seq): count for variant, seq, count, _ in rows}
+        self._estimated |= {(variant, seq) for variant, seq, _, exact in rows if not exact}
 
     def _read(self, places: Sequence[_Place], cleared: Cleared) -> None:
         """Read the messages of these counts, unless they were read for another part."""
@@ -284,9 +304,9 @@ def _variant(blocks: Mapping[int, ShownOutput]) -> str:
     return state.hexdigest()[:16]
 
 
-def tokens(
+def counted_view(
     database: Database, session_id: str, counter: Counter, *, as_of: Point = None, after: int = 0
-) -> int:
+) -> CountedView:
     """Count the view after entry `after`. Only messages without a count are read."""
     with database.read() as tx:
         shown = _shown_at(tx, session_id, as_of).after(after)
@@ -294,14 +314,15 @@ def tokens(
         # Without its last entry a damaged session might be counted in portions without end.
         if last > _AT_ONCE and tx.row(_ENTRY, session_id=session_id, seq=last) is None:
             raise HistoryCorrupt(f"Entry {last} of the view does not exist.", seq=last)
-    total = 0
+    total, exact = 0, counter.exact
     for portion in _portions(shown):
         with database.read() as tx:
             tally = Counting(tx, session_id, counter)
             part = tally.part(*portion)
         keep_if_possible(database, session_id, tally.count())
         total += tally.sum(part)
-    return total
+        exact = exact and tally.is_exact(part)
+    return CountedView(total, exact)
 
 
 def _portions(shown: ShownRanges) -> Iterator[ShownRanges]:
@@ -353,12 +374,14 @@ def _shown_at(tx: Transaction, session_id: str, as_of: Point) -> ShownRanges:
 class Restorable:
     """The newest summary, marker or clearing in effect, and the cost of the view without it.
 
-    `costs` are by each of the counters, in their order. `head_seq` is the version of the session.
+    `costs` are by each of the counters, in their order, and `exact` is about the first of them.
+    `head_seq` is the version of the session.
     """
 
     seq: int
     kind: Kind
     costs: tuple[int, ...]
+    exact: bool
     head_seq: int
 
 
@@ -381,4 +404,5 @@ def restorable(
     for tally in tallies:
         keep_if_possible(database, session_id, tally.count())
     costs = tuple(tally.sum(part) for tally, part in zip(tallies, parts, strict=True))
-    return Restorable(newest.seq, newest.kind, costs, head.head_seq)
+    exact = tallies[0].is_exact(parts[0])
+    return Restorable(newest.seq, newest.kind, costs, exact, head.head_seq)

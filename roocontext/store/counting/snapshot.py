@@ -84,7 +84,8 @@ class CountedMessage(NamedTuple):
 class Snapshot:
     """A session at one moment, as far as it was asked for.
 
-    `sums` are the costs of the view by the name of each counter, and `bytes` is its size as stored.
+    `sums` are the costs of the view by the name of each counter, and `bytes` is its size as stored;
+    `exact` is False if the first counter is not exact, or had to estimate a sealed compaction.
     `since` is the cost of what follows the newest call, if the view has only grown since. By the
     seq of a call's reply, `estimated` are the costs of the view that was sent, and `frames` the
     frames if they are recorded. `counted` are the counts that are not stored yet: pass them to the
@@ -96,6 +97,7 @@ class Snapshot:
     last_seq: int
     head_seq: int
     sums: Mapping[str, int]
+    exact: bool
     bytes: int
     rows: tuple[CountedMessage, ...]
     pins: frozenset[int]
@@ -174,7 +176,7 @@ class _Reading:
             self._pins = frozenset(pinned(tx, session_id, last))
         self._sealed: tuple[SealedCovering, ...] = ()
         if wanted.sealed:
-            self._sealed = sealed_by(tx, session_id, self._view.compacted.values())
+            self._sealed = sealed_by(tx, session_id, self._view.compacted.values(), last)
         given = wanted.frame
         self._is_new_frame = (
             given is not None and frame_unlike(tx, session_id, given, self._first.frame) is not None
@@ -208,6 +210,7 @@ class _Reading:
                 counter.name: total,
                 **{other.name: other.sum(part) for other, part in self._others},
             },
+            exact=tally.is_exact(self._whole),
             bytes=self._whole.bytes,
             rows=tuple(
                 CountedMessage(message, costs[message.seq], *tags) for message, *tags in self._rows

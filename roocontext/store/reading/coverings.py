@@ -1,14 +1,31 @@
-"""The models that can read sealed compactions."""
+"""Sealed coverings: the models that can read their compactions, and what they hide.
 
-from collections.abc import Iterable
+A sealed compaction tells nobody what was dropped. So a note on its message holds an extract of what
+the covering hides, which people read and no model sees.
+"""
+
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 
-from roocontext.log.entries import Control
+from roocontext.log.compactions import as_summary, without_compactions
+from roocontext.log.entries import Control, Message, common
 from roocontext.log.replies import requested_model
+from roocontext.log.spans import compacted_at
 from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import read_head
+from roocontext.store.reading.messages import (
+    SHOWN,
+    bounds,
+    read_compacted,
+    read_controls,
+    shown_messages,
+)
+from roocontext.store.reading.notes import EXTRACT, newest_note
+from roocontext.store.reading.view import shown_after
 
 _MODEL = select(entries.c.model, entries.c.extra).where(
     of_session(entries), entries.c.seq == bindparam("seq")
@@ -18,17 +35,28 @@ _MODEL = select(entries.c.model, entries.c.extra).where(
 class SealedCovering(NamedTuple):
     """A sealed covering, the entry of its compaction, and the model that made it.
 
-    `requested` is the name under which that model was asked.
+    `requested` is the name under which that model was asked. `extracted` says that a note has the
+    extract of what it hides.
     """
 
     seq: int
     source: int
     model: str | None
     requested: str | None = None
+    extracted: bool = False
+
+
+class Hidden(NamedTuple):
+    """The messages that a covering hides, in view order; `last_seq` is the end of the log then."""
+
+    covering: int
+    source: int
+    messages: tuple[Message, ...]
+    last_seq: int
 
 
 def sealed_by(
-    tx: Transaction, session_id: str, coverings: Iterable[Control]
+    tx: Transaction, session_id: str, coverings: Iterable[Control], last_seq: int
 ) -> tuple[SealedCovering, ...]:
     """Those of the coverings that are sealed, oldest first, with the models that made them."""
     sealed = []
@@ -36,5 +64,49 @@ def sealed_by(
         if covering.source is not None and covering.sealed:
             source, _ = covering.source
             model, extra = tx.row(_MODEL, session_id=session_id, seq=source) or (None, None)
-            sealed.append(SealedCovering(covering.seq, source, model, requested_model(extra)))
+            has_note = newest_note(tx, session_id, EXTRACT, source, last_seq) is not None
+            sealed.append(
+                SealedCovering(covering.seq, source, model, requested_model(extra), has_note)
+            )
     return tuple(sorted(sealed))
+
+
+def read_unextracted(tx: Transaction, session_id: str) -> tuple[int, ...]:
+    """The standing sealed coverings without an extract, hidden ones too, oldest first."""
+    last = read_head(tx, session_id).last_seq
+    standing = compacted_at(read_controls(tx, session_id, last), last)
+    sealed = sealed_by(tx, session_id, standing.values(), last)
+    return tuple(one.seq for one in sealed if not one.extracted)
+
+
+def read_hidden(tx: Transaction, session_id: str, covering: int) -> Hidden:
+    """Read what a covering hides, as it was visible before.
+
+    Where an earlier sealed compaction was visible, its extract is read.
+    """
+    *controls, own = read_controls(tx, session_id, covering)
+    assert own.source is not None
+    last = read_head(tx, session_id).last_seq
+    shown = shown_after(controls, covering - 1)
+    ranges = [part for stretch in shown.ranges for part in common([stretch], own.hides)]
+    rows = shown_messages(
+        tx.each(SHOWN, bounds(session_id, ranges)),
+        shown.cleared,
+        read_compacted(tx, session_id, shown.compacted),
+    )
+    messages = [part for row in rows for part in _readable(tx, session_id, row, last)]
+    return Hidden(covering, own.source[0], tuple(messages), last)
+
+
+def _readable(
+    tx: Transaction, session_id: str, message: Message, last_seq: int
+) -> Iterator[Message]:
+    """A message, with an extract in place of a sealed compaction."""
+    if message.compacted is None or not message.compacted.sealed:
+        yield message
+        return
+    extract = newest_note(tx, session_id, EXTRACT, message.seq, last_seq)
+    if extract is not None and extract.content["text"]:
+        yield as_summary(message, extract.content["text"])
+    if rest := without_compactions(message.format, message.content):
+        yield replace(message, content=rest, compacted=None)

@@ -23,7 +23,8 @@ METADATA = "metadata"
 FRAME = "frame"
 REDACTION = "redaction"
 BEGUN = "begun"
-OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN})
+EXTRACT = "extract"
+OWN = frozenset({PIN, TITLE, METADATA, ORIGIN, FRAME, REDACTION, BEGUN, EXTRACT})
 """The kinds that the store interprets, and that only it may write."""
 _CONTENTS: Mapping[str, tuple[str, type]] = {
     PIN: ("pinned", bool),
@@ -32,6 +33,7 @@ _CONTENTS: Mapping[str, tuple[str, type]] = {
     FRAME: ("tools", list),
     REDACTION: ("digest", str),
     BEGUN: ("block", int),
+    EXTRACT: ("text", str),
 }
 """The key that the content of a note of each kind has, and the type of its value."""
 

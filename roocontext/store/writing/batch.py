@@ -1,20 +1,22 @@
-"""A batch: messages, notes, plans and rewinds written in one transaction, all or none.
+"""A batch: messages, notes, plans, rewinds and coverings in one transaction, all or none.
 
 Every item is written, even a pin or a rewind that changes nothing. So the seqs of its entries are
 known beforehand, and a repeated batch finds every entry again (0024).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import bindparam, select
 
-from roocontext.errors import InvalidOption, VersionConflict
-from roocontext.log.draft import Salts, control_of, message_draft
+from roocontext.errors import InvalidMessage, InvalidOption, VersionConflict
+from roocontext.log.compactions import newest_compaction
+from roocontext.log.draft import Draft, Salts, control_of, message_draft
 from roocontext.log.encoding import check_id, check_integer, encode
-from roocontext.log.entries import Control, NewMessage, Range, common, subtract
+from roocontext.log.entries import Control, NewMessage, Range, common, ranges_of, subtract
 from roocontext.log.plan import Action, Plan
+from roocontext.log.replies import Compacting
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.engine.schema import IN_LOG, entries, of_session
@@ -37,8 +39,9 @@ from roocontext.store.writing.append import (
 )
 from roocontext.store.writing.commit import commit_on
 from roocontext.store.writing.commit_state import CommitState
-from roocontext.store.writing.items import AnyNote, Item, Rewind
+from roocontext.store.writing.items import AnyNote, CompactedReply, Item, Rewind
 from roocontext.store.writing.notes import Drafted, check_target_exists, drafted, first_note
+from roocontext.store.writing.record import Sources, seqs_with, write_covered
 from roocontext.store.writing.rewind import rewind_on
 from roocontext.store.writing.shown import show
 
@@ -53,7 +56,20 @@ class Written(Receipt, frozen=True):
     seqs: tuple[int, ...] = ()
 
 
-ReadyItem: TypeAlias = Drafted | Plan | Rewind
+class ReadyReply(NamedTuple):
+    """A message with a provider's compaction, drafted, and what it says of the compaction."""
+
+    draft: Draft
+    compacting: Compacting
+    item: CompactedReply
+
+    @property
+    def client_id(self) -> str | None:
+        """The client id of the message."""
+        return self.draft.sealed.client_id
+
+
+ReadyItem: TypeAlias = Drafted | Plan | Rewind | ReadyReply
 """An item that passed all checks that need no session."""
 
 _BETWEEN = (
@@ -77,7 +93,7 @@ def ready_items(
     check_maybe("expected_seq", expected_seq)
     ready = [_ready_item(item, now=now, salts=salts) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
-    if any(isinstance(item, Plan | Rewind) for item in ready):
+    if any(isinstance(item, Plan | Rewind | ReadyReply) for item in ready):
         which = "A batch with a plan or a rewind"
         if expected_seq is None:
             raise InvalidOption(f"{which} needs expected_seq.", name="expected_seq")
@@ -93,6 +109,8 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
         return drafted(item, now=now, salts=salts)
     if isinstance(item, Plan):
         return to_plan(item)
+    if isinstance(item, CompactedReply):
+        return _ready_reply(item, now=now, salts=salts)
     if not isinstance(item, Rewind):
         known = "NewMessage, NewNote, SetTitle, SetMetadata, Pin, Unpin, Plan and Rewind"
         raise InvalidOption(
@@ -106,6 +124,15 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
     if item.ts is not None:
         check_integer("ts", item.ts)
     return item
+
+
+def _ready_reply(item: CompactedReply, *, now: int, salts: Salts) -> ReadyReply:
+    message = item.message
+    newest = newest_compaction(message.format, message.content)
+    if newest is None:
+        raise InvalidMessage("The message holds no compaction.", path="message.content")
+    draft = message_draft(message, now=now, salts=salts)
+    return ReadyReply(draft, Compacting(newest, item.kept), item)
 
 
 def write_batch(
@@ -132,8 +159,10 @@ def write_batch(
     if any(ids):
         # The id of a companion could otherwise be found by a later item as that item's own.
         plans = [item for item in items if isinstance(item, Plan)]
-        rows = [(at, row, plan) for plan in plans for at, row in enumerate(plan.rows)]
-        refuse_twice([*ids, *(row.client_id for at, row, plan in rows if at != plan.lead)])
+        rows = [row for plan in plans for at, row in enumerate(plan.rows) if at != plan.lead] + [
+            row for item in items if isinstance(item, ReadyReply) for row in item.compacting.kept
+        ]
+        refuse_twice([*ids, *(row.client_id for row in rows)])
         if stored := stored_by(tx, session_id, ids):
             firsts = [_first(tx, session_id, item, stored) for item in items]
             if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
@@ -156,7 +185,7 @@ def write_batch(
     return merged_receipts(firsts, written)
 
 
-def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind]:
+def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind | ReadyReply]:
     """The items, with messages and notes that follow each other in one list.
 
     A list of them costs one statement, as in `append_many`.
@@ -205,12 +234,15 @@ def _write_control(
     tx: Transaction,
     session_id: str,
     head: SessionHead,
-    item: Plan | Rewind,
+    item: Plan | Rewind | ReadyReply,
     *,
     now: int,
     salts: Salts,
     new_id: Callable[[], str],
 ) -> Written:
+    if isinstance(item, ReadyReply):
+        sources = Sources(now, salts, new_id)
+        return _write_reply(tx, session_id, head, item, sources)
     if item.head_seq is not None and item.head_seq != head.head_seq:
         # Another writer's note would have shifted all seqs.
         raise VersionConflict(
@@ -228,6 +260,24 @@ def _write_control(
     return _written(receipts[item.lead], done.head_seq, seqs)
 
 
+def _write_reply(
+    tx: Transaction, session_id: str, head: SessionHead, item: ReadyReply, sources: Sources
+) -> Written:
+    """Write a message with a compaction; without a covering if that would hide nothing."""
+    hides = item.item.hides
+    covered = write_covered(
+        *(tx, session_id, head, item.draft, item.compacting),
+        sources=sources,
+        among=None if hides is None else ranges_of(sorted(hides)),
+        trigger=item.item.trigger,
+        covering_id=item.item.covering_id,
+    )
+    if covered is None:
+        (receipt,) = write(tx, session_id, head, [item.draft])
+        return _written(receipt, receipt.seq, (receipt.seq,))
+    return _written(covered.reply, covered.covering.seq, covered.seqs)
+
+
 def _first(
     tx: Transaction, session_id: str, item: ReadyItem, stored_ids: Mapping[str, Stored]
 ) -> Written | None:
@@ -236,16 +286,20 @@ def _first(
         receipt_of = first_note if item.draft.is_note else first_receipt
         first = receipt_of(tx, session_id, item.draft, stored_ids)
         return None if first is None else _written(first, first.head_seq, (first.seq,))
+    if isinstance(item, ReadyReply):
+        reply = first_receipt(tx, session_id, item.draft, stored_ids)
+        seqs = () if reply is None else seqs_with(tx, session_id, reply.seq)
+        return None if reply is None else _written(reply, seqs[-1], seqs)
     stored = stored_ids.get(item.client_id) if item.client_id else None
     if item.client_id is None or stored is None:
         return None
-    seqs = _seqs_of(tx, session_id, stored, item)
-    if seqs is None:
+    found = _seqs_of(tx, session_id, stored, item)
+    if found is None:
         raise taken(item.client_id, stored)
     first = repeated_receipt(tx, session_id, stored)
     if isinstance(item, Rewind):  # a later one takes back what it did, not the entry
         first = replace(first, rewound_by=None)
-    return _written(first, seqs[-1], seqs)
+    return _written(first, found[-1], found)
 
 
 def _written(receipt: Receipt, head_seq: int, seqs: tuple[int, ...]) -> Written:

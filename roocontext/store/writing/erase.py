@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, text, update
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionArchived
 from roocontext.log.chain import skeleton_digest
-from roocontext.log.draft import Salts, note_draft
+from roocontext.log.draft import Salts, control_of, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode
-from roocontext.log.entries import QUOTED, Kind, quotes_of
+from roocontext.log.entries import QUOTED, BlockRef, Kind, quotes_of
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.log.values import Value
@@ -34,7 +34,7 @@ from roocontext.store.reading.copies import (
 )
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
-from roocontext.store.reading.notes import FRAME, METADATA, REDACTION
+from roocontext.store.reading.notes import EXTRACT, FRAME, METADATA, REDACTION, notes_on
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.writing.append import write
 from roocontext.store.writing.archived import (
@@ -53,10 +53,10 @@ from roocontext.store.writing.shown import refresh_shown
 class Redacted(Value):
     """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
-    `quotes` are the answers to recall tools that quote it, and `summaries` the summaries and
-    coverings that were made of it or of such an answer. `archived` are entries of archived sessions
-    that are redacted when these come back, if they are copies; their files are not changed. All are
-    pairs of session id and seq.
+    `quotes` are the answers to recall tools that quote it, and `summaries` the summaries, coverings
+    and extracts that were made of it or of such an answer. For a covering, `seq` is the message that
+    holds its compaction. `archived` are entries of archived sessions that are redacted when these
+    come back, if they are copies; their files are not changed. All are pairs of session id and seq.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
     prevent that, and not every engine promises it.
     """
@@ -111,11 +111,21 @@ _read_receipt = msgspec.json.Decoder(Purged).decode
 _OF_THE_CALL = ("copies", "dry_run", "erased")
 """The fields that the call returns but the receipt does not keep."""
 
-_SKELETONS: Mapping[str, Any] = {METADATA: {METADATA: {}}, FRAME: {"tools": []}}
+_SKELETONS: Mapping[str, Any] = {
+    METADATA: {METADATA: {}},
+    FRAME: {"tools": []},
+    EXTRACT: {"text": ""},
+}
 """The notes that can be redacted, with the empty content that readers of the kind expect."""
 _ENTRY = select(
     *(entries.c[name] for name in ("hash", "role", "note", "format", "content", "salt"))
 ).where(of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG)
+_COVERING = select(entries.c.seq, entries.c.kind, entries.c.details).where(
+    of_session(entries),
+    entries.c.seq == bindparam("seq"),
+    text(f"kind = '{Kind.COVERING}'"),
+    IN_LOG,
+)
 _REPLACE = (
     update(entries)
     .where(of_session(entries), entries.c.seq == bindparam("at"))
@@ -173,6 +183,8 @@ def redact(
             raise
         later = ((session_id, seq),)
         return Redacted(session_id, seq, (), (), (), is_new, later, dry_run)
+    if (covering := _covering(tx, session_id, seq)) is not None:
+        seq, _ = covering
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
     if row is None or (row[1] is None and row[2] not in _SKELETONS):
         raise MessageNotFound(
@@ -201,6 +213,12 @@ def redact(
     summaries = [] if role is None else _summaries_of(tx, [*rows, *quotes])
     listed = tuple(rows), tuple(quotes), tuple(summaries)
     return Redacted(session_id, seq, *listed, changed, tuple(archived), dry_run)
+
+
+def _covering(tx: Transaction, session_id: str, seq: int) -> BlockRef | None:
+    """The compaction that a covering puts into effect; None if the entry is no covering."""
+    row = tx.row(_COVERING, session_id=session_id, seq=seq)
+    return None if row is None else control_of(*row).source
 
 
 def _erase_rows(
@@ -344,7 +362,7 @@ def _quoting_rows(tx: Transaction, holders: Collection[str], seq: int) -> list[P
 
 
 def _summaries_of(tx: Transaction, rows: Sequence[Place]) -> list[Place]:
-    """The summaries and coverings, live or not, that may quote one of the rows.
+    """The summaries, coverings and extracts, live or not, that may quote one of the rows.
 
     The row was live when they were made. A summary of a summary may quote what the first one does.
     """
@@ -369,7 +387,8 @@ def _readers(tx: Transaction, holders: Collection[str]) -> set[str]:
 
 
 def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
-    controls = read_controls(tx, holder, read_head(tx, holder).last_seq)
+    last = read_head(tx, holder).last_seq
+    controls = read_controls(tx, holder, last)
     for control in controls:
         if control.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
@@ -378,5 +397,8 @@ def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
             standing = standing_ranges(controls, control.seq)
             if any(within(standing, seq) for seq in hidden):
                 # The words of a covering's compaction are in its reply.
-                quoted.add(control.source[0] if control.source else control.seq)
+                made = control.source[0] if control.source else control.seq
+                quoted.add(made)
                 yield control.seq
+                if control.sealed:
+                    yield from (note.seq for note in notes_on(tx, holder, EXTRACT, made, last))

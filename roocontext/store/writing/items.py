@@ -69,5 +69,20 @@ class Rewind:
     ts: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CompactedReply:
+    """A message with a provider's compaction, as another program recorded it, and its covering.
+
+    The covering hides all visible messages, or those in `hides`. `kept` are the messages that the
+    provider returned before its compaction: visible ones stay, others are written as companions.
+    """
+
+    message: NewMessage
+    kept: tuple[NewMessage, ...] = ()
+    hides: tuple[int, ...] | None = None
+    trigger: str = "provider"
+    covering_id: str | None = None
+
+
 AnyNote: TypeAlias = NewNote | SetTitle | SetMetadata | Pin | Unpin
-Item: TypeAlias = NewMessage | AnyNote | Plan | Rewind
+Item: TypeAlias = NewMessage | AnyNote | Plan | Rewind | CompactedReply

@@ -23,6 +23,7 @@ from roocontext.log.draft import (
     details_of,
     message_draft,
 )
+from roocontext.log.encoding import encode
 from roocontext.log.entries import (
     Control,
     Kind,
@@ -34,7 +35,7 @@ from roocontext.log.entries import (
     subtract,
 )
 from roocontext.log.readings import read_message, text_of
-from roocontext.log.replies import RESPONSES, Compacting
+from roocontext.log.replies import Compacting
 from roocontext.log.spans import visible_ranges, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
@@ -128,7 +129,7 @@ def record(
         return replace(again, compacted=True, **_written_with(tx, session_id, first.seq, draft))
     if compacting is None:
         return _of_receipt(write(tx, session_id, head, [draft])[0])
-    covered = _write_covered(tx, session_id, head, draft, compacting, sources=sources)
+    covered = write_covered(tx, session_id, head, draft, compacting, sources=sources)
     if covered is None:
         return replace(_of_receipt(write(tx, session_id, head, [draft])[0]), compacted=True)
     return replace(
@@ -147,9 +148,8 @@ def _of_receipt(receipt: Receipt) -> RecordedReply:
 
 def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) -> dict[str, Any]:
     """The fields of a receipt about the covering that was written with a reply, if any."""
-    row = tx.row(_FOLLOWING, session_id=session_id, seq=reply)
-    covering = control_of(*row) if row is not None else None
-    if covering is None or covering.source is None or covering.source[0] != reply:
+    covering = _covering_of(tx, session_id, reply)
+    if covering is None:
         return {}
     ((hidden, _),) = totals_of(tx, session_id, [covering.hides])
     # Its companions come right before the reply, and before them what the request had not read.
@@ -166,6 +166,22 @@ def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) ->
         "unread": tuple(message.seq for message in left),
         "undone_by": None if tags is None else tags[0] or tags[1],
     }
+
+
+def _covering_of(tx: Transaction, session_id: str, reply: int) -> Control | None:
+    """The covering that was written with a reply, if any."""
+    row = tx.row(_FOLLOWING, session_id=session_id, seq=reply)
+    covering = control_of(*row) if row is not None else None
+    is_own = covering is not None and covering.source is not None and covering.source[0] == reply
+    return covering if is_own else None
+
+
+def seqs_with(tx: Transaction, session_id: str, reply: int) -> tuple[int, ...]:
+    """All entries that were written with a stored reply: it, and its covering and companions."""
+    covering = _covering_of(tx, session_id, reply)
+    if covering is None:
+        return (reply,)
+    return (*companions(tx, session_id, covering.seq), reply, covering.seq)
 
 
 def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
@@ -204,16 +220,17 @@ def _stored_replies(tx: Transaction, session_id: str, new: Sealed) -> Sequence[S
     return ()
 
 
-class _Covered(NamedTuple):
+class CoveredReply(NamedTuple):
     """A recorded reply and its covering: the messages that it hides, and those left unread."""
 
+    seqs: tuple[int, ...]
     reply: Receipt
     covering: Receipt
     hidden: int
     unread: tuple[int, ...]
 
 
-def _write_covered(
+def write_covered(
     tx: Transaction,
     session_id: str,
     head: SessionHead,
@@ -221,10 +238,14 @@ def _write_covered(
     compacting: Compacting,
     *,
     sources: Sources,
-) -> _Covered | None:
+    among: Sequence[Range] | None = None,
+    trigger: str = "provider",
+    covering_id: str | None = None,
+) -> CoveredReply | None:
     """Write a reply to a locked session, with its covering; None if that would hide nothing.
 
-    After a rewind or an uncovering since the request, the view is not what the provider read.
+    After a rewind or an uncovering since the request, the view is not what the provider read. Only
+    messages `among` these ranges are hidden, if they are given.
     """
     tail = read_tail(tx, session_id, head.last_seq, 1)
     asked_at = draft.sealed.asked_at
@@ -235,8 +256,10 @@ def _write_covered(
     spans_ = tail.spans()
     visible = tail.ranges(spans_)
     covered = _covered(tx, session_id, tail, visible, read)
+    if among is not None:
+        covered = common(covered, among)
     kept: list[int] = []
-    others: list[Any] = []
+    others: list[NewMessage] = []
     if compacting.kept:  # in the order in which they were sent
         shown = visible_ranges(spans_, head.last_seq)
         sent = [part for stretch in shown for part in common([stretch], covered)]
@@ -247,8 +270,8 @@ def _write_covered(
         return None
     compaction_id = sources.new_id()
     around = [
-        _companion(head.last_seq + number, item, compaction_id, sources)
-        for number, item in enumerate(others, 1)
+        _companion(head.last_seq + number, message, compaction_id, sources)
+        for number, message in enumerate(others, 1)
     ]
     source = head.last_seq + len(around) + 1, compacting.newest.block
     control = Control(
@@ -260,7 +283,7 @@ def _write_covered(
     )
     record: dict[str, Any] = {
         "by": "provider",
-        "trigger": "provider",
+        "trigger": trigger,
         "model": draft.sealed.model,
     }
     if pins := sorted(seq for seq in pinned(tx, session_id, head.last_seq) if within(hides, seq)):
@@ -269,14 +292,18 @@ def _write_covered(
         Kind.COVERING,
         details_of(control, record),
         now=sources.now,
+        ts=draft.sealed.ts,
+        client_id=covering_id,
         compaction_id=compaction_id,
     )
     drafts = [*(companion for companion, _ in around), draft, covering]
     present = tail.followed_by([*(placed for _, placed in around), control])
-    *_, reply, last = write_decided(tx, session_id, Decided(None, head, drafts, tail, present))
+    written = write_decided(tx, session_id, Decided(None, head, drafts, tail, present))
+    *_, reply, last = written
     left = subtract(visible, hides)
     unread = read_messages(tx, session_id, common(left, [(read + 1, head.last_seq)]), {})
-    return _Covered(reply, last, total.messages, tuple(message.seq for message in unread))
+    seqs = tuple(receipt.seq for receipt in written)
+    return CoveredReply(seqs, reply, last, total.messages, tuple(message.seq for message in unread))
 
 
 def _covered(
@@ -295,19 +322,21 @@ def _covered(
     return common(visible, known)
 
 
-def _matched(items: Sequence[Any], rows: Sequence[Message]) -> tuple[list[int], list[Any]]:
+def _matched(
+    messages: Sequence[NewMessage], rows: Sequence[Message]
+) -> tuple[list[int], list[NewMessage]]:
     """The rows that the provider kept, found in order by their text, and its other messages."""
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for at, row in enumerate(rows):
         places[_words(row)].append(at)
     kept: list[int] = []
-    others: list[Any] = []
+    others: list[NewMessage] = []
     start = 0
-    for item in items:
-        found = places.get(_words(NewMessage("user", [item], RESPONSES)), [])
+    for message in messages:
+        found = places.get(_words(message), [])
         index = bisect_left(found, start)
         if index == len(found):
-            others.append(item)
+            others.append(message)
         else:
             kept.append(rows[found[index]].seq)
             start = found[index] + 1
@@ -316,13 +345,15 @@ def _matched(items: Sequence[Any], rows: Sequence[Message]) -> tuple[list[int], 
 
 def _words(message: Message | NewMessage) -> tuple[str, str]:
     speaker, blocks = read_message(message)
-    return speaker, text_of(blocks)
+    return speaker, text_of(blocks) or encode(blocks)
 
 
-def _companion(seq: int, item: Any, compaction_id: str, sources: Sources) -> tuple[Draft, Control]:
+def _companion(
+    seq: int, message: NewMessage, compaction_id: str, sources: Sources
+) -> tuple[Draft, Control]:
     placed = Control(seq, Kind.COMPANION, position=natural_position(seq))
     draft = message_draft(
-        NewMessage("user", [item], RESPONSES),
+        message,
         now=sources.now,
         salts=sources.salts,
         kind=Kind.COMPANION,

@@ -72,14 +72,11 @@ def command_of(call_input: Any) -> str | None:
 
 def _named(name: str, arguments: Mapping[str, Any]) -> Iterator[Touch]:
     """The paths under the usual keys."""
-    verb = _verb(_subcommand(arguments) or name)
+    action = _subcommand(arguments) or name
+    verb = next((verb for verb, words in _VERBS.items() if words.search(action)), "used")
     if verb:
         for key in _PATHS:
             yield from ((path, verb) for path in _paths(arguments.get(key)))
-
-
-def _verb(name: str) -> str:
-    return next((verb for verb, words in _VERBS.items() if words.search(name)), "used")
 
 
 def _subcommand(arguments: Mapping[str, Any]) -> str | None:
@@ -109,14 +106,11 @@ def _in_shell(arguments: Mapping[str, Any]) -> Iterator[Touch]:
     for command in _commands(arguments):
         for step in _STEPS.split(first(command, _READING_TOOLS)):
             yield from ((path, "written") for path in _TO.findall(step) if _PATH.fullmatch(path))
-            verb = _shell_verb(step.split())
+            words = step.split()
+            verb = _SHELL.get(" ".join(words[:2])) or _SHELL.get(" ".join(words[:1]))
             if verb:
                 named = (word.strip("'\"") for word in _TO.sub("", step).split()[1:])
                 yield from ((word, verb) for word in named if _PATH.fullmatch(word))
-
-
-def _shell_verb(words: list[str]) -> str | None:
-    return _SHELL.get(" ".join(words[:2])) or _SHELL.get(words[0]) if words else None
 
 
 def _commands(arguments: Mapping[str, Any]) -> Iterator[str]:

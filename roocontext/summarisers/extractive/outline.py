@@ -254,9 +254,10 @@ def fit(outline: SummaryOutline, room: int) -> str:
             chosen.setdefault(section, {})[index] = text
             left -= cost
     if not chosen:
-        return _something(outline, room)
+        texts = (text for section in STEPS for text in outline.get(section, []))
+        return first(next(texts, ""), room).strip()
     _spread(outline, chosen, left)
-    return render({section: _in_order(texts) for section, texts in chosen.items()})
+    return render({section: [own[at] for at in sorted(own)] for section, own in chosen.items()})
 
 
 def _spread(outline: SummaryOutline, chosen: _Chosen, left: int) -> None:
@@ -308,13 +309,3 @@ def _is_quoted(text: str, section: Section, chosen: Mapping[Section, Mapping[int
     """Return True if a rule is part of a chosen quote of the user."""
     quotes = (chosen.get(place, {}).get(0, "") for place in (Section.GOAL, Section.LAST))
     return section is Section.RULES and any(text in quote for quote in quotes)
-
-
-def _in_order(texts: Mapping[int, str]) -> list[str]:
-    return [texts[index] for index in sorted(texts)]
-
-
-def _something(outline: SummaryOutline, room: int) -> str:
-    """The beginning of the most important text, without any form."""
-    texts = (text for section in STEPS for text in outline.get(section, []))
-    return first(next(texts, ""), room).strip()

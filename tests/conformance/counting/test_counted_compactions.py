@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from roocontext.reports.gauge import counted_gauge
+from roocontext.reports.usage import usage_of
 from roocontext.tokens import counter_for, usage_tokens
 from support.async_manager import manager
 from support.dialogue import WORDS, fill, shown, text
@@ -39,6 +41,10 @@ def claude(*blocks: Any, usage: Any = None) -> dict[str, Any]:
 
 def cost(*blocks: Any, format: str = "anthropic") -> int:  # noqa: A002
     return COUNTER.count("assistant", list(blocks), format)
+
+
+def gauge_of(chat: Any, **options: Any) -> Any:
+    return counted_gauge(chat, GPT, **options)
 
 
 class TestTokens:
@@ -108,6 +114,28 @@ class TestTokens:
         rows = context.condense(chat)
         assert rows.tokens_before == chat.tokens(COUNTER)
 
+    @pytest.mark.parametrize("reports", [False, True])
+    def test_are_exact_unless_they_are_estimated(self, chat: Any, reports: bool) -> None:
+        fill(chat, 6)
+        context = manager(chat, GPT, limit=100_000, counter=COUNTER)
+        iterations = [{"type": "compaction", "input_tokens": 800, "output_tokens": 123}]
+        usage = {"input_tokens": 900, "output_tokens": 40, "iterations": iterations}
+        done = chat.record(gpt(SEALED, SAID, usage=usage if reports else None))
+        after = done.covering
+        assert gauge_of(chat).exact is reports
+        assert context.manage(chat).exact is reports
+        assert context.restore(chat, dry_run=True).exact is reports
+        assert context.manage(chat).exact is reports  # by the stored counts too
+        assert gauge_of(chat).exact is reports
+        assert gauge_of(chat, as_of=done.seq).exact  # no covering yet
+        usage = {"input_tokens": 5_000, "output_tokens": 40, "input_tokens_details": {}}
+        chat.append("assistant", "So.", model=GPT, usage=usage)
+        assert gauge_of(chat).exact  # as the provider reported it
+        assert gauge_of(chat, as_of=after).exact is reports
+        chat.uncover(after)
+        assert gauge_of(chat).exact
+        assert context.manage(chat).exact
+
     def test_go_with_a_redaction_of_the_message(self, chat: Any) -> None:
         fill(chat, 6)
         done = chat.record(claude({"type": "compaction", "content": WORDS}, text("Done.")))
@@ -136,6 +164,8 @@ class TestDrift:
         found = context.drift(chat)[CLAUDE]
         assert (found.reported, found.estimated) == (60, cost(text(WORDS)))
         assert usage_tokens(usage)[:2] == (2_060, 55)
+        (row,) = usage_of(chat, "gpt-4o").models
+        assert (row.input, row.ratio) == (2_060, found.ratio)
 
     def test_report_of_both_views_is_not_compared(self, chat: Any) -> None:
         fill(chat, 40)

@@ -12,6 +12,7 @@ from roocontext.errors import SummarySealed
 from roocontext.tokens import usage_tokens
 from support.compacting_server import SUMMARY, CompactingServer, Quarters
 from support.dialogue import WORDS, shown
+from support.provider_checks import CHECKS
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
 THRESHOLD = 500
@@ -89,11 +90,33 @@ def gauge(chat: Any) -> int:
 
 
 def check_gauge(server: CompactingServer, chat: Any, wire: Wire) -> None:
-    """The next request costs the model what we count, within a tenth."""
+    """The next request costs the model what we count, within a tenth, and nothing hidden.
+
+    What all replies have cost is the sum of their iterations.
+    """
     chat.append("user", f"What is next? {WORDS}")
     counted = gauge(chat)
+    assert {*chat.internals.counts(Quarters())} == {*shown(chat)}
     wire.speaks(server, chat)
     assert abs(counted - server.read[-1]) <= server.read[-1] / 10, (counted, server.read[-1])
+    replies = [one for one in chat.usage() if one.usage is not None]
+    assert replies
+    for reply in replies:
+        spent, used = server.spent[chat.message(reply.seq).message_id], usage_tokens(reply.usage)
+        assert (used.input, used.output) == spent
+
+
+def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
+    """Let the other provider continue, which may need what is hidden, and then the first one."""
+    other = OPENAI if wire.form == "anthropic" else ANTHROPIC
+    manager = ContextManager(other.model, limit=10**6, counter=Quarters())
+    manager.manage(chat)
+    check_gauge(server, chat, other)
+    check_gauge(server, chat, wire)
+    for form, check in CHECKS.items():
+        for model in (CLAUDE, GPT, "gemini-3-pro"):
+            assert check(chat.messages(form, model=model), model=model) == []
+    assert chat.verify().ok
 
 
 @wires
@@ -152,6 +175,24 @@ class TestEachForm:
         check_gauge(server, chat, other)
         assert chat.verify().ok
 
+    @pytest.mark.parametrize("scene", ["twice", "late", "waiting"])
+    def test_switch_of_the_provider_and_back_after(
+        self, chat: Any, server: Any, wire: Wire, scene: str
+    ) -> None:
+        talk(chat, wire.model)
+        if scene == "waiting":
+            wire.speaks(server, chat)
+            chat.append("user", "More.")
+        if scene == "late":
+            server.while_answering = lambda: chat.append("user", f"Wait: {WORDS}")
+        done = wire.compacts(server, chat)
+        server.while_answering = lambda: None
+        if scene == "twice":
+            talk(chat, wire.model)
+            done = wire.compacts(server, chat)
+        assert done.covering
+        switch_and_back(server, chat, wire)
+
     def test_rewind_undo_and_fork_across_it(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)
         before, full = shown(chat), gauge(chat)
@@ -201,6 +242,18 @@ class TestAnthropic:
         spent = usage_tokens(usage)
         assert spent.input == sum(it["input_tokens"] for it in requests)
         assert spent.output == sum(it["output_tokens"] for it in requests)
+
+
+@pytest.mark.parametrize("scene", ["failed", "paused"])
+def test_switch_of_the_provider_and_back_after_a_compaction_that(
+    chat: Any, server: Any, scene: str
+) -> None:
+    talk(chat, CLAUDE)
+    server.compact = "failed" if scene == "failed" else "normal"
+    ANTHROPIC.compacts(
+        server, chat, **({"pause_after_compaction": True} if scene == "paused" else {})
+    )
+    switch_and_back(server, chat, ANTHROPIC)
 
 
 def test_pause_leaves_the_turn_with_the_model(chat: Any, server: Any) -> None:

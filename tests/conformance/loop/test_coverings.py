@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from roocontext import Kind, Plan, Store
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
 from roocontext.formats.jsonl import export_session, restore_file
+from roocontext.reports.why import why
+from support.recalling import read, recall_for, search
 
 CLAUDE, GPT = "claude-opus-4-6-20260205", "gpt-5.4"
 
@@ -355,3 +357,21 @@ def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
     done = long.record(claude(compaction("All so far."), text("Going on.")))
     record = next(one for one in long.audit() if one.seq == done.covering).entry.details["record"]
     assert record["pins"] == [2]
+
+
+@pytest.mark.every_leg
+def test_search_recall_audit_and_why_name_the_covering(store: Any, long: Any) -> None:
+    done = long.record(gpt(SEALED, SPOKEN), long.request("openai-responses", model=GPT))
+    (hit,) = [one for one in store.search("question 1", session=long.id) if one.seq == 3]
+    assert (hit.visible, hit.hidden_by, hit.condense_parent) == (
+        False,
+        done.covering,
+        done.covering,
+    )
+    recall = recall_for(store, long)
+    assert "question 1" in search(recall, "question 1").text
+    assert "> question 1" in read(recall, 3, last=3).text
+    hidden = [one for one in long.audit() if one.hidden_by == done.covering]
+    assert [one.seq for one in hidden] == [1, 2, 3, 4, 5]
+    answer = why(long, 3)
+    assert (answer.visible, [one.uncover for one in answer.reasons]) == (False, [done.covering])

@@ -250,8 +250,14 @@ with Store.open(url, durability="normal") as store:
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 def test_no_session_is_missed_while_writers_are_killed(engine, opened):
-    """Eight processes write, and die in the middle of it; two feeds read, one from cursors."""
+    """Eight processes write, and die in the middle of it; two feeds read, one from cursors.
+
+    Some of the sessions were begun before the clock was set back by an hour.
+    """
     with opened(engine, "sync") as lab:
+        for number in range(8):
+            lab.store.create(f"w{number}-1").append("user", "before")
+        lab.sql("UPDATE sessions SET changed_minute = changed_minute + 60")
         writers = [
             subprocess.Popen(
                 [sys.executable, "-c", WRITER, str(lab.url), f"w{number}"],

@@ -1,0 +1,176 @@
+"""Sessions of Google ADK's DatabaseSessionService and SqliteSessionService, as events.
+
+docs/formats/google-adk.md. An event's content is a message, a compaction hides the events of its
+time, and a rewind goes back to before its invocation, as in ADK's adapter.
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+from urllib.parse import quote
+
+from msgspec.structs import replace as with_fields
+
+from roocontext.errors import InvalidMessage, UnreadableSource
+from roocontext.formats.databases import SourceDatabase, Tables, decoded, utc_ms
+from roocontext.formats.events import (
+    Added,
+    Event,
+    Hid,
+    Noted,
+    Problem,
+    Source,
+    WentBack,
+)
+from roocontext.formats.files import non_empty, report
+from roocontext.formats.importer import Importer
+from roocontext.log.entries import NewMessage
+from roocontext.log.readings import reader
+from roocontext.log.readings.blocks import as_dict
+from roocontext.log.readings.gemini import camel
+
+NAME: Final = "adk-sessions"
+_FORMAT: Final = "gemini"
+_VERSIONS: Final = "adk_internal_metadata"
+_KNOWN: Final = "1"
+_KEY: Final = ("app_name", "user_id")
+
+
+def _is_database(tables: Tables) -> bool:
+    return all({*_KEY} <= tables.get(table, frozenset()) for table in ("sessions", "events"))
+
+
+def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
+    """The sessions of a database, by app and user."""
+    if "event_data" not in tables["events"] and "actions" in tables["events"]:
+        raise UnreadableSource(
+            f"{database.place} was written by an older release of Google ADK, which pickled its"
+            " events: bring it up to date with 'adk migrate session' first.",
+            path=str(database.place),
+            advice="",
+        )
+    needs = ("id", "session_id", "invocation_id", "timestamp", "event_data")
+    database.check_columns(tables, "events", *_KEY, *needs, by="Google ADK")
+    database.check_columns(tables, "sessions", *_KEY, "id", "state", by="Google ADK")
+    with database.reading() as rows:
+        if _VERSIONS in tables:
+            query = f"SELECT value FROM {_VERSIONS} WHERE key = 'schema_version'"  # noqa: S608 - a constant
+            for (version,) in rows(query):
+                _check_version(database, str(version))
+        query = "SELECT app_name, user_id, id, state FROM sessions ORDER BY app_name, user_id, id"
+        sessions = list(rows(query))
+    for app, user, name, state in sessions:
+        key = (app, user, name)
+        yield database.source(
+            NAME,
+            "/".join(quote(one, safe=" @:+") or "%" for one in key),
+            partial(_events, database, key, state),
+            app=app,
+            user=user,
+            session=name,
+        )
+
+
+def _check_version(database: SourceDatabase, version: str) -> None:
+    if version != _KNOWN:
+        raise UnreadableSource(
+            f"{database.place} has version {version} of Google ADK's tables, and this release of"
+            f" roocontext knows version {_KNOWN}.",
+            path=str(database.place),
+            advice="",
+        )
+
+
+def _events(
+    database: SourceDatabase, key: tuple[str, str, str], state: Any, problems: list[Problem]
+) -> Iterator[Event]:
+    conversation = _Conversation()
+    query = (
+        "SELECT id, invocation_id, timestamp, event_data FROM events"
+        " WHERE app_name = ? AND user_id = ? AND session_id = ? ORDER BY timestamp, id"
+    )
+    with database.reading() as rows:
+        for name, invocation, at, data in rows(query, key):
+            try:
+                record = as_dict(decoded(data))
+            except ValueError:
+                report(problems, Problem(database.place, None, f"event {name} is not JSON"))
+                continue
+            seconds = record.get("timestamp")
+            is_exact = type(seconds) in (int, float)  # the column may have lost the time's zone
+            ts = utc_ms(seconds if is_exact else at)
+            yield from conversation.take(name, invocation, record, ts)
+    with suppress(ValueError):
+        if kept := as_dict(decoded(state)):
+            yield Noted(None, "state", kept)
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What was read of a session: where it stands, and what later events may name."""
+
+    tip: str | None = None
+    before: dict[str, str | None] = field(default_factory=dict)
+    """The last event before each invocation."""
+    times: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The time of each message, and of what each summary stands for, in milliseconds."""
+
+    def take(
+        self, name: str, invocation: str, record: dict[str, Any], ts: int | None
+    ) -> Iterator[Event]:
+        """The events of a record: of its compaction, its rewind and its content."""
+        actions = as_dict(record.get("actions"))
+        self.before.setdefault(invocation, self.tip)
+        noted = {key: value for key, value in record.items() if key != "content"}
+        is_written = False
+        compaction = as_dict(actions.get("compaction"))
+        begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
+        inside = {one for one, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
+        summary = _message(compaction.get("compacted_content"), "model")
+        if summary is not None and inside:
+            is_written = True
+            self.tip = f"{name}:summary"
+            self.times[self.tip] = (begin, end)
+            extra = {"event": noted}
+            row = with_fields(summary, ts=ts, message_id=self.tip, extra=extra)
+            yield Hid(self.tip, (row,), hides=frozenset(inside))
+        rewinds = actions.get("rewind_before_invocation_id")
+        if isinstance(rewinds, str) and rewinds in self.before:
+            self.tip, to = f"{name}:rewind", self.before[rewinds]
+            yield WentBack(self.tip, to, ts=ts)
+        by = "user" if record.get("author") == "user" else "model"
+        if (message := _message(record.get("content"), by)) is not None:
+            self.tip = name
+            self.times[name] = (ts or 0, ts or 0)
+            usage = as_dict(record.get("usage_metadata"))
+            yield Added(
+                name,
+                with_fields(
+                    message,
+                    ts=ts,
+                    message_id=name,
+                    model=non_empty(record.get("model_version")),
+                    # The names of Gemini's API, which the counts of tokens are read by.
+                    usage={camel(key): value for key, value in usage.items()} or None,
+                    extra={"event": noted},
+                ),
+            )
+        elif not is_written:
+            yield Noted(name, "event", record, ts)
+
+
+def _message(content: Any, role: str) -> NewMessage | None:
+    """The content as a message; None if it has no parts, or no role that the format has."""
+    if not as_dict(content).get("parts"):
+        return None
+    role = content.get("role") or role
+    try:
+        reader(_FORMAT).check(role, content)
+    except InvalidMessage:
+        return None
+    return NewMessage(role, content, _FORMAT)
+
+
+IMPORTER: Final = Importer(tool=NAME, database=sources, is_database=_is_database)

@@ -1,0 +1,214 @@
+"""Sessions that Google ADK's own session services have written, imported without ADK."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.events.event_actions import EventCompaction
+from google.adk.sessions import DatabaseSessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+from roocontext import Store
+from roocontext.formats import import_paths
+from roocontext.formats.writing import SessionImport
+
+KEY = {"app_name": "my app", "user_id": "u/1", "session_id": "one"}
+SESSION = "adk-sessions:my app/u%2F1/one"
+
+Append = Callable[..., None]
+
+
+def said(author: str, text: str, *, at: float, invocation: str = "i1", **fields: Any) -> Event:
+    role = "user" if author == "user" else "model"
+    content = types.Content(role=role, parts=[types.Part(text=text)])
+    return Event(
+        author=author,
+        invocation_id=invocation,
+        id=f"e{at:g}",
+        timestamp=at,
+        content=content,
+        **fields,
+    )
+
+
+def called(at: float, invocation: str = "i1") -> list[Event]:
+    call = types.Part(
+        function_call=types.FunctionCall(id="c1", name="ls", args={"the_path": [1, None]}),
+        thought_signature=b"\x00\xffsig",
+    )
+    response = types.FunctionResponse(id="c1", name="ls", response={"the_files": ["a.py"]})
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=9, candidates_token_count=3, total_token_count=12
+    )
+    return [
+        Event(
+            id=f"e{at:g}",
+            author="agent",
+            invocation_id=invocation,
+            timestamp=at,
+            content=types.Content(role="model", parts=[call]),
+            usage_metadata=usage,
+            model_version="gemini-3-pro",
+        ),
+        Event(
+            id=f"e{at + 1:g}",
+            author="agent",
+            invocation_id=invocation,
+            timestamp=at + 1,
+            content=types.Content(role="user", parts=[types.Part(function_response=response)]),
+            actions=EventActions(state_delta={"looked": True}),
+        ),
+    ]
+
+
+@pytest.fixture(params=["file", "sqlite service", "postgres"])
+def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str, Append]]:
+    """A place, and a function that appends events to the session there."""
+    if request.param == "postgres":
+        server = request.getfixturevalue("postgres")
+        place = server.empty()
+        url = place.replace("postgresql://", "postgresql+psycopg://")
+    else:
+        place = str(tmp_path / "adk.db")
+        url = f"sqlite+aiosqlite:///{place}"
+
+    def append(*events: Event) -> None:
+        async def run() -> None:
+            service: Any = (
+                SqliteSessionService(place)
+                if request.param == "sqlite service"
+                else DatabaseSessionService(url)
+            )
+            session = await service.get_session(**KEY)
+            if session is None:
+                session = await service.create_session(**KEY, state={"begun": 1})
+            for event in events:
+                await service.append_event(session, event)
+            if request.param != "sqlite service":
+                await service.close()
+
+        asyncio.run(run())
+
+    yield place, append
+    if request.param == "postgres":
+        server.drop(place)
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    with Store.open(":memory:") as opened:
+        yield opened
+
+
+def imported(store: Store, place: str) -> list[SessionImport]:
+    return [one for one in import_paths(store, [place]) if isinstance(one, SessionImport)]
+
+
+def texts(store: Store) -> list[str]:
+    view = store.session(SESSION).messages(form="openai")
+    return [str(one["content"]) for one in view if one["content"]]
+
+
+class TestImport:
+    def test_session_is_imported_once_and_then_continued(
+        self, store: Store, source: tuple[str, Append]
+    ) -> None:
+        place, append = source
+        append(said("user", "hello", at=1_000.25), *called(1_001.5))
+        (first,) = imported(store, place)
+        again = imported(store, place)
+        append(said("agent", "One file.", at=1_010))
+        (more,) = imported(store, place)
+        assert (first.status, first.session_id, first.messages) == ("created", SESSION, 3)
+        assert first.problems == ()
+        assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
+        assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
+        chat = store.session(SESSION)
+        rows = [row.entry for row in chat.audit() if row.visible]
+        assert [row.ts for row in rows] == [1_000_250, 1_001_500, 1_002_500, 1_010_000]
+        assert [row.role for row in rows] == ["user", "model", "user", "model"]
+        assert rows[1].model == "gemini-3-pro"
+        assert rows[1].usage["promptTokenCount"] == 9
+        assert chat.pending() == []
+        sent = chat.messages(form="anthropic")
+        assert sent[1]["content"][0]["input"] == {"the_path": [1, None]}
+
+    def test_content_is_sent_to_gemini_as_it_was(
+        self, store: Store, source: tuple[str, Append]
+    ) -> None:
+        place, append = source
+        append(said("user", "hello", at=1), *called(2))
+        imported(store, place)
+        sent = store.session(SESSION).messages(form="gemini", model="gemini-3-pro")
+        events = [said("user", "hello", at=1), *called(2)]
+        wanted = [
+            it.content and it.content.model_dump(mode="json", exclude_none=True) for it in events
+        ]
+        given = [
+            types.Content.model_validate(one).model_dump(mode="json", exclude_none=True)
+            for one in sent
+        ]
+        assert given == wanted
+
+    def test_compaction_hides_what_it_stands_for(
+        self, store: Store, source: tuple[str, Append]
+    ) -> None:
+        place, append = source
+        append(said("user", "first", at=1), said("agent", "re first", at=2))
+        summary = types.Content(role="model", parts=[types.Part(text="What was said.")])
+        compaction = EventCompaction(start_timestamp=1, end_timestamp=2, compacted_content=summary)
+        actions = EventActions(compaction=compaction)
+        append(Event(id="c", author="user", invocation_id="i2", timestamp=3, actions=actions))
+        append(said("user", "second", at=4, invocation="i3"))
+        (one,) = imported(store, place)
+        assert one.problems == ()
+        assert texts(store) == ["What was said.", "second"]
+        assert [it.status for it in imported(store, place)] == ["unchanged"]
+
+    def test_rewind_goes_back_to_before_the_invocation(
+        self, store: Store, source: tuple[str, Append]
+    ) -> None:
+        place, append = source
+        append(said("user", "first", at=1), said("agent", "re first", at=2))
+        append(
+            said("user", "second", at=3, invocation="i2"),
+            said("agent", "re second", at=4, invocation="i2"),
+        )
+        imported(store, place)
+        actions = EventActions(rewind_before_invocation_id="i2")
+        append(Event(id="r", author="user", invocation_id="i3", timestamp=5, actions=actions))
+        append(said("user", "third", at=6, invocation="i4"))
+        (more,) = imported(store, place)
+        assert (more.messages, more.controls) == (1, 1)
+        assert texts(store) == ["first", "re first", "third"]
+
+    def test_state_is_a_note(self, store: Store, source: tuple[str, Append]) -> None:
+        place, append = source
+        append(said("user", "first", at=1), *called(2))
+        imported(store, place)
+        notes = [note.content for note in store.session(SESSION).notes("imported")]
+        assert {"kind": "state", "record": {"begun": 1, "looked": True}} in notes
+
+
+class TestRefusal:
+    def test_tables_of_a_newer_release_are_refused(self, store: Store, tmp_path: Any) -> None:
+        place = tmp_path / "adk.db"
+
+        async def write() -> None:
+            service = DatabaseSessionService(f"sqlite+aiosqlite:///{place}")
+            await service.create_session(**KEY)
+            await service.close()
+
+        asyncio.run(write())
+        with closing(sqlite3.connect(place)) as file:
+            file.execute("UPDATE adk_internal_metadata SET value = '2'")
+            file.commit()
+        (one,) = import_paths(store, [place])
+        assert not isinstance(one, SessionImport)
+        assert one.is_problem
+        assert "has version 2 of Google ADK's tables" in one.why

@@ -1,0 +1,220 @@
+"""Sessions that the OpenAI Agents SDK's own stores have written, imported without the SDK."""
+
+import asyncio
+import base64
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from agents import SQLiteSession
+from agents.extensions.memory import AdvancedSQLiteSession, EncryptedSession, SQLAlchemySession
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from roocontext import Store
+from roocontext.adapters.openai_agents import RooContextSession
+from roocontext.formats import import_paths
+from roocontext.formats.writing import SessionImport
+
+QUESTION = {"role": "user", "content": "What is in the folder?"}
+STEP = [
+    {"id": "rs_1", "type": "reasoning", "summary": []},
+    {
+        "type": "function_call",
+        "name": "ls",
+        "arguments": '{"path": "."}',
+        "call_id": "call_1",
+        "id": "fc_1",
+    },
+    {"type": "function_call", "name": "pwd", "arguments": "{}", "call_id": "call_2", "id": "fc_2"},
+]
+OUTPUTS = [
+    {"type": "function_call_output", "call_id": "call_1", "output": "a.py"},
+    {"type": "function_call_output", "call_id": "call_2", "output": "/work"},
+]
+REPLY = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "output_text", "text": "One file: ä.", "annotations": []}],
+}
+ITEMS = [QUESTION, *STEP, *OUTPUTS, REPLY]
+
+Written = Callable[..., Any]
+
+
+@pytest.fixture(params=["SQLiteSession", "SQLAlchemySession", "SQLAlchemySession on PostgreSQL"])
+def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str, Written]]:
+    """A place, and a function that runs a coroutine on a session there."""
+    if "PostgreSQL" in request.param:
+        server = request.getfixturevalue("postgres")
+        place = server.empty()
+        url = place.replace("postgresql://", "postgresql+psycopg://")
+    else:
+        place = str(tmp_path / "agents.db")
+        url = f"sqlite+aiosqlite:///{place}"
+
+    def run(use: Any, name: str = "one", **options: Any) -> Any:
+        async def with_session() -> Any:
+            if request.param == "SQLiteSession":
+                session = SQLiteSession(name, place, **options)
+                try:
+                    return await use(session)
+                finally:
+                    session.close()
+            engine = create_async_engine(url)
+            try:
+                return await use(
+                    SQLAlchemySession(name, engine=engine, create_tables=True, **options)
+                )
+            finally:
+                await engine.dispose()
+
+        return asyncio.run(with_session())
+
+    yield place, run
+    if "PostgreSQL" in request.param:
+        server.drop(place)
+
+
+@pytest.fixture
+def store(tmp_path: Any) -> Iterator[Store]:
+    with Store.open(tmp_path / "store.db") as opened:
+        yield opened
+
+
+def imported(store: Store, place: str, **options: Any) -> list[SessionImport]:
+    found = import_paths(store, [place], **options)
+    return [one for one in found if isinstance(one, SessionImport)]
+
+
+def items_of(store: Store, name: str) -> Any:
+    return asyncio.run(RooContextSession(name, store).get_items())
+
+
+class TestImport:
+    def test_session_is_imported_once_and_then_continued(
+        self, store: Store, source: tuple[str, Written]
+    ) -> None:
+        place, run = source
+        run(lambda session: session.add_items(ITEMS[:-1]))
+        (first,) = imported(store, place)
+        again = imported(store, place)
+        run(lambda session: session.add_items(ITEMS[-1:]))
+        (more,) = imported(store, place)
+        assert (first.status, first.messages, first.problems) == ("created", 4, ())
+        assert [(one.status, one.new) for one in again] == [("unchanged", 0)]
+        assert (more.status, more.messages, more.controls) == ("continued", 1, 0)
+        # An agent goes on with the SDK's adapter on the imported session.
+        assert items_of(store, first.session_id) == run(lambda session: session.get_items())
+        rows = [row.entry for row in store.session(first.session_id).audit() if row.visible]
+        assert [row.role for row in rows] == ["user", "assistant", "user", "user", "assistant"]
+        now = datetime.now(UTC)
+        for row in rows:
+            assert row.ts is not None
+            written = datetime.fromtimestamp(row.ts / 1000, UTC)
+            assert now - timedelta(minutes=5) < written < now + timedelta(seconds=2)
+
+    def test_output_that_is_stored_later_only_adds_itself(
+        self, store: Store, source: tuple[str, Written]
+    ) -> None:
+        place, run = source
+        run(lambda session: session.add_items([QUESTION, *STEP, OUTPUTS[0]]))
+        imported(store, place)
+        run(lambda session: session.add_items(OUTPUTS[1:]))
+        (more,) = imported(store, place)
+        assert (more.messages, more.controls) == (1, 0)
+        assert store.session(more.session_id).pending() == []
+
+    def test_popped_item_is_a_rewind(self, store: Store, source: tuple[str, Written]) -> None:
+        place, run = source
+        run(lambda session: session.add_items(ITEMS))
+        imported(store, place)
+        run(lambda session: session.pop_item())
+        (after,) = imported(store, place)
+        assert (after.status, after.messages, after.controls) == ("rewound", 0, 1)
+        assert items_of(store, after.session_id) == ITEMS[:-1]
+
+    def test_tables_with_other_names_are_found(
+        self, store: Store, source: tuple[str, Written]
+    ) -> None:
+        place, run = source
+        names = {"sessions_table": "chats", "messages_table": "chat_items"}
+        run(lambda session: session.add_items(ITEMS), **names)
+        run(lambda session: session.add_items(ITEMS[:1]))
+        found = {one.session_id: one.messages for one in imported(store, place)}
+        assert found == {"openai-agents:chat_items:one": 5, "openai-agents:one": 1}
+
+    def test_dry_run_counts_and_writes_nothing(
+        self, store: Store, source: tuple[str, Written]
+    ) -> None:
+        place, run = source
+        run(lambda session: session.add_items(ITEMS))
+        (one,) = imported(store, place, dry_run=True)
+        assert (one.messages, list(store.sessions())) == (5, [])
+
+    def test_url_is_shown_without_its_password(
+        self, store: Store, source: tuple[str, Written]
+    ) -> None:
+        place, run = source
+        run(lambda session: session.add_items(ITEMS[:1]))
+        (one,) = imported(store, place)
+        shown = str(one.path)
+        assert shown == store.session(one.session_id).info().metadata["path"]
+        assert "?" not in shown
+        assert place.partition("?")[0].endswith(shown.rpartition("/")[2])
+
+
+class TestBranches:
+    def test_branches_are_rewinds(self, store: Store, tmp_path: Any) -> None:
+        place = str(tmp_path / "advanced.db")
+
+        async def write() -> Any:
+            session = AdvancedSQLiteSession(session_id="one", db_path=place, create_tables=True)
+            for number in (1, 2, 3):
+                await session.add_items(_turn(f"main {number}"))
+            await session.create_branch_from_turn(2, "side")
+            await session.add_items(_turn("side 2"))
+            side = await session.get_items()
+            await session.switch_to_branch("main")
+            await session.add_items(_turn("main 4"))
+            main = await session.get_items()
+            session.close()
+            return side, main
+
+        side, main = asyncio.run(write())
+        (one,) = imported(store, place)
+        assert (one.messages, one.controls, one.problems) == (10, 2, ())
+        chat = store.session(one.session_id)
+        assert items_of(store, one.session_id) == main
+        second = [row.seq for row in chat.audit() if row.kind.value == "rewind"][1]
+        at_side = chat.fork(second - 1, session_id="side")
+        assert items_of(store, at_side.id) == side
+        assert [it.status for it in imported(store, place)] == ["unchanged"]
+
+
+class TestRefusal:
+    def test_encrypted_session_is_refused(self, store: Store, source: tuple[str, Written]) -> None:
+        place, run = source
+        key = base64.urlsafe_b64encode(b"k" * 32).decode()
+        run(lambda session: EncryptedSession("one", session, encryption_key=key).add_items(ITEMS))
+        (one,) = imported(store, place)
+        assert one.failed
+        assert "its items are encrypted" in str(one.problems[0])
+
+    def test_tables_of_another_release_are_refused(self, store: Store, tmp_path: Any) -> None:
+        place = tmp_path / "other.db"
+        with closing(sqlite3.connect(place)) as file:
+            file.execute("CREATE TABLE agent_messages (session_id, message_data)")
+        (one,) = import_paths(store, [place])
+        assert not isinstance(one, SessionImport)
+        assert one.is_problem
+        assert "its table agent_messages has no column created_at, id" in one.why
+
+
+def _turn(text: str) -> list[Any]:
+    reply = {**REPLY, "content": [{"type": "output_text", "text": f"re {text}", "annotations": []}]}
+    return [{"role": "user", "content": text}, reply]
