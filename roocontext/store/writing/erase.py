@@ -54,9 +54,10 @@ class Redacted(Value):
     """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
     `quotes` are the answers to recall tools that quote it, and `summaries` the summaries, coverings
-    and extracts that were made of it or of such an answer. For a covering, `seq` is the message that
-    holds its compaction. `archived` are entries of archived sessions that are redacted when these
-    come back, if they are copies; their files are not changed. All are pairs of session id and seq.
+    and extracts that were made of it or of such an answer. `archived` are entries of archived
+    sessions that are redacted when these come back, if they are copies; their files are not
+    changed. All are pairs of session id and seq. For a covering, `seq` is the message that holds
+    its compaction.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
     prevent that, and not every engine promises it.
     """
