@@ -48,7 +48,8 @@ BEGIN
         changed_minute = greatest(changed_minute, floor(date_part('epoch', now()) / 60)),
         unindexed = true,
         first_prompt = coalesce(first_prompt, prompt)
-    WHERE session_id = session AND purged_at IS NULL AND (for_owner IS NULL OR owner = for_owner)
+    WHERE session_id = session AND purged_at IS NULL AND archived_at IS NULL
+        AND (for_owner IS NULL OR owner = for_owner)
         AND (expected_head IS NULL OR head_seq = expected_head) AND last_seq >= refers_to
     RETURNING last_seq, last_hash, messages, bytes, latest_happened INTO moved;
     waited := date_part('epoch', clock_timestamp() - asked);

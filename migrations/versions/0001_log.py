@@ -43,6 +43,8 @@ SESSIONS_RULES = {
         AND rewound_messages BETWEEN 0 AND messages AND rewound_bytes BETWEEN 0 AND bytes""",
     "times": "recorded_back >= 0",
     "parent": "parent <> session_id",
+    "archived": """(archived_at IS NULL) = (archive IS NULL)
+        AND (archived_at IS NULL OR purged_at IS NULL)""",
     "purged": "(purged_at IS NULL) = (receipt IS NULL)",
 }
 ENTRIES_RULES = {
@@ -127,6 +129,9 @@ def _tables() -> None:
         sa.Column("first_prompt", TEXT),
         sa.Column("parent", TEXT),
         sa.Column("owner", TEXT),
+        sa.Column("archived_at", sa.BigInteger),
+        sa.Column("archive", TEXT),
+        sa.Column("first_hash", sa.LargeBinary),
         sa.Column("purged_at", sa.BigInteger),
         sa.Column("receipt", TEXT),
         sa.PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -262,6 +267,7 @@ def _indexes() -> None:
     _partial("sessions_parent", "sessions", "parent", "parent")
     _partial("sessions_owner", "sessions", "owner, session_id", "owner")
     _partial("sessions_owner_changed", "sessions", "owner, changed_minute", "owner")
+    _partial("sessions_archived", "sessions", "first_hash", "archived_at")
     op.execute("CREATE INDEX facts_value ON facts (key, value)")
     op.execute("CREATE INDEX sessions_changed ON sessions (changed_minute)")
     for time in ("listed", "updated"):

@@ -18,6 +18,7 @@ from roocontext.cli.command_context import Invocation
 from roocontext.cli.command_group import CommandGroup, every_command
 from roocontext.cli.commands import (
     append,
+    archive,
     change,
     demo,
     erase,
@@ -79,7 +80,10 @@ HELP = (
     " --db, --owner, --json, --utc and --debug may be given before the command or after it."
 )
 _READING = (listing, read, search, sums)
-_FAMILIES = (*_READING, append, change, transfers, erase, maintain, mcp, serve, demo)
+_FAMILIES = (
+    *_READING,
+    *(append, change, transfers, erase, archive, maintain, mcp, serve, demo),
+)
 _EVERYWHERE = ("db", "owner", "as_json", "utc", "debug")
 _LEAST = 20
 """The least number of columns for which help is laid out."""

@@ -25,7 +25,8 @@ from roocontext.store.engine.statements import StoreScope
 from roocontext.store.engine.threads import Probe
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
-from roocontext.store.proof import restore
+from roocontext.store.proof import archive, restore
+from roocontext.store.proof.archive import Archiving, Put
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
@@ -46,7 +47,7 @@ from roocontext.store.writing.notes import drafted
 if TYPE_CHECKING:
     from roocontext.search.passages import Speaker
     from roocontext.search.query import Among, Order
-    from roocontext.store.search.hits import Hit
+    from roocontext.store.search.hits import HitPage
 
 
 _AT_ONCE = 100
@@ -359,7 +360,7 @@ class Store:
         after: str | None = None,
         context: int = 0,
         recorded: bool = False,
-    ) -> "Page[Hit]":
+    ) -> "HitPage":
         """Find the messages that contain all words of the query, hidden and rewound ones too.
 
         A `"phrase"` is found as it is written, and `begin*` finds words with this beginning. The
@@ -370,7 +371,9 @@ class Store:
         rewound), "visible" (what the model sees now) or "hidden" (by a summary or marker).
 
         The `order` is "best", "newest" or "oldest", by when messages happened; with `recorded`, all
-        times are those of recording. Snippets show `context` more lines on either side.
+        times are those of recording. Snippets show `context` more lines on either side. Archived
+        sessions are not searched: `archived` of the first page says how many there are, and if the
+        `session` is one, SessionArchived is raised.
         """
         # Loaded with the first search: opening a store does not need it.
         from roocontext.store.search import hits, scope  # noqa: PLC0415
@@ -489,6 +492,44 @@ class Store:
             return list(done.values())
         erased = self._database.erase_free_space()
         return [replace(one, erased=erased) for one in done.values()]
+
+    def archive(
+        self,
+        *,
+        put: Put,
+        older_than: datetime | timedelta | None = None,
+        session: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Archiving:
+        """Move sessions into compressed files, and leave tombstones that lists still show.
+
+        These are the sessions in which nothing has happened and nothing was recorded since
+        `older_than`, or for so long; or one `session`. Each is written as one file of roocontext
+        JSONL, and checked. `put(name, content)` stores it: when it returns, the file must be
+        durable. It returns where the file is, or None if that is the name. The entries are deleted
+        afterwards. A session that is written meanwhile is left as it is, and so is one that a
+        runner has the turn of. Importing the file brings the session back with the same hashes.
+
+        Reading an archived session raises SessionArchived, which names the file and its SHA-256.
+        The call can be repeated after a failure. A dry run only lists the sessions.
+        """
+        if (older_than is None) == (session is None):
+            line = "Pass either older_than or session, to say which sessions are archived."
+            raise InvalidOption(line, name="older_than")
+        found = (
+            [self.session(session).info()]
+            if session is not None
+            else archive.older(self._database, archive.moment(older_than, self._clock()))
+        )
+        if dry_run:
+            return Archiving(tuple(map(archive.planned, found)), (), dry_run=True)
+        outcomes = []
+        for number, info in enumerate(found, 1):
+            outcomes.append(archive.archive(self._database, info, put, self._clock))
+            if progress is not None:
+                progress(number, len(found))
+        return archive.outcome_of(outcomes)
 
     def _continued(self, session_id: str, parent: str | None) -> "Session":
         check_id("session_id", session_id)

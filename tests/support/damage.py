@@ -284,6 +284,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "rebuild": lambda _, chat: chat.rebuild(),
     "create": lambda store, chat: store.create(chat.id),
     "purge by a rule": lambda store, _: store.purge(older_than=timedelta(0)),
+    "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
     "purge": lambda store, chat: store.purge(chat.id),
     "purge again": lambda store, chat: store.purge(chat.id),
 }

@@ -70,8 +70,9 @@ def verify(
 ) -> bool:
     """Check that no entry was changed: every hash, position, total and cache.
 
-    With a head that was saved elsewhere, it also detects that the end of the log was cut off:
-    `roocontext head last > head.json`, and later `roocontext verify last --head head.json`.
+    Archived sessions are left out. With a head that was saved elsewhere, it also detects that the
+    end of the log was cut off: `roocontext head last > head.json`, and later
+    `roocontext verify last --head head.json`.
     """
     if head is not None and session is None:
         raise Refusal("--head belongs to one session: name the session.", Code.USAGE)
@@ -81,7 +82,11 @@ def verify(
         saved = roocontext.Head.from_json(read_input(f"The head {str(head)!r}", file))
     with context.store(write=rebuild) as store:
         ids = (
-            [info.session_id for info in reports.naming.every_session(store)]
+            [
+                info.session_id
+                for info in reports.naming.every_session(store)
+                if info.archived_at is None
+            ]
             if session is None
             else [reports.naming.session_named(store, session)]
         )

@@ -38,6 +38,10 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         screen.line(f"Entries that quote it, to be redacted too: {quotes}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(screen, answer.summaries)}.")
+    if answer.archived:
+        names = _places(screen, answer.archived)
+        line = f"Archived sessions that may hold it: {names}. Their files do not change."
+        screen.line((line, "warn"))
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 
@@ -61,6 +65,9 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
         screen.line(f"Last hash: {answer.last_hash}")
     if answer.copies:
         _draw_copies(screen, "Copies of its entries remain in", answer.copies)
+    if answer.file is not None:
+        line = f"The archive still holds its content. Destroy {one_line(answer.file)}"
+        screen.line((f"{line} (SHA-256 {answer.digest}).", "warn"))
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 

@@ -84,6 +84,11 @@ sessions = Table(
     Column("parent", TEXT),
     # Whose session it is; NULL if the store that created it had no owner (0073).
     Column("owner", TEXT),
+    # Set while the entries are in an archive: when, where, and the hash of the first of them, by
+    # which forks of each other are found (0081).
+    Column("archived_at", BigInteger),
+    Column("archive", TEXT),
+    Column("first_hash", LargeBinary),
     Column("purged_at", BigInteger),
     Column("receipt", TEXT),
     PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -231,6 +236,10 @@ SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
 """When a session happened: at its creation, until it has a message."""
 
 
+IS_HELD = and_(sessions.c.purged_at.is_(None), sessions.c.archived_at.is_(None))
+"""The sessions whose entries are here: they were neither purged nor archived."""
+
+
 class RecordingMinute(ColumnElement[int]):
     """The minute in which something is recorded, by the clock of the database.
 
@@ -370,6 +379,7 @@ _PARTIAL = (
         _OWNED_UNINDEXED,
         "owner IS NOT NULL AND unindexed = TRUE",
     ),
+    ("sessions_archived", sessions, ("first_hash",), "archived_at IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one is enough to find them.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),

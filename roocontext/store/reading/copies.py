@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from sqlalchemy import FromClause, ScalarSelect, and_, bindparam, select, text
 
-from roocontext.errors import SessionPurged
+from roocontext.errors import SessionArchived, SessionPurged
 from roocontext.store.engine.schema import entries, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, Transaction
@@ -61,15 +61,15 @@ ERASED = crossing(
     .order_by(_copy.c.seq, _copy.c.session_id)
 )
 """The redacted entries of a session and its copies, with their skeletons and redactions."""
-FAMILY = crossing(
+_others = (
     select(_first.c.session_id)
-    .where(
-        _same_beginning,
-        _first.c.session_id != bindparam("session_id"),
-        _first.c.seq <= _last_of(_first),
-    )
+    .where(_first.c.session_id != bindparam("session_id"), _first.c.seq <= _last_of(_first))
     .order_by(_first.c.session_id)
 )
+FAMILY = crossing(_others.where(_same_beginning))
+"""The other sessions that begin with the same entry."""
+WITH_FIRST = crossing(_others.where(_first.c.hash == bindparam("first"), text("first.seq = 1")))
+"""The same, by the hash of that entry."""
 
 
 def locked_holders(
@@ -89,6 +89,6 @@ def locked_holders(
         for holder in missing:
             try:
                 heads[holder] = lock(tx, holder)
-            except SessionPurged:  # while we waited for it
+            except (SessionPurged, SessionArchived):  # while we waited for it
                 if holder == session_id:
                     raise

@@ -40,6 +40,7 @@ from roocontext.search.query import Alternatives, Query, Term, terms_of
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import (
     HAPPENED,
+    IS_HELD,
     entries,
     of_session,
     search_marks,
@@ -71,7 +72,7 @@ _with_marks = sessions.outerjoin(search_marks, search_marks.c.session_id == sess
 _unindexed = (
     crossing(select(sessions.c.session_id, _mark, sessions.c.last_seq))
     .select_from(_with_marks)
-    .where(_IS_UNINDEXED, sessions.c.purged_at.is_(None))
+    .where(_IS_UNINDEXED, IS_HELD)
 )
 _STALE = _unindexed.where(sessions.c.last_seq > _mark).order_by(sessions.c.session_id).limit(BATCH)
 _WHOLE = _unindexed.where(sessions.c.last_seq <= _mark).order_by(sessions.c.session_id).limit(BATCH)
@@ -87,8 +88,9 @@ MESSAGES = (
     .limit(bindparam("page"))
 )
 _REDACTED = select(entries.c.seq).where(*_in_range, text("role IS NOT NULL AND salt IS NULL"))
-_named = select(sessions.c.session_id).where(of_session(sessions), sessions.c.purged_at.is_(None))
-# A share that no append waits for, because it changes no key; a redaction and a purge wait.
+_named = select(sessions.c.session_id).where(of_session(sessions), IS_HELD)
+# A share that no append waits for, because it changes no key; a redaction, a purge and an archive
+# wait.
 _HOLD = _named.with_for_update(read=True, key_share=True)
 # The lock of an append, which waits for this and nothing else.
 _LOCK = _named.with_for_update(key_share=True)
@@ -107,7 +109,7 @@ _INDEXED = crossing(
     select(sessions.c.session_id)
     .select_from(_with_marks)
     .where(
-        sessions.c.purged_at.is_(None),
+        IS_HELD,
         or_(sessions.c.unindexed.is_(false()), search_marks.c.session_id.is_not(None)),
     )
     .order_by(sessions.c.session_id)
@@ -115,9 +117,7 @@ _INDEXED = crossing(
 # The marks before the rows: whatever else indexes these sessions holds a mark until its rows are
 # committed.
 _DROP = [
-    update(sessions)
-    .where(of_session(sessions), sessions.c.purged_at.is_(None))
-    .values(unindexed=true()),
+    update(sessions).where(of_session(sessions), IS_HELD).values(unindexed=true()),
     *(delete(table).where(of_session(table)) for table in (search_marks, search_rows)),
 ]
 
@@ -197,7 +197,7 @@ def _row(session_id: str, message: SqlRow) -> SqlRow:
 def _add(tx: Transaction, stretches: Sequence[_Stretch]) -> int:
     added: list[SqlRow] = []
     for session_id, after, last, rows in stretches:
-        if tx.row(_HOLD, session_id=session_id) is None:  # purged since it was read
+        if tx.row(_HOLD, session_id=session_id) is None:  # purged or archived since it was read
             continue
         tx.run(_BEGIN, session_id=session_id)
         if not tx.run(_MOVE, session_id=session_id, after=after, last=last):  # indexed by another
