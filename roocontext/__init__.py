@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         MessageNotFound as MessageNotFound,
         NotTheModelsTurn as NotTheModelsTurn,
         RooContextError as RooContextError,
+        SessionArchived as SessionArchived,
         SessionExists as SessionExists,
         SessionNotFound as SessionNotFound,
         SessionPurged as SessionPurged,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
         AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
+    from roocontext.store.proof.archive import into_folder as into_folder
     from roocontext.store.proof.verify import (
         Head as Head,
         Verification as Verification,
@@ -105,8 +107,8 @@ _LAZY = {
     "roocontext.context.outcome": "Outcome",
     "roocontext.errors": """
         BudgetExceeded DuplicateMessage InvalidMessage InvalidOption MessageNotFound
-        NotTheModelsTurn RooContextError SessionExists SessionNotFound SessionPurged
-        StoreNotFound StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
+        NotTheModelsTurn RooContextError SessionArchived SessionExists SessionNotFound
+        SessionPurged StoreNotFound StoreReadOnly StoreUnavailable SummaryFailed TurnLost TurnTaken
         VersionConflict
     """,
     "roocontext.log.entries": "NewMessage Message View Entry Kind",
@@ -115,6 +117,7 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
+    "roocontext.store.proof.archive": "into_folder",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",

@@ -61,6 +61,18 @@ class SessionPurged(SessionNotFound):
     receipt: Mapping[str, Any] = MappingProxyType({})
 
 
+class SessionArchived(RooContextError):
+    """The session is archived: its entries are in a file, and its row keeps their head."""
+
+    advice = "Import that file to bring it back with the same hashes."
+    session_id: str = ""
+    file: str = ""
+    digest: str = ""
+    archived_at: int = 0
+    seq: int = 0
+    hash: str = ""
+
+
 class SessionExists(RooContextError, ValueError):
     """A session with this id exists already."""
 

@@ -4,12 +4,13 @@
 -- It is part of the schema. A release that needs another one adds it under another name,
 -- roocontext_append_v2, and this one stays for one minor release.
 --
--- `durability` and `lock_patience` hold for this transaction alone. If the head is not the one that
--- is expected, if the message refers to a later entry, or if there is no such session, nothing is
--- written and nothing is returned: then only another query can say why. A client id that is taken
--- is an error of its index. The times are those of `log.times`, and the hash is that of `log.chain`.
+-- `durability`, `lock_patience` and `for_owner` hold for this transaction alone; policies of row-level
+-- security read the last one. If the head is not the one that is expected, if the message refers to
+-- a later entry, or if there is no such session or it has another owner, nothing is written and
+-- nothing is returned: then only another query can say why. A client id that is taken is an error
+-- of its index. The times are those of `log.times`, and the hash is that of `log.chain`.
 CREATE FUNCTION roocontext_append_v1(
-    durability text, lock_patience text,
+    durability text, lock_patience text, for_owner text,
     session text, expected_head bigint, refers_to bigint, prompt text, digest bytea,
     format text, role text, ts bigint, recorded_at bigint, message_id text, client_id text,
     model text, usage text, asked_at bigint, answers_seq bigint, answers_block bigint,
@@ -26,6 +27,9 @@ BEGIN
         PERFORM set_config('synchronous_commit', 'off', true);
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF for_owner IS NOT NULL THEN
+        PERFORM set_config('roocontext.owner', for_owner, true);
     END IF;
     UPDATE sessions SET
         last_seq = last_seq + 1,
@@ -44,7 +48,8 @@ BEGIN
         changed_minute = greatest(changed_minute, floor(date_part('epoch', now()) / 60)),
         unindexed = true,
         first_prompt = coalesce(first_prompt, prompt)
-    WHERE session_id = session AND purged_at IS NULL
+    WHERE session_id = session AND purged_at IS NULL AND archived_at IS NULL
+        AND (for_owner IS NULL OR owner = for_owner)
         AND (expected_head IS NULL OR head_seq = expected_head) AND last_seq >= refers_to
     RETURNING last_seq, last_hash, messages, bytes, latest_happened INTO moved;
     waited := date_part('epoch', clock_timestamp() - asked);

@@ -2,8 +2,8 @@
 --
 -- An entry changes once: when it is redacted, it loses its salt and gets a skeleton as content. The
 -- note that proves the redaction has to be there first. Entries go with their session, once it has
--- the receipt of its purge. Tables are named through the schema of the trigger's own table, because
--- a temporary table may have the same name.
+-- the receipt of its purge or names its archive. Tables are named through the schema of the
+-- trigger's own table, because a temporary table may have the same name.
 CREATE FUNCTION roocontext_entries_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE allowed boolean := false;
 BEGIN
@@ -42,7 +42,7 @@ BEGIN
         IF allowed THEN RETURN NEW; END IF;
     ELSIF TG_OP = 'DELETE' THEN
         EXECUTE pg_catalog.format('SELECT EXISTS (SELECT 1 FROM %I.sessions
-            WHERE session_id = $1 AND purged_at IS NOT NULL)',
+            WHERE session_id = $1 AND (purged_at IS NOT NULL OR archived_at IS NOT NULL))',
             TG_TABLE_SCHEMA) INTO allowed USING OLD.session_id;
         IF allowed THEN RETURN OLD; END IF;
     END IF;
@@ -70,10 +70,12 @@ CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions
 
 CREATE FUNCTION roocontext_parent_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'the parent of a session never changes'
+    RAISE EXCEPTION 'the parent and the owner of a session never change'
         USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 
-CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
-    FOR EACH ROW WHEN (NEW.parent IS DISTINCT FROM OLD.parent)
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent, owner ON sessions
+    FOR EACH ROW WHEN (
+        NEW.parent IS DISTINCT FROM OLD.parent OR NEW.owner IS DISTINCT FROM OLD.owner
+    )
     EXECUTE FUNCTION roocontext_parent_guard();

@@ -36,9 +36,10 @@ CREATE TRIGGER entries_update BEFORE UPDATE ON entries WHEN NOT (
 )
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 
--- Entries go with their session, once it has the receipt of its purge.
+-- Entries go with their session, once it has the receipt of its purge or names its archive.
 CREATE TRIGGER entries_delete BEFORE DELETE ON entries WHEN NOT EXISTS (
-    SELECT 1 FROM sessions AS s WHERE s.session_id = OLD.session_id AND s.purged_at IS NOT NULL
+    SELECT 1 FROM sessions AS s WHERE s.session_id = OLD.session_id
+        AND (s.purged_at IS NOT NULL OR s.archived_at IS NOT NULL)
 )
 BEGIN SELECT RAISE(ABORT, 'the log is append-only'); END;
 
@@ -63,6 +64,6 @@ CREATE TRIGGER sessions_insert BEFORE INSERT ON sessions WHEN EXISTS (
 )
 BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END;
 
-CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
-WHEN NEW.parent IS NOT OLD.parent
-BEGIN SELECT RAISE(ABORT, 'the parent of a session never changes'); END;
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent, owner ON sessions
+WHEN NEW.parent IS NOT OLD.parent OR NEW.owner IS NOT OLD.owner
+BEGIN SELECT RAISE(ABORT, 'the parent and the owner of a session never change'); END;

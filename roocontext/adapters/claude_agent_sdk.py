@@ -225,7 +225,8 @@ def _delete(key: SessionKey, store: Store) -> None:
         return
     if not key.get("subpath"):
         for child in session.children():
-            if child.session_id.startswith(f"{session.id}/"):  # else the adapter did not create it
+            # Others were not created by the adapter, and nothing of an archived one can be loaded.
+            if child.session_id.startswith(f"{session.id}/") and child.archived_at is None:
                 _hide(store.session(child.session_id))
     _hide(session)
 

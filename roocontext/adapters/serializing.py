@@ -77,12 +77,13 @@ def pages(
 ) -> Iterator[list[SessionInfo]]:
     """All sessions whose metadata has these values, the newest update first, page by page.
 
-    A fork of such a session has its metadata too: compare the ids if that matters.
+    A fork of such a session has its metadata too: compare the ids if that matters. Archived
+    sessions are left out, because no framework can load them.
     """
     asked: dict[str, Any] = {"limit": size, "parent": parent, "where": where, "recorded": True}
     page = store.sessions(**asked)
     while page:
-        yield page
+        yield [info for info in page if info.archived_at is None]
         if page.next is None:
             return
         page = store.sessions(after=page.next, **asked)

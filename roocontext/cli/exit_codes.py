@@ -51,6 +51,7 @@ NO_STORE = (
 _WRONG = "--db and ROOCONTEXT_DB name the database; `roocontext demo` makes one to look at."
 _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
     (errors.SessionPurged, "Only its receipt is left."),
+    (errors.SessionArchived, "`roocontext import` with that file brings it back."),
     (errors.SessionNotFound, "`roocontext sessions` lists the sessions."),
     (errors.SessionExists, "Append to it, or choose another id."),
     (errors.MessageNotFound, "`roocontext audit` shows every entry."),

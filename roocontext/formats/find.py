@@ -177,7 +177,7 @@ def holds_logs(path: Path) -> bool:
     """True if a file is in roocontext's own format."""
     if path.is_dir():
         return False
-    with opened(path) as file:
+    with jsonl.open_unpacked(path) as file:
         return any(map(jsonl.is_ours, _first_lines(file)))
 
 

@@ -1,16 +1,15 @@
-"""roocontext JSONL: sessions with every hash. docs/formats/roocontext-jsonl.md.
+"""roocontext JSONL files: sessions with every hash, in plain text or compressed by gzip.
 
-A session is a header line and one line for each entry. JSON that the store keeps as text is in
-a line as it is, byte for byte, because the hashes cover it.
+`store/proof/log_lines.py` writes and reads the lines. docs/formats/roocontext-jsonl.md.
 """
 
-import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from gzip import BadGzipFile, GzipFile
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
-
-import msgspec
+from typing import BinaryIO, NamedTuple, cast
 
 from roocontext.errors import (
     HistoryCorrupt,
@@ -20,56 +19,22 @@ from roocontext.errors import (
 )
 from roocontext.formats.exporter import family_of
 from roocontext.formats.files import opened
-from roocontext.log.chain import FORM, Sealed
+from roocontext.store.proof.log_lines import (
+    BEGINS,
+    VERSION,
+    Header,
+    entry_line,
+    header_line,
+    is_known,
+    read_entry,
+    read_header,
+)
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 
-VERSION = 1
-NAME = "session"
+_GZIP = b"\x1f\x8b"
 _NOTHING = "Nothing of this session was restored."
-
-
-class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """The facts of a session that no hash covers, and the last entry that its section holds."""
-
-    roocontext: str
-    version: int
-    chain: str
-    session_id: str
-    created_at: int
-    last_seq: int
-    last_hash: str
-    parent: str | None = None
-
-
-class LogLine(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One entry. Bytes are hexadecimal; what the store keeps as JSON text is raw JSON."""
-
-    seq: int
-    kind: str
-    recorded_at: int
-    size: int
-    hash: str
-    salt: str | None = None
-    content_digest: str | None = None
-    format: str | None = None
-    role: str | None = None
-    ts: int | None = None
-    message_id: str | None = None
-    client_id: str | None = None
-    model: str | None = None
-    compaction_id: str | None = None
-    note: str | None = None
-    target: int | None = None
-    asked_at: int | None = None
-    answers_seq: int | None = None
-    answers_block: int | None = None
-    # Raw JSON cannot have the default None: a content that is null would be taken for no content.
-    usage: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    extra: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    content: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +52,11 @@ class SessionRestored:
     redacted: tuple[tuple[str, int], ...] = ()
 
 
-_encode = msgspec.json.Encoder().encode
-_decode_header = msgspec.json.Decoder(Header).decode
-_decode_line = msgspec.json.Decoder(LogLine).decode
-_BEGINS = b'{"roocontext":'
-_JSON = json.JSONDecoder()
-_RAW = ("usage", "details", "extra", "content")
-_BYTES = ("hash", "salt", "content_digest")
-
-
 def export_session(session: Session) -> Iterator[bytes]:
     """The lines of a session, as it is when the first one is asked for."""
     info, head = session.info(), session.head()
-    header = Header(
-        *(NAME, VERSION, FORM, session.id),
-        *(info.created_at, head.seq, head.hash, info.parent),
-    )
-    yield _encode(header) + b"\n"
-    for entry in session.internals.stored(last=head.seq):
-        yield _encode(_line(entry)) + b"\n"
+    yield header_line(session.id, info.created_at, info.parent, head.seq, head.hash)
+    yield from map(entry_line, session.internals.stored(last=head.seq))
 
 
 def export_family(store: Store, session: Session) -> Iterator[bytes]:
@@ -120,7 +71,7 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
     If a line is damaged, the entries before it are restored, and the problem is in the result. A
     dry run gives the same results and writes nothing.
     """
-    with opened(path) as file:
+    with open_unpacked(path) as file:
         start = _Place(0, 1)
         while section := _next_section(file, path, start):
             if isinstance(section, SessionRestored):
@@ -130,9 +81,32 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
             start = _next_place(file, start)
 
 
+class _Unpacked(GzipFile):
+    """A compressed file that ends where it is damaged: its header says how much is missing."""
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Read a line; nothing at the end, and where the rest cannot be unpacked."""
+        try:
+            return super().readline(size)
+        except (EOFError, zlib.error, BadGzipFile):
+            return b""
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """A file as UTF-8, without its compression."""
+    file = opened(path)
+    is_packed = file.read(len(_GZIP)) == _GZIP
+    file.seek(0)
+    if not is_packed:
+        return file
+    packed = _Unpacked(fileobj=file)
+    packed.myfileobj = cast("FileIO", file)  # closed with it
+    return cast("BinaryIO", packed)
+
+
 def is_ours(first: bytes) -> bool:
     """True if a file with this first line is in this format."""
-    return first.startswith(_BEGINS)
+    return first.startswith(BEGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +135,13 @@ class _Section:
 
     def __iter__(self) -> Iterator[StoredEntry]:
         self.damage, seq, number = None, 0, self.place.line
-        with opened(self.path) as file:
+        with open_unpacked(self.path) as file:
             file.seek(self.place.offset)
             file.readline()
             for number, text in enumerate(_entry_lines(file), self.place.line + 1):
                 try:
-                    entry = _entry(_read_line(text))
-                except (msgspec.MsgspecError, ValueError) as error:
+                    entry = read_entry(text)
+                except ValueError as error:
                     why = str(error) if text.endswith(b"\n") else "the line is cut off"
                     self.damage = _Damage(number, why)
                     break
@@ -186,11 +160,11 @@ def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | Sessi
     if not text:
         return None
     try:
-        header = _decode_header(text)
-    except (msgspec.MsgspecError, ValueError) as error:
+        header = read_header(text)
+    except ValueError as error:
         problem = _bad_line(str(error), path, start.line, advice=_NOTHING)
         return SessionRestored("", 0, 0, problem)
-    if (header.roocontext, header.version, header.chain) != (NAME, VERSION, FORM):
+    if not is_known(header):
         why = f"it is version {header.version}, and this release reads version {VERSION}"
         problem = _bad_line(why, path, start.line, advice=_NOTHING)
         return SessionRestored(header.session_id, 0, 0, problem)
@@ -243,57 +217,9 @@ def _refused(section: _Section, error: RooContextError) -> UnreadableSource:
     line, why, advice = section.place.line, error.fact, _NOTHING
     if isinstance(error, HistoryCorrupt):  # which says itself that nothing was written
         line, advice = line + (error.seq or 0), "Restore this session from a whole file."
-        if section.damage is not None:
-            line, why = section.damage.line, f"{section.damage.why.rstrip('.')}. {why}"
+    if section.damage is not None:
+        line, why = section.damage.line, f"{section.damage.why.rstrip('.')}. {why}"
     return _bad_line(why, section.path, line, advice=advice)
-
-
-def _line(entry: StoredEntry) -> LogLine:
-    fields: dict[str, Any] = {**entry._asdict(), **entry.sealed._asdict()}
-    del fields["sealed"]
-    for name in _BYTES:
-        fields[name] = None if fields[name] is None else fields[name].hex()
-    for name in _RAW:
-        text = fields[name]
-        fields[name] = msgspec.UNSET if text is None else msgspec.Raw(text.encode())
-    return LogLine(**fields)
-
-
-def _read_line(text: bytes) -> LogLine:
-    try:
-        return _decode_line(text)
-    except UnicodeError:
-        raise
-    except msgspec.DecodeError:
-        # msgspec refuses a lone surrogate even in what it passes on as it is.
-        if b"\\u" not in text:
-            raise
-    parts = _parts(text.decode("ascii"))
-    raw = {name: msgspec.Raw(parts.pop(name).encode()) for name in _RAW if name in parts}
-    rest = ",".join(f"{json.dumps(name)}:{value}" for name, value in parts.items())
-    return msgspec.structs.replace(_decode_line(f"{{{rest}}}"), **raw)
-
-
-def _parts(text: str) -> dict[str, str]:
-    """The fields of a JSON object as the texts that they are written with."""
-    parts, place = {}, 1
-    while text[place : place + 1] not in ("}", ""):
-        name, place = _JSON.raw_decode(text, place)
-        _, end = _JSON.raw_decode(text, place + 1)
-        parts[name] = text[place + 1 : end]
-        place = end + (text[end : end + 1] == ",")
-    return parts
-
-
-def _entry(line: LogLine) -> StoredEntry:
-    fields = {name: getattr(line, name) for name in line.__struct_fields__}
-    for name in _BYTES:
-        fields[name] = None if fields[name] is None else bytes.fromhex(fields[name])
-    for name in _RAW:
-        raw = fields[name]
-        fields[name] = None if raw is msgspec.UNSET else bytes(raw).decode("ascii")
-    sealed = Sealed(**{name: fields.pop(name) for name in Sealed._fields})
-    return StoredEntry(**fields, sealed=sealed)
 
 
 def _bad_line(why: str, path: Path, line: int, **advice: str) -> UnreadableSource:

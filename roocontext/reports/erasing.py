@@ -18,9 +18,12 @@ class RedactedReport(Document):
 
     `copies`, `quotes` and `summaries` are pairs of a session's id and a seq. `quotes` are answers
     to recall tools that quote the message. `summaries`, coverings and extracts of what a sealed
-    compaction hides may quote it. None of them is changed. A dry run
+    compaction hides may quote it. None of them is changed. `archived` are entries of archived
+    sessions: if they are copies, they are redacted when the session comes back, but its file still
+    holds the content. A dry run
     also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
-    bytes were removed from the file and its log too.
+    bytes were removed from the file and its log too. If there is an `owner`, only that owner's
+    copies are erased: others may have restored the same log.
     """
 
     session_id: str
@@ -32,16 +35,19 @@ class RedactedReport(Document):
     copies: list[list[Any]]
     quotes: list[list[Any]]
     summaries: list[list[Any]]
+    archived: list[list[Any]]
     changed: bool
     dry_run: bool
     erased: bool
+    owner: str | None
 
 
 class PurgedReport(Document):
     """The receipt of a purge: the sizes of the session, and when it was deleted.
 
     If the session was purged before, `changed` is False, and the other fields are those of the
-    first receipt. `copies` are the sessions that still hold entries of it, such as its forks.
+    first receipt. `copies` are the sessions that still hold entries of it, such as its forks. If
+    the session was archived, `file` still holds its content; `digest` is the SHA-256 of that file.
     `erased` says that its bytes were removed from the file and its log too. Only a dry run has
     `title`, `first_prompt`, and the times `happened_at` of the last message and `updated_at` of the
     last entry.
@@ -57,6 +63,8 @@ class PurgedReport(Document):
     bytes: int
     last_hash: str
     purged_at: Time
+    file: str | None
+    digest: str | None
     copies: list[str]
     dry_run: bool
     erased: bool
@@ -93,7 +101,8 @@ def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
 
 def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
     """The content that a purge would delete. If the session was purged before, its receipt."""
-    info = store.session(name).info() if changed else None
+    found = store.find(name, limit=1) if changed else []
+    info = next((info for info in found if info.session_id == name), None)
     return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
 
 

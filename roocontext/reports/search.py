@@ -6,7 +6,7 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
-    from roocontext import Hit, Page
+    from roocontext.store.search.hits import HitPage
 
 
 class SnippetRow(Document):
@@ -48,14 +48,17 @@ class HitRow(Document):
 class Found(Document):
     """A page of the messages that contain all words of the query.
 
-    `--after` takes `next` to show the next page. On the last page it is None.
+    `--after` takes `next` to show the next page. On the last page it is None. `archived` is how
+    many archived sessions were not searched, at most 1,000; later pages have None.
     """
 
     query: Text
     hits: list[HitRow]
     next: str | None
+    archived: int | None
 
 
-def found(query: str, page: "Page[Hit]") -> Found:
+def found(query: str, page: "HitPage") -> Found:
     """A page of hits as a document."""
-    return Found(query=query, hits=[HitRow.of(hit) for hit in page], next=page.next)
+    hits = [HitRow.of(hit) for hit in page]
+    return Found(query=query, hits=hits, next=page.next, archived=page.archived)

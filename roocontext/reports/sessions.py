@@ -28,7 +28,8 @@ class SessionRow(Document):
     message; `updated_at` is when its last entry was recorded. `short_id` is the shortest beginning
     of the id that no other session has, or the whole id if it is short. `visible_bytes` is the size
     of the visible messages as they were written: cleared outputs count in full. The tokens of
-    `context` that the provider did not report are estimated from bytes.
+    `context` that the provider did not report are estimated from bytes. If the session is archived,
+    `archived_at` is when, and nothing of it is visible.
     """
 
     session_id: str
@@ -44,6 +45,8 @@ class SessionRow(Document):
     bytes: int
     first_prompt: str | None
     parent: str | None
+    owner: str | None
+    archived_at: Time | None
     visible_messages: int
     visible_bytes: int
     context: Gauge
@@ -151,8 +154,9 @@ def purged(
 
 
 def total_stats(store: "Store") -> StatsReport:
-    """The sums of all sessions."""
-    return summed([overview.stats for overview in store.overview(limit=ALL)], None)
+    """The sums of all sessions, except archived ones."""
+    held = [one for one in store.overview(limit=ALL) if one.info.archived_at is None]
+    return summed([overview.stats for overview in held], None)
 
 
 def summed(stats: "list[Stats]", session_id: str | None) -> StatsReport:

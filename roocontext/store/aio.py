@@ -178,6 +178,7 @@ class AsyncStore(_Threaded[Store]):
     change_cursor = _threaded(Store.change_cursor)
     find = _threaded(Store.find)
     restore = _threaded(Store.restore)
+    archive = _threaded(Store.archive)  # `put` and the progress are called in a thread
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
     search = _threaded(Store.search)

@@ -21,10 +21,12 @@ from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
 from roocontext.store.engine.observing import Observer, checked_observer, observed
+from roocontext.store.engine.statements import StoreScope
 from roocontext.store.engine.threads import Probe
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
-from roocontext.store.proof import restore
+from roocontext.store.proof import archive, restore
+from roocontext.store.proof.archive import Archiving, Put
 from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
@@ -32,7 +34,7 @@ from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, retention, sessions
 from roocontext.store.sessions.changes import Changes, Feed, Poller
-from roocontext.store.sessions.listing import active_sessions, wanted
+from roocontext.store.sessions.listing import active_sessions, indexed_facts, wanted
 from roocontext.store.sessions.overview import SessionOverview
 from roocontext.store.sessions.retention import AgeClock, Retention
 from roocontext.store.sessions.sessions import SessionInfo
@@ -45,7 +47,7 @@ from roocontext.store.writing.notes import drafted
 if TYPE_CHECKING:
     from roocontext.search.passages import Speaker
     from roocontext.search.query import Among, Order
-    from roocontext.store.search.hits import Hit
+    from roocontext.store.search.hits import HitPage
 
 
 _AT_ONCE = 100
@@ -70,6 +72,8 @@ class Store:
         url: str | Path | URL,
         *,
         upgrade: bool = True,
+        owner: str | None = None,
+        where: Mapping[str, str] | None = None,
         read_only: bool = False,
         durability: Durability = "full",
         clock: Clock = system_clock,
@@ -91,6 +95,12 @@ class Store:
         call has written when it returns survives a power cut; "normal" is faster and may lose the
         last commits. Unless `record_frames` is False, `manage` and `request` record the system
         prompt and the tools when they change.
+
+        With an `owner` the store sees and writes the sessions of that owner only: those that were
+        created or restored through such a store, and their forks. The sessions of others do not
+        exist for it, except that their ids cannot be used. Without one it sees all.
+        With `where` it shows only sessions whose metadata has these strings at its top level now,
+        and creates none.
 
         Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
         use; on SQLite there is no limit. If all are in use for `pool_timeout` seconds,
@@ -114,7 +124,10 @@ class Store:
             prepare=prepare,
             on_begin=on_begin,
         )
-        database = Database(engine_of(url, options, create=upgrade), pool)
+        if owner is not None:
+            check_id("owner", owner)
+        scope = StoreScope(owner, indexed_facts(where))
+        database = Database(engine_of(url, options, create=upgrade), pool, scope)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:
@@ -192,9 +205,12 @@ class Store:
         """
         with suppress(SessionNotFound):
             return self._continued(session_id, parent)
-        with suppress(SessionExists):  # another caller created it in the meantime
+        try:
             return self.create(session_id, title=title, metadata=metadata, parent=parent)
-        return self._continued(session_id, parent)
+        except SessionExists as taken:
+            with suppress(SessionNotFound):  # another caller created it in the meantime
+                return self._continued(session_id, parent)
+            raise taken from None  # it is another owner's
 
     def session(self, session_id: str) -> "Session":
         """Open the session with this id."""
@@ -344,7 +360,7 @@ class Store:
         after: str | None = None,
         context: int = 0,
         recorded: bool = False,
-    ) -> "Page[Hit]":
+    ) -> "HitPage":
         """Find the messages that contain all words of the query, hidden and rewound ones too.
 
         A `"phrase"` is found as it is written, and `begin*` finds words with this beginning. The
@@ -355,7 +371,9 @@ class Store:
         rewound), "visible" (what the model sees now) or "hidden" (by a summary or marker).
 
         The `order` is "best", "newest" or "oldest", by when messages happened; with `recorded`, all
-        times are those of recording. Snippets show `context` more lines on either side.
+        times are those of recording. Snippets show `context` more lines on either side. Archived
+        sessions are not searched: `archived` of the first page says how many there are, and if the
+        `session` is one, SessionArchived is raised.
         """
         # Loaded with the first search: opening a store does not need it.
         from roocontext.store.search import hits, scope  # noqa: PLC0415
@@ -474,6 +492,44 @@ class Store:
             return list(done.values())
         erased = self._database.erase_free_space()
         return [replace(one, erased=erased) for one in done.values()]
+
+    def archive(
+        self,
+        *,
+        put: Put,
+        older_than: datetime | timedelta | None = None,
+        session: str | None = None,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Archiving:
+        """Move sessions into compressed files, and leave tombstones that lists still show.
+
+        These are the sessions in which nothing has happened and nothing was recorded since
+        `older_than`, or for so long; or one `session`. Each is written as one file of roocontext
+        JSONL, and checked. `put(name, content)` stores it: when it returns, the file must be
+        durable. It returns where the file is, or None if that is the name. The entries are deleted
+        afterwards. A session that is written meanwhile is left as it is, and so is one that a
+        runner has the turn of. Importing the file brings the session back with the same hashes.
+
+        Reading an archived session raises SessionArchived, which names the file and its SHA-256.
+        The call can be repeated after a failure. A dry run only lists the sessions.
+        """
+        if (older_than is None) == (session is None):
+            line = "Pass either older_than or session, to say which sessions are archived."
+            raise InvalidOption(line, name="older_than")
+        found = (
+            [self.session(session).info()]
+            if session is not None
+            else archive.older(self._database, archive.moment(older_than, self._clock()))
+        )
+        if dry_run:
+            return Archiving(tuple(map(archive.planned, found)), (), dry_run=True)
+        outcomes = []
+        for number, info in enumerate(found, 1):
+            outcomes.append(archive.archive(self._database, info, put, self._clock))
+            if progress is not None:
+                progress(number, len(found))
+        return archive.outcome_of(outcomes)
 
     def _continued(self, session_id: str, parent: str | None) -> "Session":
         check_id("session_id", session_id)

@@ -1,4 +1,5 @@
-"""Purges and redactions show what they delete before they do it; a database is copied."""
+"""Purges and redactions show what they delete before they do it; old sessions are archived; a
+database is copied."""
 
 import stat
 from collections.abc import Callable, Iterator
@@ -145,3 +146,66 @@ def test_backup_of_postgres_names_pg_dump(
     assert "secret" not in done.out
     assert "hidden" not in done.out
     assert command_line(postgres_url)("backup", "x", "--json").document["bytes"] is None
+
+
+def test_old_sessions_are_archived_and_imported_again(
+    store: Store, run: CommandLine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "archive"
+    heads = {info.session_id: store.session(info.session_id).head() for info in store.sessions()}
+    planned = run("archive", "--older-than", "60d", "--to", str(folder), "--dry-run")
+    assert "This would archive 1 session with 1 message, 20 B." in planned.out
+    assert not folder.exists()
+    done = run("archive", "--older-than", "2026-01-01", "--to", str(folder), "--json").document
+    assert [row["session_id"] for row in done["archived"]] == ["december", "november"]
+    assert (done["messages"], done["bytes"], done["left"]) == (2, 40, [])
+    again = run("archive", "--older-than", "2026-01-01", "--to", str(folder))
+    assert (again.code, again.out) == (0, "No session is that old. Nothing was archived.\n")
+    assert "[archived] title of november" in run("sessions").out
+    assert run("verify").out.startswith("ok  now")
+    assert run("stats", "--json").document["sessions"] == 1
+    found = run("search", "Prompt")
+    assert "Prompt of now" in found.out
+    assert "Not searched: 2 archived sessions." in found.out
+    refused = run("show", "november")
+    assert refused.code == Code.REFUSED
+    assert done["archived"][1]["file"] in refused.err
+    assert done["archived"][1]["digest"] in refused.err
+    assert "`roocontext import`" in refused.err
+    files = [row["file"] for row in done["archived"]]
+    assert "Imported 2 sessions, 0 unchanged." in run("import", *files).out
+    assert {name: store.session(name).head() for name in heads} == heads
+    assert run("archive", "last", "--to", str(folder)).code == 0
+    assert store.find("now")[0].archived_at is not None
+
+
+def test_archive_takes_a_session_or_an_age(run: CommandLine, store: Store, tmp_path: Path) -> None:
+    for words in ([], ["now", "--older-than", "1d"]):
+        refused = run("archive", *words, "--to", str(tmp_path / "archive"))
+        assert (refused.code, len(store.sessions())) == (Code.USAGE, 3)
+    assert run("archive", "now").code == Code.USAGE
+
+
+def test_session_with_a_turn_is_left_and_leaves_no_file(
+    store: Store, run: CommandLine, tmp_path: Path
+) -> None:
+    with store.session("now").turn(lease=1_000_000):
+        done = run("archive", "now", "--to", str(tmp_path / "archive"))
+    assert (done.code, "Left now: a runner has its turn." in done.out) == (Code.NO, True)
+    assert list((tmp_path / "archive").iterdir()) == []
+
+
+def test_purge_of_an_archived_session_says_which_file_to_destroy(
+    store: Store, run: CommandLine, tmp_path: Path
+) -> None:
+    fork = store.session("november").fork(session_id="fork")
+    (row,) = run("archive", "november", "--to", str(tmp_path), "--json").document["archived"]
+    redacted = run("redact", "fork", "2", "--yes")
+    assert "Archived sessions that may hold it: november 2." in redacted.out
+    planned = run("purge", "november", "--dry-run")
+    said = f"Destroy {row['file']} (SHA-256 {row['digest']})."
+    assert said in " ".join(planned.out.split())
+    assert "First prompt: Prompt of november" in planned.out
+    done = run("purge", "november", "--yes", "--json").document
+    assert (done["file"], done["digest"], done["copies"]) == (row["file"], row["digest"], [fork.id])
+    assert run("import", row["file"]).code == Code.NO

@@ -1,4 +1,7 @@
-"""Any session that the machine makes goes from SQLite to PostgreSQL and back without a change."""
+"""Any session that the machine makes goes from SQLite to PostgreSQL and back without a change.
+
+And into an archive and back.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +13,7 @@ from hypothesis import seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from conformance.test_machine import SessionMachine
-from roocontext import Store
+from roocontext import Store, into_folder
 from roocontext.formats import jsonl
 from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
@@ -19,7 +22,10 @@ EVERYDAY, STEPS = 2, 25
 
 
 class Traveller(SessionMachine):
-    """At the end of an example the whole family is exported, restored elsewhere, and comes back."""
+    """At the end of an example the whole family is exported, restored elsewhere, and comes back.
+
+    Then it is archived there, and comes back from the files.
+    """
 
     there: Any
     back: Any
@@ -42,6 +48,17 @@ class Traveller(SessionMachine):
             assert b"".join(jsonl.export_session(again)) == written
             assert again.head() == twin.head()
             assert again.view() == twin.view()
+        self._archive(twins)
+
+    def _archive(self, twins: list[Any]) -> None:
+        before = [_everything(twin) for twin in twins]
+        put = into_folder(self.file.parent)
+        files = [self.there.archive(session=twin.id, put=put).archived[0].file for twin in twins]
+        assert all(self.there.find(twin.id)[0].archived_at for twin in twins)
+        for file in reversed(files):
+            (done,) = jsonl.restore_file(self.there, Path(file))
+            assert (done.problem, done.redacted) == (None, ())
+        assert [_everything(self.there.session(twin.id)) for twin in twins] == before
 
     def _moved(self, chat: Any, store: Any) -> bytes:
         written = b"".join(jsonl.export_session(chat))

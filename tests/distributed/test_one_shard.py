@@ -79,7 +79,14 @@ ONE_SESSION: dict[str, Callable[[Session, Store], Any]] = {
     "rebuild": lambda chat, _: chat.rebuild(),
     "stats": lambda chat, _: [chat.info(), chat.stats(), chat.head()],
     "usage": lambda chat, _: [chat.usage(), chat.internals.calls()],
+    "archive": lambda _, store: archive(store),
 }
+
+
+def archive(store: Store) -> None:
+    chat = store.create(title="old")
+    chat.append("user", "hello")
+    store.archive(session=chat.id, put=lambda *_: None)
 
 
 def purge(store: Store) -> None:
@@ -106,6 +113,9 @@ CROSSING: dict[str, Callable[[Session, Store], Any]] = {
     "`fork()`": lambda chat, _: chat.fork(5),
     "`redact()`": lambda chat, _: chat.redact(3),
     "`purge()`": lambda _, store: store.purge("child"),
+    "`archive(older_than=)`, once for each 1,000 sessions that are old": lambda _, store: (
+        store.archive(older_than=LONG_AGO, put=lambda *_: None)
+    ),
     "`purged()`": lambda _, store: store.purged(),
 }
 

@@ -30,19 +30,24 @@ UNSAFE = "SET citus.enable_unsafe_triggers = on"
 """A cluster changes no trigger without it. A plain server takes any setting of this form."""
 _HANG_UP = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
 
-# The whole schema, so that a test that changed it leaves no trace in the next one.
+# The whole schema, so that a test that changed it leaves no trace in the next one. Rights that were
+# given and taken back are as good as new.
 _SCHEMA = """
-SELECT (SELECT string_agg(concat(relname, relacl, relrowsecurity), ',' ORDER BY relname)
+SELECT (SELECT string_agg(concat(relname, coalesce(relacl, acldefault('r', relowner)),
+            relrowsecurity), ',' ORDER BY relname)
         FROM pg_class WHERE relnamespace = 'public'::regnamespace),
-    (SELECT string_agg(concat(attrelid::regclass, attname, atttypid, attnotnull, attacl), ','
-            ORDER BY attrelid::regclass::text, attnum) FROM pg_attribute JOIN pg_class
-        ON pg_class.oid = attrelid WHERE relnamespace = 'public'::regnamespace AND attnum > 0),
+    (SELECT string_agg(concat(attrelid::regclass, attname, atttypid, attnotnull,
+            nullif(attacl, '{}')), ',' ORDER BY attrelid::regclass::text, attnum)
+        FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+        WHERE relnamespace = 'public'::regnamespace AND attnum > 0),
+    (SELECT string_agg(concat(polrelid::regclass, polname), ',' ORDER BY polrelid, polname)
+        FROM pg_policy),
     (SELECT string_agg(concat(tgname, tgenabled), ',' ORDER BY tgname) FROM pg_trigger
         WHERE NOT tgisinternal),
     (SELECT string_agg(conname, ',' ORDER BY conname) FROM pg_constraint
         WHERE connamespace = 'public'::regnamespace),
-    (SELECT string_agg(concat(proname, proacl), ',' ORDER BY proname) FROM pg_proc
-        WHERE pronamespace = 'public'::regnamespace),
+    (SELECT string_agg(concat(proname, coalesce(proacl, acldefault('f', proowner))), ','
+            ORDER BY proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
     (SELECT count(*) FROM pg_db_role_setting WHERE setdatabase =
         (SELECT oid FROM pg_database WHERE datname = current_database()))
 """

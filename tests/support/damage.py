@@ -182,6 +182,11 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "pages": lambda _, chat: list(chat.internals.pages(2)),
     "messages": lambda _, chat: chat.messages(),
     "repairs": lambda _, chat: chat.repairs(),
+    "stored_view": lambda _, chat: chat.internals.stored_view(limit=3),
+    "counted": lambda _, chat: chat.internals.counted(BYTES),
+    "unextracted": lambda _, chat: chat.internals.unextracted(),
+    "hidden_by": lambda _, chat: chat.internals.hidden_by(13),
+    "first_written": lambda _, chat: chat.internals.first_written("once"),
     "audit": lambda _, chat: list(chat.audit()),
     "audit_pages": lambda _, chat: list(chat.internals.audit_pages(3)),
     "stored": lambda _, chat: list(chat.internals.stored()),
@@ -240,6 +245,9 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_counts": lambda _, chat: chat.internals.keep_counts(
         chat.internals.snapshot(WANTED).counted
     ),
+    "keep_extract": lambda _, chat: chat.internals.keep_extract(
+        chat.internals.hidden_by(13), "what was said"
+    ),
     "keep_estimate": lambda _, chat: chat.internals.keep_estimate(3, BYTES, 7),
     "restore": lambda store, chat: store.restore(chat.id, list(chat.internals.stored())),
     "restore elsewhere": lambda store, chat: store.restore("copy", list(chat.internals.stored())),
@@ -284,6 +292,7 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "rebuild": lambda _, chat: chat.rebuild(),
     "create": lambda store, chat: store.create(chat.id),
     "purge by a rule": lambda store, _: store.purge(older_than=timedelta(0)),
+    "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
     "purge": lambda store, chat: store.purge(chat.id),
     "purge again": lambda store, chat: store.purge(chat.id),
 }

@@ -5,7 +5,7 @@ import random
 from itertools import count
 from typing import Any
 
-from roocontext import NewMessage, Plan, Session, Store
+from roocontext import NewMessage, Plan, Session, Store, into_folder
 from roocontext.errors import (
     InvalidPlan,
     MessageNotFound,
@@ -48,6 +48,16 @@ def open_and_append(child: Any, url: str, session: str) -> None:
     with Store.open(url) as store:
         receipt = store.create(session).append("user", "first")
         child.tell(seq=receipt.seq, session=session)
+
+
+def archive_each(child: Any, url: str, folder: str) -> None:
+    """Archive every session that is not archived yet, one by one."""
+    with Store.open(url) as store:
+        child.start()
+        for info in store.sessions():
+            if info.archived_at is None:
+                done = store.archive(session=info.session_id, put=into_folder(folder))
+                child.tell(session=info.session_id, left=len(done.left))
 
 
 def condense_again_and_again(child: Any, url: str, session: str, times: int, seed: int) -> None:

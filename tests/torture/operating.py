@@ -70,6 +70,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], object]] = {
     "create": lambda store, _: store.create("new", title="new", metadata={"branch": "main"}),
     "fork": lambda _, chat: chat.fork(9, session_id="new"),
     "redact": lambda _, chat: chat.redact(2),
+    "archive": lambda store, _: store.archive(session=MAIN, put=lambda *_: None),
     "purge": lambda store, _: store.purge(MAIN),
     "rebuild": lambda _, chat: chat.rebuild(),
     "index": lambda store, _: store.index(anew=True),

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
+from roocontext.formats.jsonl import restore_file
 from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
 
@@ -71,6 +72,34 @@ def test_killed_migration_is_repeated(nursery: Nursery, tmp_path: Path, seed: in
         _check_usable(path)
         assert path.stat().st_mode & 0o777 == 0o600
     assert 0 in stages, "no child was killed before its store was open"
+
+
+@pytest.mark.parametrize("seed", range(examples(1)))
+def test_killed_archive_is_repeated(nursery: Nursery, tmp_path: Path, seed: int) -> None:
+    path, folder, chance = tmp_path / "store.db", tmp_path / "archive", random.Random(seed)
+    with Store.open(path) as store:
+        for number in range(12):
+            store.create(f"s{number}").append_many([{"role": "user", "content": "x" * 60}] * 20)
+        heads = {
+            info.session_id: store.session(info.session_id).head() for info in store.sessions()
+        }
+    job = ("archive_each", {"url": str(path), "folder": str(folder)})
+    kept: set[str] = set()
+    while len(kept) < len(heads):
+        brood = nursery.run(job, kill_after=chance.uniform(0, 0.5))
+        assert brood.ends[0] in (0, SIGKILLED)
+        assert all(facts["left"] == 0 for facts in brood.told)
+        with Store.open(path) as store:
+            gone = {info.session_id for info in store.sessions() if info.archived_at is not None}
+            assert gone >= kept.union(facts["session"] for facts in brood.told)
+            kept = gone
+            for name in heads.keys() - gone:
+                assert store.session(name).verify(heads[name]).ok
+    with Store.open(path) as store:
+        for file in sorted(folder.glob("session-*")):
+            (done,) = restore_file(store, file)
+            assert (done.problem, done.entries) == (None, 20)
+        assert {name: store.session(name).head() for name in heads} == heads
 
 
 class _Acknowledged:

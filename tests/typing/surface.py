@@ -9,7 +9,6 @@ from roocontext import (
     AsyncStore,
     ContextManager,
     Head,
-    Hit,
     Message,
     NewMessage,
     Note,
@@ -29,6 +28,7 @@ from roocontext.log.counting import BYTES
 from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.reading.live import LiveMessage
+from roocontext.store.search.hits import HitPage
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.batch import Written
 from roocontext.store.writing.rewind import Rewound
@@ -52,7 +52,7 @@ def sync() -> None:
         assert_type(chat.newest_note("remark"), Note | None)
         assert_type(store.open_session("typed", parent=chat.id), Session)
         assert_type(chat.parent, str | None)
-        assert_type(store.search("typed", role="tool", among="hidden"), Page[Hit])
+        assert_type(store.search("typed", role="tool", among="hidden"), HitPage)
         assert_type(store.index(), int)
         assert_type(chat.children(), Page[SessionInfo])
 
@@ -60,7 +60,7 @@ def sync() -> None:
 async def with_asyncio() -> None:
     async with await AsyncStore.open(":memory:") as store:
         assert_type(await store.sessions(limit=3), Page[SessionInfo])
-        assert_type(await store.search("typed", order="newest"), Page[Hit])
+        assert_type(await store.search("typed", order="newest"), HitPage)
         chat = await store.create()
         assert_type(chat, AsyncSession)
         assert_type(await chat.fork(), AsyncSession)

@@ -15,7 +15,7 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, conditions
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
-from roocontext.errors import SessionPurged
+from roocontext.errors import SessionArchived, SessionPurged
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -136,9 +136,10 @@ def _purged(
 ) -> "Iterator[PurgedReport]":
     """Purge the planned sessions, except those that have changed since: they are not old now."""
     for number, row in enumerate(planned, 1):
-        chat = store.session(row.session_id)
-        if chat.info().updated_at == row.updated_at:
-            yield reports.erasing.purged_report(store.purge(chat.id), changed=True, dry_run=False)
+        for info in store.find(row.session_id, limit=1):
+            if (info.session_id, info.updated_at) == (row.session_id, row.updated_at):
+                done = store.purge(info.session_id)
+                yield reports.erasing.purged_report(done, changed=True, dry_run=False)
         progress(number, len(planned))
 
 
@@ -149,6 +150,8 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
             name = reports.naming.session_named(store, session)
         except SessionPurged as before:  # purging again erases the bytes that are left in the file
             name, was_purged = before.session_id, True
+        except SessionArchived as archived:
+            name = archived.session_id
         if dry_run or not (yes or was_purged):
             planned = reports.erasing.planned_purge(store, name, changed=not was_purged)
             if dry_run:

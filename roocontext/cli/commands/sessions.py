@@ -16,7 +16,7 @@ from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.options import After, ModelName, Recorded, Where, conditions
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
-from roocontext.errors import SessionPurged
+from roocontext.errors import SessionArchived, SessionPurged
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -118,8 +118,8 @@ def _room(context: CommandContext) -> int:
 
 
 def _parent(store: "Store", name: str) -> str:
-    """The id of the session with this name. The children of a purged session are listed too."""
+    """The id of the session with this name, which may be purged or archived."""
     try:
         return reports.naming.session_named(store, name)
-    except SessionPurged as error:
+    except (SessionPurged, SessionArchived) as error:
         return str(error.facts["session_id"])

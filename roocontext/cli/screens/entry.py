@@ -9,6 +9,7 @@ from roocontext.cli.screens.next_commands import draw_next, next_command
 from roocontext.cli.screens.safe_text import one_line, safe
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
+from roocontext.reports.naming import quantity
 from roocontext.reports.times import age, chosen_time, local_time, zoned_time
 
 if TYPE_CHECKING:
@@ -121,6 +122,9 @@ def draw_found(screen: Screen, answer: "Found", *, now: int, recorded: bool = Fa
     if answer.next is not None:
         screen.blank()
         screen.line(("There are more: --limit shows more.", "note"))
+    if answer.archived:
+        count = quantity(answer.archived, "archived session")
+        screen.line((f"Not searched: {count}. `sessions` shows which.", "note"))
 
 
 def _hit(screen: Screen, hit: "HitRow", now: int, *, recorded: bool) -> None:

@@ -26,6 +26,9 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
         also = f", and its copies in {_places(screen, copies)}" if copies else ""
         screen.line(f"{'This would erase' if answer.dry_run else 'Erased'} {content}{also}.")
+    if answer.owner is not None:
+        owner = one_line(answer.owner)
+        screen.line((f"Only the sessions of {owner} were searched for copies.", "note"))
     if answer.bytes is not None:
         words = _few(screen, answer.beginning)
         about = f"{one_line(answer.speaker or '')}, {size(answer.bytes)}: {words}"
@@ -35,6 +38,10 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         screen.line(f"Entries that quote it, to be redacted too: {quotes}.")
     if answer.summaries:
         screen.line(f"Summaries that may quote it: {_places(screen, answer.summaries)}.")
+    if answer.archived:
+        names = _places(screen, answer.archived)
+        line = f"Archived sessions that may hold it: {names}. Their files do not change."
+        screen.line((line, "warn"))
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 
@@ -58,6 +65,9 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
         screen.line(f"Last hash: {answer.last_hash}")
     if answer.copies:
         _draw_copies(screen, "Copies of its entries remain in", answer.copies)
+    if answer.file is not None:
+        line = f"The archive still holds its content. Destroy {one_line(answer.file)}"
+        screen.line((f"{line} (SHA-256 {answer.digest}).", "warn"))
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 

@@ -226,7 +226,7 @@ def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
         connection,
         "SELECT count(*) FROM sessions LEFT JOIN (SELECT session_id AS id, count(*) AS many,"
         " max(seq) AS newest FROM entries GROUP BY session_id) AS found ON id = session_id"
-        " WHERE purged_at IS NULL"
+        " WHERE purged_at IS NULL AND archived_at IS NULL"
         " AND (coalesce(many, 0) <> last_seq OR coalesce(newest, 0) <> last_seq)",
     )
 

@@ -35,6 +35,10 @@ RELEASE = "0.1.0"
 """This release. The schema's row names the oldest one that may use it."""
 
 VERSION_TABLE = "roocontext_version"
+OWNER_POLICY = "roocontext_owner"
+"""The policy of row-level security that shows a transaction the sessions of its owner."""
+ADMINISTRATOR = "roocontext_administrator"
+"""The policy of row-level security that shows a role all sessions."""
 
 # Compared by code point on both engines. A language's collation ignores punctuation, so that a
 # range of names that begin alike would miss some of them.
@@ -80,6 +84,13 @@ sessions = Table(
     Column("metadata", TEXT),
     Column("first_prompt", TEXT),
     Column("parent", TEXT),
+    # Whose session it is; NULL if the store that created it had no owner (0073).
+    Column("owner", TEXT),
+    # Set while the entries are in an archive: when, where, and the hash of the first of them, by
+    # which forks of each other are found (0081).
+    Column("archived_at", BigInteger),
+    Column("archive", TEXT),
+    Column("first_hash", LargeBinary),
     Column("purged_at", BigInteger),
     Column("receipt", TEXT),
     PrimaryKeyConstraint("session_id", name="sessions_pkey"),
@@ -227,6 +238,10 @@ SESSION_HAPPENED = func.coalesce(sessions.c.happened_at, sessions.c.created_at)
 """When a session happened: at its creation, until it has a message."""
 
 
+IS_HELD = and_(sessions.c.purged_at.is_(None), sessions.c.archived_at.is_(None))
+"""The sessions whose entries are here: they were neither purged nor archived."""
+
+
 class RecordingMinute(ColumnElement[int]):
     """The minute in which something is recorded, by the clock of the database.
 
@@ -336,6 +351,8 @@ DISTRIBUTION = (
 """Every table of the schema. All rows of a session are on one node, so that a statement that names
 the session for each of its tables runs there alone."""
 
+_OWNED_AND_THERE = "owner IS NOT NULL AND purged_at IS NULL"
+_OWNED_UNINDEXED = ("owner", "unindexed", "session_id")
 # Predicates are null tests and literals: bound parameters would defeat anything else.
 _PARTIAL = (
     ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
@@ -351,6 +368,20 @@ _PARTIAL = (
     # Appends leave this one alone too, except the first after the session was indexed.
     ("sessions_unindexed", sessions, ("unindexed", "session_id"), "unindexed = TRUE"),
     ("sessions_parent", sessions, ("parent",), "parent IS NOT NULL"),
+    # The same lists for a store that has an owner, each of which begins with it.
+    ("sessions_owner", sessions, ("owner", "session_id"), "owner IS NOT NULL"),
+    ("sessions_owner_changed", sessions, ("owner", "changed_minute"), "owner IS NOT NULL"),
+    *(
+        (f"sessions_owner_{name}", sessions, ("owner", f"{name}_minute"), _OWNED_AND_THERE)
+        for name in ("listed", "updated")
+    ),
+    (
+        "sessions_owner_unindexed",
+        sessions,
+        _OWNED_UNINDEXED,
+        "owner IS NOT NULL AND unindexed = TRUE",
+    ),
+    ("sessions_archived", sessions, ("first_hash",), "archived_at IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one is enough to find them.
     ("entries_first", entries, ("hash",), "seq = 1"),
     ("spans_visible", spans, ("session_id", "position"), VISIBLE),

@@ -33,6 +33,9 @@ from roocontext.store.writing.shown import refresh_shown, shown_problem
 
 _PAGE = 10_000
 _SESSION = select(*sessions.columns).where(of_session(sessions))
+_ARCHIVED_AT = sessions.columns.keys().index("archived_at")
+_TOMBSTONE = slice(_ARCHIVED_AT, _ARCHIVED_AT + 3)
+"""The columns that only an archived session fills."""
 _NUMBERS = ("rewound_messages", "rewound_bytes", "recorded_back", "listed_at", *MINUTES)
 """The columns of the session's row, besides its head, that are 0 before they are computed."""
 _MAYBE = tuple(name for name in Times._fields if name not in _NUMBERS)
@@ -89,6 +92,7 @@ def problem_of(
     present = caches_of(controls, last)
     checks = (
         (row is None or row[-1] is None, "the session has the receipt of a purge"),
+        (row is None or set(row[_TOMBSTONE]) == {None}, "the session has a tombstone"),
         (shown is None, shown),
         (cached.spans == present.spans, "the spans are not those of the log"),
         (cached.clearings == present.clearings, "the clearings are not those of the log"),

@@ -16,7 +16,9 @@ from sqlalchemy import bindparam, select
 from roocontext.errors import (
     HistoryCorrupt,
     InvalidOption,
+    MessageNotFound,
     RooContextError,
+    SessionArchived,
     SessionExists,
     SessionNotFound,
     SessionPurged,
@@ -30,7 +32,7 @@ from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import entries, of_session, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
@@ -38,7 +40,8 @@ from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.notes import REDACTION, read_notes
 from roocontext.store.sessions.sessions import parent_of, refuse_cycle
 from roocontext.store.writing.append import write
-from roocontext.store.writing.erase import put_skeleton, redact_copies
+from roocontext.store.writing.archived import Tombstone, check_return, reopen
+from roocontext.store.writing.erase import put_skeleton, redact, redact_copies
 from roocontext.store.writing.new_session import add
 
 PAGE = 250
@@ -101,6 +104,7 @@ _STORED = (
 _HASH_AND_SALT = select(entries.c.hash, entries.c.salt).where(
     of_session(entries), entries.c.seq == bindparam("seq")
 )
+_OWNER = select(sessions.c.owner).where(of_session(sessions))
 
 
 def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list[StoredEntry]:
@@ -135,10 +139,12 @@ def restore(
 ) -> RestoredLog:
     """Write entries verbatim, after those of the session if these begin in the same way."""
     redacted: list[tuple[str, int]] = []
-    head, created = _opened(tx, session_id, parent, created_at)
+    head, created, tombstone = _opened(tx, session_id, parent, created_at)
     restoring = _Restoring(tx, session_id, head)
     for page in _pages(stored):
         restoring.add(page)
+    if tombstone is not None:
+        check_return(session_id, tombstone, *restoring.end)
     last = restoring.seq
     new = max(0, last - head.last_seq)
     if new:
@@ -149,6 +155,8 @@ def restore(
         rebuild(tx, session_id)
     if new:
         redacted += redact_copies(tx, session_id, now=now, salts=salts)
+        if tombstone is not None:
+            redacted += _redact_now(tx, tombstone, now=now, salts=salts)
         _verify(tx, session_id)
     return RestoredLog(session_id, last, new, created, tuple(redacted))
 
@@ -183,22 +191,44 @@ def check_entry_types(entry: object) -> None:
 
 def _opened(
     tx: Transaction, session_id: str, parent: str | None, created_at: int
-) -> tuple[SessionHead, bool]:
-    """The head of the session, locked; the session is created if there is none."""
+) -> tuple[SessionHead, bool, Tombstone | None]:
+    """The head of the session, locked, and whether it was emptied or created for these entries."""
+    tombstone = None
     try:
         head = lock(tx, session_id)
     except SessionPurged:  # its id is never used again
         raise
+    except SessionArchived:
+        head, tombstone = reopen(tx, session_id)
     except SessionNotFound:
         refuse_cycle(tx, session_id, parent)
-        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
-        return add(tx, session_id, head, parent=parent), True
+        owner = tx.owner
+        if owner is None and parent is not None and (row := tx.row(_OWNER, session_id=parent)):
+            owner = row[0]
+        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at, owner=owner)
+        return add(tx, session_id, head, parent=parent), True, None
     if (stored := parent_of(tx, session_id)) != parent:
         raise SessionExists(
             f"Session {session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",
             session_id=session_id,
         )
-    return head, False
+    return head, tombstone is not None, tombstone
+
+
+def _redact_now(
+    tx: Transaction, tombstone: Tombstone, *, now: int, salts: Salts
+) -> list[tuple[str, int]]:
+    """Redact what was to be redacted when the session comes back."""
+    session_id, redacted = tombstone.session_id, list[tuple[str, int]]()
+    for later in tombstone.archive.redactions:
+        row = tx.row(_HASH_AND_SALT, session_id=session_id, seq=later.seq)
+        is_same = row is not None and later.hash in (None, row[0].hex())
+        if row is None or row[1] is None or not is_same:
+            continue
+        with suppress(MessageNotFound):  # it is an entry of a kind that is never redacted
+            done = redact(tx, session_id, later.seq, now=now, salts=salts, dry_run=False)
+            redacted += done.copies if done.changed else ()
+    return redacted
 
 
 class _Restoring:
@@ -217,6 +247,11 @@ class _Restoring:
         if drafts:
             write(self._tx, self._session_id, self._head, drafts)
             self._head = read_head(self._tx, self._session_id)
+
+    @property
+    def end(self) -> tuple[int, bytes]:
+        """The seq and the hash of the last entry so far."""
+        return self.seq, self._hash
 
     def redact_old(self) -> list[int]:
         """Redact the session's own entries that are redacted in the log; their seqs."""

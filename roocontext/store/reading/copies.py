@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import and_, bindparam, select, text
+from sqlalchemy import FromClause, ScalarSelect, and_, bindparam, select, text
 
-from roocontext.errors import SessionPurged
+from roocontext.errors import SessionArchived, SessionPurged
 from roocontext.store.engine.schema import entries, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, Transaction
@@ -20,12 +20,15 @@ _same_beginning = and_(
     .scalar_subquery(),
     text("first.seq = 1"),  # the literal that the partial index is made with
 )
-# Somebody may have put a copy where there is no session, or outside its log.
-_last_of_copy = (
-    select(sessions.c.last_seq)
-    .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
-    .scalar_subquery()
-)
+
+
+def _last_of(row: FromClause) -> ScalarSelect[int]:
+    """The last seq of the session that a row is of: there may be none, or it may end before."""
+    there = sessions.c.session_id == row.c.session_id, sessions.c.purged_at.is_(None)
+    return select(sessions.c.last_seq).where(*there).scalar_subquery()
+
+
+_last_of_copy = _last_of(_copy)
 COPIES = crossing(
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
@@ -58,11 +61,15 @@ ERASED = crossing(
     .order_by(_copy.c.seq, _copy.c.session_id)
 )
 """The redacted entries of a session and its copies, with their skeletons and redactions."""
-FAMILY = crossing(
+_others = (
     select(_first.c.session_id)
-    .where(_same_beginning, _first.c.session_id != bindparam("session_id"))
+    .where(_first.c.session_id != bindparam("session_id"), _first.c.seq <= _last_of(_first))
     .order_by(_first.c.session_id)
 )
+FAMILY = crossing(_others.where(_same_beginning))
+"""The other sessions that begin with the same entry."""
+WITH_FIRST = crossing(_others.where(_first.c.hash == bindparam("first"), text("first.seq = 1")))
+"""The same, by the hash of that entry."""
 
 
 def locked_holders(
@@ -82,6 +89,6 @@ def locked_holders(
         for holder in missing:
             try:
                 heads[holder] = lock(tx, holder)
-            except SessionPurged:  # while we waited for it
+            except (SessionPurged, SessionArchived):  # while we waited for it
                 if holder == session_id:
                     raise

@@ -3,10 +3,17 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import bindparam, select, update
 from sqlalchemy.sql import Update
 
-from roocontext.errors import SessionNotFound, SessionPurged, VersionConflict
+from roocontext.errors import (
+    HistoryCorrupt,
+    SessionArchived,
+    SessionNotFound,
+    SessionPurged,
+    VersionConflict,
+)
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times, listed, minute_of
 from roocontext.store.engine.schema import RecordingMinute, sessions
@@ -31,6 +38,7 @@ class SessionHead(NamedTuple):
     has_prompt: bool = False
     changed_minute: int = 0
     is_marked: bool = True
+    owner: str | None = None
 
     @property
     def listed_at(self) -> int:
@@ -54,9 +62,30 @@ class SessionHead(NamedTuple):
         return row | {"created_at": self.created_at, "changed_minute": self.changed_minute}
 
 
+class LaterRedaction(msgspec.Struct, frozen=True, array_like=True):
+    """An entry that is redacted when the session comes back, if it has this hash. None is any."""
+
+    seq: int
+    hash: str | None
+
+
+class Archive(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where the entries of an archived session are, and what happened to them since."""
+
+    file: str
+    digest: str
+    size: int
+    redactions: tuple[LaterRedaction, ...] = ()
+
+    def to_text(self) -> str:
+        """What the row of the session keeps."""
+        return msgspec.json.encode(self).decode()
+
+
 MINUTES = ("updated_minute", "listed_minute")
 """The columns by which sessions are indexed: their times, in minutes."""
 
+_decode_archive = msgspec.json.Decoder(Archive).decode
 _session_id = sessions.c.session_id == bindparam("session_id")
 HEAD_COLUMNS = (
     # In the order of the fields of a head, as far as it has columns of the same names.
@@ -66,6 +95,9 @@ HEAD_COLUMNS = (
     sessions.c.unindexed,
     sessions.c.changed_minute,
     RecordingMinute(),
+    sessions.c.owner,
+    sessions.c.archived_at,
+    sessions.c.archive,
     sessions.c.purged_at,
     sessions.c.receipt,
 )
@@ -97,7 +129,7 @@ def lock(tx: Transaction, session_id: str) -> SessionHead:
 
 
 def read_head(tx: Transaction, session_id: str) -> SessionHead:
-    """Read the head of a session. A session that does not exist or was purged is an error."""
+    """Read the head of a session; an error if there is none, or if it was purged or archived."""
     return to_head(session_id, tx.rows(_READ_HEAD, session_id=session_id))
 
 
@@ -115,18 +147,45 @@ def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
     """Make the head from the rows of either query, or raise the error that there is none."""
     if not rows:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    *counted, has_prompt, is_unindexed, changed, minute, purged_at, receipt = rows[0]
+    archived_at, archive, purged_at, receipt = rows[0][-4:]
+    *counted, has_prompt, is_unindexed, changed, minute, owner = rows[0][:-4]
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
+    if archived_at is not None:
+        raise _archived(session_id, archived_at, archive, *counted[:2])
     times = Times(*counted[_TIMES:])
     return SessionHead._make(
         [
             *(*counted[:_TIMES], times, bool(has_prompt)),
-            *(max(changed, minute), bool(is_unindexed) and changed >= minute),
+            *(max(changed, minute), bool(is_unindexed) and changed >= minute, owner),
         ]
+    )
+
+
+def read_archive(session_id: str, text: str) -> Archive:
+    """Read what the row of an archived session keeps."""
+    try:
+        return _decode_archive(text)
+    except (msgspec.DecodeError, UnicodeError, TypeError):  # TypeError: the column holds no text
+        line = f"Session {session_id!r} has a tombstone that no archive has written."
+        raise HistoryCorrupt(line) from None
+
+
+def _archived(
+    session_id: str, at: int, archive: str, last_seq: int, last_hash: bytes
+) -> SessionArchived:
+    kept = read_archive(session_id, archive)
+    return SessionArchived(
+        f"Session {session_id!r} is archived in {kept.file!r} (SHA-256 {kept.digest}).",
+        session_id=session_id,
+        file=kept.file,
+        digest=kept.digest,
+        archived_at=at,
+        seq=last_seq,
+        hash=last_hash.hex(),
     )
 
 

@@ -30,7 +30,7 @@ from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
 from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import IN_LOG, LAST, counts, entries, sessions
+from roocontext.store.engine.schema import IN_LOG, IS_HELD, LAST, counts, entries, sessions
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
@@ -44,7 +44,7 @@ _AT_ONCE: Final = 100
 ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
-        sessions.c.purged_at.is_(None),
+        IS_HELD,
         sessions.c.session_id >= bindparam("first"),
         # No entry of it is later than these two by either clock.
         or_(

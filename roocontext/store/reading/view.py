@@ -33,7 +33,15 @@ from roocontext.log.moments import Point
 from roocontext.log.spans import compacted_at, spans_of, visible_ranges, within
 from roocontext.store.engine.check_arguments import check_page
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import LAST, VISIBLE, clearings, entries, sessions, spans
+from roocontext.store.engine.schema import (
+    IS_HELD,
+    LAST,
+    VISIBLE,
+    clearings,
+    entries,
+    sessions,
+    spans,
+)
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import head_query, read_head, to_head
@@ -365,9 +373,9 @@ def _whole_view() -> Select[Any]:
     """Make the statement for the rows of all visible spans, with their cleared blocks and the head.
 
     A span without messages is a row of NULLs, so that a session has a row even if its view is
-    empty. The head is NULL if the session was purged.
+    empty. The head is NULL if the session was purged or archived.
     """
-    head_seq = case((sessions.c.purged_at.is_(None), sessions.c.head_seq)).label("head_seq")
+    head_seq = case((IS_HELD, sessions.c.head_seq)).label("head_seq")
     span = (
         select(spans.c.lo, spans.c.hi, spans.c.position, sessions.c.last_seq, head_seq)
         .select_from(sessions.outerjoin(spans, _is_visible))

@@ -4,10 +4,10 @@ The spans of the present say whether a hit is visible, hidden or rewound, and ev
 with the stored text. So an index may be stale or missing: it only saves reading rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from sqlalchemy import bindparam, select
@@ -24,7 +24,7 @@ from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
 from roocontext.store.reading.pages import Page, write_cursor
 from roocontext.store.search.matches import Match, Matcher
-from roocontext.store.search.scope import MOST_HITS, Search, with_family
+from roocontext.store.search.scope import MOST_HITS, Search, archived_in, with_family
 
 RANKED: Final = 50
 """The number of newest matches that are ranked. The older ones follow them, newest first."""
@@ -63,6 +63,28 @@ class Hit(msgspec.Struct, Value, frozen=True):
         return happened(self.ts, self.recorded_at)
 
 
+class HitPage(Page[Hit]):
+    """A page of hits, and how many archived sessions were not searched.
+
+    The first page of a search counts them, at most 1,000; later pages have None.
+    """
+
+    archived: int | None
+
+    def __init__(
+        self,
+        hits: Iterable[Hit] = (),
+        next: str | None = None,  # noqa: A002 - as of every page
+        archived: int | None = None,
+    ) -> None:
+        super().__init__(hits, next)
+        self.archived = archived
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return {**super().to_dict(), "archived": self.archived}
+
+
 _HIDER = select(
     *(entries.c[name] for name in ("seq", "kind", "details", "recorded_at", "ts"))
 ).where(of_session(entries), entries.c.seq == bindparam("seq"))
@@ -73,13 +95,15 @@ _CLEARED_BY = (
 )
 
 
-def search(tx: Transaction, asked: Search, text_search: str) -> Page[Hit]:
+def search(tx: Transaction, asked: Search, text_search: str) -> HitPage:
     """The page of hits that was asked for."""
     if not asked.query.words:
-        return Page()
+        return HitPage()
+    asked = with_family(tx, asked)
+    archived = archived_in(tx, asked) if asked.start is None else None
     end = asked.skip + asked.limit
     is_ranked = asked.order == "best"
-    matcher = Matcher(tx, with_family(tx, asked), text_search)
+    matcher = Matcher(tx, asked, text_search)
     most = max(is_ranked * RANKED, end + 1)
     found = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
     page = (_ranked(found) if is_ranked else found)[asked.skip : end]
@@ -89,7 +113,7 @@ def search(tx: Transaction, asked: Search, text_search: str) -> Page[Hit]:
         first, skipped = (found[0], end) if is_ranked else (found[end], 0)
         following = write_cursor(f"search, {asked.order}", *first.key, skipped)
     hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
-    return Page(hits, following)
+    return HitPage(hits, following, archived)
 
 
 def _ranked(found: Sequence[Match]) -> list[Match]:

@@ -9,23 +9,26 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple, get_args
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import BigInteger, bindparam, func, select
 from sqlalchemy.sql import Select
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
-from roocontext.log.encoding import check_id, decode
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, decode
 from roocontext.log.readings import is_known
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.schema import IS_HELD, sessions
 from roocontext.store.engine.statements import OneOf, crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.families import descended
+from roocontext.store.reading.head import read_head
 from roocontext.store.reading.pages import read_cursor
 from roocontext.store.sessions.listing import wanted, with_facts
 
 MOST_HITS: Final = 1_000
+MOST_ARCHIVED: Final = 1_000
+"""Archived sessions that a search counts: it must not take longer with each that is archived."""
 _MOST_SKIPPED: Final = 1 << 31
 
 
@@ -165,9 +168,36 @@ def with_family(tx: Transaction, search: Search) -> Search:
 def in_scope(shape: Shape, *columns: str) -> Select[Any]:
     """The sessions that are searched."""
     names = ("session_id", *columns)
-    found = crossing(select(*(sessions.c[name] for name in names))).where(
-        sessions.c.purged_at.is_(None)
+    return _scoped(select(*(sessions.c[name] for name in names)).where(IS_HELD), shape)
+
+
+@cache
+def _archived(shape: Shape, *, is_recorded: bool) -> Select[Any]:
+    """The sessions of the scope that are archived and not older than the search."""
+    latest = sessions.c.latest_recorded if is_recorded else sessions.c.latest_happened
+    found = select(sessions.c.session_id).where(
+        sessions.c.archived_at.is_not(None),
+        func.coalesce(latest, MAX_INTEGER) >= bindparam("since", type_=BigInteger),
     )
+    return _scoped(found, shape).limit(bindparam("most"))
+
+
+def archived_in(tx: Transaction, search: Search) -> int:
+    """Count the archived sessions that may hold what is searched, up to MOST_ARCHIVED.
+
+    If the session that is searched is one, SessionArchived is raised.
+    """
+    since = MIN_INTEGER if search.since is None else search.since
+    params = {**search.scope.params, "since": since, "most": MOST_ARCHIVED}
+    shape = search.scope.shape
+    found = tx.rows(_archived(shape, is_recorded=search.is_recorded), **params)
+    if found and shape.has_session:
+        read_head(tx, params["session"])
+    return len(found)
+
+
+def _scoped(found: Select[Any], shape: Shape) -> Select[Any]:
+    found = crossing(found)
     if shape.has_session:
         found = found.where(sessions.c.session_id == bindparam("session"))
     if shape.has_family:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 from weakref import WeakSet
 
 import msgspec
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, select
 
 from roocontext.errors import RooContextError
 from roocontext.log.encoding import check_id
@@ -57,14 +57,12 @@ _COLUMNS = (
     sessions.c.purged_at.is_not(None),
 )
 _NOW = select(RecordingMinute())
+# An archive changes no log. The session is reported again when it has come back.
+_changed = and_(sessions.c.changed_minute >= bindparam("minute"), sessions.c.archived_at.is_(None))
 _SINCE = crossing(
-    select(*_COLUMNS)
-    .where(sessions.c.changed_minute >= bindparam("minute"))
-    .order_by(sessions.c.changed_minute, sessions.c.session_id)
+    select(*_COLUMNS).where(_changed).order_by(sessions.c.changed_minute, sessions.c.session_id)
 )
-_ONE = select(*_COLUMNS).where(
-    of_session(sessions), sessions.c.changed_minute >= bindparam("minute")
-)
+_ONE = select(*_COLUMNS).where(of_session(sessions), _changed)
 
 
 def _clock(tx: Transaction) -> int:

@@ -40,6 +40,17 @@ class ListFilter(NamedTuple):
     params: Mapping[str, Any]
 
 
+def indexed_facts(where: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Check the strings that metadata must have, and return them as they are indexed."""
+    conditions = {} if where is None else where
+    check_mapping("where", conditions)
+    if len(conditions) > MOST_FACTS:
+        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
+    if not all(isinstance(text, str) for pair in conditions.items() for text in pair):
+        raise InvalidOption("The keys and values of where must be strings.", name="where")
+    return [(index_key(key), index_key(value)) for key, value in conditions.items()]
+
+
 def wanted(
     parent: str | None,
     where: Mapping[str, str] | None,
@@ -53,14 +64,9 @@ def wanted(
     if parent is not None:
         check_id("parent", parent)
         params["parent"] = parent
-    conditions = {} if where is None else where
-    check_mapping("where", conditions)
-    if len(conditions) > MOST_FACTS:
-        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
-    for number, (key, value) in enumerate(conditions.items()):
-        if not (isinstance(key, str) and isinstance(value, str)):
-            raise InvalidOption("The keys and values of where must be strings.", name="where")
-        params[f"key_{number}"], params[f"value_{number}"] = index_key(key), index_key(value)
+    indexed = indexed_facts(where)
+    for number, (key, value) in enumerate(indexed):
+        params |= {f"key_{number}": key, f"value_{number}": value}
     for name, moment in (("since", since), ("until", until)):
         if moment is None:
             continue
@@ -69,7 +75,7 @@ def wanted(
         params[name] = milliseconds(moment)
         params[f"{name}_minute"] = minute_of(params[name])
     times = since is not None, until is not None, recorded
-    return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
+    return ListFilter(ListShape(parent is not None, len(indexed), *times), params)
 
 
 def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:

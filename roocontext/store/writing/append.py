@@ -79,7 +79,7 @@ def _append_by_function(
 ) -> Receipt:
     sealed = draft.sealed
     values = (
-        *settings,
+        *(*settings, tx.owner),
         *(session_id, expected_seq, draft.refers_to, drafted_prompt(draft), draft.digest),
         *(sealed.format, sealed.role, sealed.ts, sealed.recorded_at, sealed.message_id),
         *(sealed.client_id, sealed.model, sealed.usage, sealed.asked_at, sealed.answers_seq),

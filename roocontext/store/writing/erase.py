@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, text, update
 
-from roocontext.errors import HistoryCorrupt, MessageNotFound
+from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionArchived
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Salts, control_of, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode
@@ -29,6 +29,7 @@ from roocontext.store.reading.copies import (
     ERASED,
     FAMILY,
     WHOLE_COPIES,
+    WITH_FIRST,
     locked_holders,
 )
 from roocontext.store.reading.head import SessionHead, lock, read_head
@@ -36,10 +37,16 @@ from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import EXTRACT, FRAME, METADATA, REDACTION, notes_on
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.writing.append import write
+from roocontext.store.writing.archived import (
+    Place,
+    Tombstone,
+    first_hash,
+    redact_later,
+    redact_relatives,
+    relatives,
+    tombstone_of,
+)
 from roocontext.store.writing.shown import refresh_shown
-
-Place = tuple[str, int]
-"""A session's id and a seq."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +54,13 @@ class Redacted(Value):
     """The result of a redaction: the message's copies, and the entries that may repeat its words.
 
     `quotes` are the answers to recall tools that quote it, and `summaries` the summaries, coverings
-    and extracts that were made of it or of such an answer. All are pairs of session id and seq. For
-    a covering, `seq` is the message that holds its compaction.
+    and extracts that were made of it or of such an answer. `archived` are entries of archived
+    sessions that are redacted when these come back, if they are copies; their files are not
+    changed. All are pairs of session id and seq. For a covering, `seq` is the message that holds
+    its compaction.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
-    prevent that, and not every engine promises it.
+    prevent that, and not every engine promises it. If the store has an `owner`, only that owner's
+    copies were found: others may have restored the same log.
     """
 
     session_id: str
@@ -59,8 +69,10 @@ class Redacted(Value):
     quotes: tuple[tuple[str, int], ...]
     summaries: tuple[tuple[str, int], ...]
     changed: bool
+    archived: tuple[tuple[str, int], ...] = ()
     dry_run: bool = False
     erased: bool = False
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +80,9 @@ class Purged(Value):
     """The receipt of a purge, kept in place of the session.
 
     `copies` are the sessions that still hold its entries: its forks, and the session that it was
-    forked from. The call returns them, but the receipt does not keep them.
+    forked from, archived ones too. The call returns them, but the receipt does not keep them. If
+    the session was archived, `file` still holds its content and must be destroyed; `digest` is the
+    SHA-256 of that file.
     """
 
     session_id: str
@@ -77,6 +91,8 @@ class Purged(Value):
     bytes: int
     last_hash: str
     purged_at: int
+    file: str | None = None
+    digest: str | None = None
     copies: tuple[str, ...] = ()
     dry_run: bool = False
     erased: bool = False
@@ -131,6 +147,9 @@ _TOMBSTONE = (
         purged_at=bindparam("at"),
         changed_minute=bindparam("minute"),
         receipt=bindparam("kept"),
+        archived_at=null(),
+        archive=null(),
+        first_hash=null(),
         unindexed=false(),
         title=null(),
         metadata=null(),
@@ -159,7 +178,14 @@ def redact(
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
-    head = read_head(tx, session_id)
+    try:
+        head = read_head(tx, session_id)
+    except SessionArchived:
+        is_new = redact_later(tx, session_id, seq, None, dry_run=dry_run)
+        if is_new is None:
+            raise
+        later = ((session_id, seq),)
+        return Redacted(session_id, seq, (), (), (), is_new, later, dry_run)
     if (covering := _covering(tx, session_id, seq)) is not None:
         seq, _ = covering
     row = tx.row(_ENTRY, session_id=session_id, seq=seq)
@@ -168,22 +194,38 @@ def redact(
             f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
-    hash_, role, note_kind, format_, content, _ = row
-    copies = COPIES, {"session_id": session_id, "seq": seq, "hash": hash_}
-    heads = locked_holders(tx, session_id, copies, read_head if dry_run else lock)
-    # Read again under the lock: another redaction may have been faster.
-    again = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    changed = again is not None and again[-1] is not None
-    if changed and not dry_run:
-        left = _SKELETONS[note_kind] if role is None else reader(format_).skeleton(decode(content))
-        gone = [Gone(seq, encode(left))]
-        for copy, copy_head in heads.items():
-            _erase_rows(tx, copy, copy_head, gone, now=now, salts=salts)
+    hash_, role, note_kind, format_, content, salt = row
+    of_copies = {"session_id": session_id, "seq": seq, "hash": hash_}
+    heads, archived = redact_relatives(
+        tx,
+        session_id,
+        (seq, hash_, first_hash(tx, session_id)),
+        lambda: locked_holders(tx, session_id, (COPIES, of_copies), read_head if dry_run else lock),
+        dry_run=dry_run,
+    )
+    # Read under the locks: another redaction may have been faster. One by an owner left the copies
+    # of others as they were.
+    whole = sorted(row[0] for row in tx.rows(WHOLE_COPIES, **of_copies))
+    if whole and not dry_run:
+        if salt is not None:
+            empty = role is None
+            left = _SKELETONS[note_kind] if empty else reader(format_).skeleton(decode(content))
+            content = encode(left)
+        for copy in whole:
+            _erase_rows(tx, copy, heads[copy], [Gone(seq, content)], now=now, salts=salts)
     rows = [(copy, seq) for copy in heads]
     quotes = [] if role is None else _quoting_rows(tx, heads, seq)
     summaries = [] if role is None else _summaries_of(tx, [*rows, *quotes])
     listed = tuple(rows), tuple(quotes), tuple(summaries)
-    return Redacted(session_id, seq, *listed, changed=changed, dry_run=dry_run)
+    return Redacted(
+        session_id,
+        seq,
+        *listed,
+        changed=bool(whole),
+        archived=tuple(archived),
+        dry_run=dry_run,
+        owner=tx.owner,
+    )
 
 
 def _covering(tx: Transaction, session_id: str, seq: int) -> BlockRef | None:
@@ -239,6 +281,8 @@ def redact_copies(tx: Transaction, session_id: str, *, now: int, salts: Salts) -
         if hash_ in seen or note != encode(erased.proof):
             continue
         seen.add(hash_)
+        for archived in relatives(tx, session_id, first[0], seq):
+            redact_later(tx, archived, seq, hash_, dry_run=False)
         for (copy,) in tx.rows(WHOLE_COPIES, session_id=session_id, seq=seq, hash=hash_):
             gone[copy].append(erased)
     for copy in sorted(gone):
@@ -248,7 +292,17 @@ def redact_copies(tx: Transaction, session_id: str, *, now: int, salts: Salts) -
 
 def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:
     """Delete everything recorded in a session, and leave the receipt."""
-    head = (read_head if dry_run else lock)(tx, session_id)
+    head: SessionHead | Tombstone
+    try:
+        head = (read_head if dry_run else lock)(tx, session_id)
+        file, digest, first = None, None, first_hash(tx, session_id)
+    except SessionArchived:
+        buried = tombstone_of(tx, session_id, locked=not dry_run)
+        if buried is None:
+            raise
+        head, first = buried, buried.first_hash
+        file, digest = buried.archive.file, buried.archive.digest
+    copies = [row[0] for row in tx.rows(WITH_FIRST, session_id=session_id, first=first)]
     receipt = Purged(
         session_id,
         head.last_seq,
@@ -256,11 +310,17 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         head.bytes,
         head.last_hash.hex(),
         now,
-        copies=tuple(row[0] for row in tx.rows(FAMILY, session_id=session_id)),
+        file,
+        digest,
+        copies=tuple(sorted((*copies, *relatives(tx, session_id, first)))),
         dry_run=dry_run,
     )
     if not dry_run:
-        lasting = {k: v for k, v in asdict(receipt).items() if k not in _OF_THE_CALL}
+        lasting = {
+            name: value
+            for name, value in asdict(receipt).items()
+            if name not in _OF_THE_CALL and value is not None
+        }
         kept = {"at": now, "minute": head.changed_minute, "kept": encode(lasting)}
         tx.run(_TOMBSTONE, session_id=session_id, **kept)
         # The row of the session stays, with the receipt: its id is never given to another history.

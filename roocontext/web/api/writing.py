@@ -22,6 +22,7 @@ from roocontext.errors import (
     DuplicateMessage,
     InvalidPlan,
     MessageNotFound,
+    SessionArchived,
     SessionNotFound,
     SessionPurged,
     SummaryFailed,
@@ -311,6 +312,8 @@ def post_purge(asked: ApiRequest) -> Answer:
         asked.check_head()
     except SessionPurged:  # a repetition has the first receipt
         is_new = False
+    except SessionArchived:  # which no client can have read the head of
+        pass
     if dry_run:
         plan = reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
         return Answer(plan)

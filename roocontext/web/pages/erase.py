@@ -63,6 +63,7 @@ def _repetitions(plan: RedactedReport) -> Html:
         _places("Its copies", plan.copies),
         _places("Answers of recall tools that quote it, which stay as they are", plan.quotes),
         _places("Summaries that may quote it, which stay as they are", plan.summaries),
+        _places("Archived sessions that may hold it; their files stay as they are", plan.archived),
     )
 
 

@@ -20,7 +20,8 @@ SHOWN = ("synchronous_commit", "lock_timeout", "statement_timeout", "app.tenant"
 SEEN = "SELECT " + ", ".join(f"coalesce(current_setting('{name}', true), '')" for name in SHOWN)
 TABLE = "CREATE TABLE seen (synchronous text, lock_timeout text, timeout text, tenant text)"
 FUNCTION = (
-    "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS"
+    # As its owner, because on the nodes of a cluster no role has rights on the table.
+    "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS"
     f" $$ BEGIN INSERT INTO seen {SEEN}; RETURN NULL; END $$"
 )
 PASSED_ON = [

@@ -1,7 +1,7 @@
 """Reports: one statement for a list, no content for a tree, and the tree that the audit shows."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +36,16 @@ def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
 
 
 @pytest.fixture
+def list_of(request: pytest.FixtureRequest) -> Callable[[int], int]:
+    """How many statements a list is, given how many sessions it reads.
+
+    On a cluster they are the page, the sizes, and the two neighbours of each session.
+    """
+    is_cluster = request.config.getoption("--distributed")
+    return lambda read: 2 + 2 * read if is_cluster else 1
+
+
+@pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The statements that are run."""
     run: list[str] = []
@@ -49,19 +59,28 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return run
 
 
-def test_list_is_one_statement(shown: Store, statements: list[str]) -> None:
-    for text, limit, found in (("", 1, 1), ("", 20, 6), ("PARS", 20, 2), ("none", 20, 0)):
+def test_list_is_one_statement(
+    shown: Store, statements: list[str], list_of: Callable[[int], int]
+) -> None:
+    for text, limit, read, found in (
+        ("", 1, 2, 1),
+        ("", 20, 6, 6),
+        ("PARS", 20, 6, 2),
+        ("none", 20, 6, 0),
+    ):
         statements.clear()
         answer = sessions.matching_sessions(shown, text, limit=limit)
-        assert (len(answer.sessions), len(statements)) == (found, 1)
+        assert (len(answer.sessions), len(statements)) == (found, list_of(read))
         assert "entries.content" not in statements[0]
     assert sessions.matching_sessions(shown, limit=5).next is not None
     assert sessions.matching_sessions(shown, limit=6).next is None
 
 
-def test_sums_of_all_sessions_are_one_statement(shown: Store, statements: list[str]) -> None:
+def test_sums_of_all_sessions_are_one_statement(
+    shown: Store, statements: list[str], list_of: Callable[[int], int]
+) -> None:
     answer = sessions.total_stats(shown)
-    assert len(statements) == 1
+    assert len(statements) == list_of(6)
     each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
     assert answer == sessions.summed(each, None)
 
@@ -282,7 +301,9 @@ def test_overview_is_the_statistics_of_each(shown: Store) -> None:
         check_outline(shown.session(info.session_id))
 
 
-def test_overview_is_one_statement(shown: Store, statements: list[str]) -> None:
-    assert (len(shown.overview()), len(statements)) == (6, 1)
+def test_overview_is_one_statement(
+    shown: Store, statements: list[str], list_of: Callable[[int], int]
+) -> None:
+    assert (len(shown.overview()), len(statements)) == (6, list_of(6))
     shown.session("parser").internals.outline()
     assert not [text for text in statements if "entries.content" in text]

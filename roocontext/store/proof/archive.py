@@ -1,0 +1,269 @@
+"""Archiving: a session becomes a compressed file, and leaves a tombstone.
+
+The file is written, read again and checked against the session's head before it is given to `put`.
+Only when `put` has returned are the entries deleted, in one transaction, and only if the head is
+still the same. So a crash at any moment leaves a session that is whole in the store, in the file,
+or in both, and a repeated run continues. The bytes of a file follow from the log alone.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from gzip import GzipFile
+from hashlib import file_digest, sha256
+from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryFile
+from typing import IO, BinaryIO, Final, Literal, TypeAlias
+
+from roocontext.errors import (
+    HistoryCorrupt,
+    InvalidOption,
+    SessionNotFound,
+    StoreUnavailable,
+    VersionConflict,
+)
+from roocontext.log.chain import GENESIS, content_digest, entry_digest, link
+from roocontext.log.encoding import check_id
+from roocontext.log.moments import milliseconds
+from roocontext.log.times import minute_of
+from roocontext.log.values import Value
+from roocontext.store.engine.database import Database
+from roocontext.store.proof.log_lines import entry_line, header_line, read_entry, read_header
+from roocontext.store.proof.restore import check_not_redacted_since, read_stored
+from roocontext.store.proof.verify import verify
+from roocontext.store.reading.head import Archive
+from roocontext.store.sessions.listing import ListFilter, ListShape
+from roocontext.store.sessions.sessions import SessionInfo, newest_first
+from roocontext.store.writing import archived
+
+Put: TypeAlias = Callable[[str, BinaryIO], str | os.PathLike[str] | None]
+"""Stores a file under a name, durably, and returns where it is; None is the name itself."""
+
+ENDING: Final = ".jsonl.gz"
+_LEVEL: Final = 6
+_PAGE: Final = 1_000
+_BLOCK: Final = 1 << 20
+_NAME: Final = 16
+"""How many hexadecimal digits of a hash are part of a file's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Archived(Value):
+    """A session that was archived: its sizes, its head, its file with the SHA-256 and the size.
+
+    In a dry run there is no file.
+    """
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str
+    happened_at: int
+    updated_at: int
+    file: str | None = None
+    digest: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotArchived(Value):
+    """A session that was left as it is, and why. `file` was put, and is of no use."""
+
+    session_id: str
+    why: Literal["changed", "turn", "damaged"]
+    file: str | None = None
+    seq: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Archiving(Value):
+    """The outcome: the sessions that were archived or would be, and those that were left."""
+
+    archived: tuple[Archived, ...]
+    left: tuple[NotArchived, ...]
+    dry_run: bool = False
+
+
+def moment(older_than: object, now: int) -> int:
+    """The time since which nothing may have happened: a datetime, or so long ago."""
+    if isinstance(older_than, datetime) and older_than.tzinfo is not None:
+        return milliseconds(older_than)
+    if isinstance(older_than, timedelta):
+        return now - older_than // timedelta(milliseconds=1)
+    line = "older_than must be a timedelta, or a datetime with a time zone."
+    raise InvalidOption(line, name="older_than")
+
+
+def older(database: Database, before: int) -> list[SessionInfo]:
+    """The sessions in which nothing happened and nothing was recorded since then."""
+    found: list[SessionInfo] = []
+    # A list goes by the earlier of the two clocks, so it has every session that is meant.
+    wanted = ListFilter(
+        ListShape(has_until=True), {"until": before, "until_minute": minute_of(before)}
+    )
+    after = None
+    while True:
+        page = database.lookup(newest_first, _PAGE, after, wanted)
+        found += [
+            info
+            for info in page
+            if info.archived_at is None and max(info.happened_at, info.updated_at) < before
+        ]
+        if (after := page.next) is None:
+            return found
+
+
+def outcome_of(outcomes: Sequence[Archived | NotArchived]) -> Archiving:
+    """The outcome of several sessions."""
+    return Archiving(
+        tuple(one for one in outcomes if isinstance(one, Archived)),
+        tuple(one for one in outcomes if isinstance(one, NotArchived)),
+    )
+
+
+def planned(info: SessionInfo) -> Archived:
+    """A session that would be archived."""
+    return Archived(
+        *(info.session_id, info.last_seq, info.messages, info.bytes, ""),
+        *(info.happened_at, info.updated_at),
+    )
+
+
+def archive(
+    database: Database, info: SessionInfo, put: Put, clock: Callable[[], int]
+) -> Archived | NotArchived:
+    """Archive a session, unless it changes meanwhile."""
+    session_id = info.session_id
+    try:
+        checked = verify(database, session_id, None, None)
+        if not checked.ok:
+            return NotArchived(session_id, "damaged", seq=checked.seq)
+        head = checked.head.seq, bytes.fromhex(checked.head.hash)
+        if head[0] != info.last_seq:
+            return NotArchived(session_id, "changed")
+        with TemporaryFile() as file:
+            digest = _write(file, _lines(database, info, *head))
+            _check(file, session_id, *head)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            place = put(_file_name(session_id, *head), file)
+        where = _file_name(session_id, *head) if place is None else os.fspath(place)
+        check_id("file", where)
+        _check_stored(where, digest)
+        kept = Archive(where, digest, size)
+        left = database.write(archived.bury, session_id, head, kept, now=clock())
+    except (SessionNotFound, VersionConflict):  # it was purged or redacted while it was read
+        return NotArchived(session_id, "changed")
+    if left is not None:
+        return NotArchived(session_id, left, where)
+    return Archived(
+        *(session_id, head[0], info.messages, info.bytes, checked.head.hash),
+        *(info.happened_at, info.updated_at, where, digest, size),
+    )
+
+
+def into_folder(folder: str | os.PathLike[str]) -> Put:
+    """Make the `put` that writes files into a folder, which is created if it does not exist.
+
+    A file has its name only when it is on the disk as a whole. Only its owner can read it.
+    """
+
+    def put(name: str, content: BinaryIO) -> Path:
+        directory = Path(folder).absolute()
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with NamedTemporaryFile(dir=directory, prefix=f".{name}.", delete=False) as file:
+                try:
+                    while some := content.read(_BLOCK):
+                        file.write(some)
+                    file.flush()
+                    os.fsync(file.fileno())
+                    Path(file.name).replace(directory / name)
+                except BaseException:
+                    with suppress(OSError):
+                        Path(file.name).unlink()
+                    raise
+            handle = os.open(directory, os.O_RDONLY)
+            try:
+                os.fsync(handle)  # the name is durable too
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{str(directory)!r} cannot hold the archive: {error.strerror}.",
+                advice="Sessions that were archived before stay so. Repeat it to continue.",
+            ) from None
+        return directory / name
+
+    return put
+
+
+def _file_name(session_id: str, seq: int, hash_: bytes) -> str:
+    """A name that needs no quoting, and that another head of the session does not have."""
+    session = sha256(session_id.encode()).hexdigest()[:_NAME]
+    return f"session-{session}-{seq}-{hash_.hex()[:_NAME]}{ENDING}"
+
+
+def _lines(database: Database, info: SessionInfo, last: int, hash_: bytes) -> Iterator[bytes]:
+    yield header_line(info.session_id, info.created_at, info.parent, last, hash_.hex())
+    seq = 0
+    while seq < last:
+        with database.read() as tx:
+            page = read_stored(tx, info.session_id, seq, last)
+            check_not_redacted_since(tx, info.session_id, last)
+        if not page:
+            return
+        yield from map(entry_line, page)
+        seq = page[-1].seq
+
+
+def _write(file: IO[bytes], lines: Iterator[bytes]) -> str:
+    """Write the compressed lines, and return the SHA-256 of the file."""
+    with GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+        for line in lines:
+            packed.write(line)
+    file.flush()
+    file.seek(0)
+    digest = sha256()
+    while some := file.read(_BLOCK):
+        digest.update(some)
+    return digest.hexdigest()
+
+
+def _check(file: IO[bytes], session_id: str, last: int, hash_: bytes) -> None:
+    """Read a file back, and refuse it unless it proves the head."""
+    file.seek(0)
+    seq, chained = 0, GENESIS
+    with GzipFile(fileobj=file) as packed:
+        read_header(packed.readline())
+        for line in packed:
+            entry = read_entry(line)
+            seq, digest = seq + 1, entry.content_digest
+            if entry.salt is not None and entry.content is not None:
+                digest = content_digest(entry.salt, entry.content, entry.extra)
+            chained = link(chained, entry_digest(entry.sealed, digest))
+            if (seq, chained) != (entry.seq, entry.hash):
+                break
+    if (seq, chained) != (last, hash_):
+        raise HistoryCorrupt(
+            f"The file of session {session_id!r} does not hold its log up to entry {last}:"
+            f" entry {seq} differs. Nothing was archived.",
+            seq=seq,
+        )
+
+
+def _check_stored(where: str, digest: str) -> None:
+    """Refuse a file that is here and is not what was given to `put`."""
+    try:
+        with Path(where).open("rb") as file:
+            stored = file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return  # it is somewhere else
+    if stored != digest:
+        raise StoreUnavailable(
+            f"{where!r} is not the file that was put there: its SHA-256 is {stored}, not {digest}.",
+            advice="The session was not archived.",
+        )

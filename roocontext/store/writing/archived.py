@@ -1,0 +1,222 @@
+"""Archived sessions: the tombstone that one leaves, the redactions kept on it, and its return.
+
+The row of an archived session stays with its title, sizes and times, so that lists show it, and
+with its head, which only the same entries have. Its entries and the caches of them are deleted
+(0081).
+"""
+
+from collections.abc import Callable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+from sqlalchemy import bindparam, delete, false, null, select, text, true, update
+
+from roocontext.errors import SessionArchived, SessionExists
+from roocontext.log.chain import GENESIS
+from roocontext.store.engine.schema import (
+    ERASURES,
+    EngineTime,
+    RecordingMinute,
+    entries,
+    facts,
+    of_session,
+    sessions,
+    turns,
+)
+from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.head import (
+    Archive,
+    LaterRedaction,
+    SessionHead,
+    lock,
+    read_archive,
+    read_head,
+)
+
+Place = tuple[str, int]
+
+
+class Tombstone(NamedTuple):
+    """The row of an archived session."""
+
+    session_id: str
+    last_seq: int
+    last_hash: bytes
+    first_hash: bytes | None
+    created_at: int
+    changed_minute: int
+    messages: int
+    bytes: int
+    archive: Archive
+
+
+_FIRST: Final = select(entries.c.hash).where(of_session(entries), entries.c.seq == text("1"))
+_COLUMNS = (
+    *(sessions.c[name] for name in Tombstone._fields[:-1]),
+    sessions.c.archive,
+    RecordingMinute(),
+)
+_TOMBSTONE = select(*_COLUMNS).where(of_session(sessions), sessions.c.archived_at.is_not(None))
+_LOCK = _TOMBSTONE.with_for_update()
+_HELD = select(turns.c.holder).where(of_session(turns), turns.c.expires_at > EngineTime())
+_OF_FIRST = crossing(
+    select(sessions.c.session_id)
+    .where(
+        sessions.c.archived_at.is_not(None),
+        sessions.c.first_hash == bindparam("first"),
+        sessions.c.last_seq >= bindparam("seq"),
+        sessions.c.session_id != bindparam("session_id"),
+    )
+    .order_by(sessions.c.session_id)
+)
+_BURY = (
+    update(sessions)
+    .where(of_session(sessions))
+    .values(
+        archived_at=bindparam("at"),
+        archive=bindparam("kept"),
+        first_hash=bindparam("first"),
+        unindexed=false(),
+    )
+)
+# A list may be restricted by the metadata, which the row keeps.
+_DELETE = [
+    delete(erasure.table).where(of_session(erasure.table))
+    for erasure in ERASURES
+    if erasure.table is not facts
+]
+_KEEP = update(sessions).where(of_session(sessions)).values(archive=bindparam("kept"))
+_EMPTIED = (*SessionHead._fields[:6], "listed_at", "updated_minute", "listed_minute")
+_REOPEN = (
+    update(sessions)
+    .where(of_session(sessions))
+    .values(
+        archived_at=null(),
+        archive=null(),
+        first_hash=null(),
+        unindexed=true(),
+        title=null(),
+        metadata=null(),
+        first_prompt=null(),
+        rewound_messages=0,
+        rewound_bytes=0,
+        latest_recorded=null(),
+        recorded_back=0,
+        latest_happened=null(),
+        happened_at=null(),
+        **{name: bindparam(f"new_{name}") for name in _EMPTIED},
+    )
+)
+
+
+def first_hash(tx: Transaction, session_id: str) -> bytes | None:
+    """The hash of the first entry of a session that has entries here, which its forks share."""
+    row = tx.row(_FIRST, session_id=session_id)
+    return None if row is None else row[0]
+
+
+def tombstone_of(tx: Transaction, session_id: str, *, locked: bool = False) -> Tombstone | None:
+    """The tombstone of a session; None if it is not archived."""
+    row = tx.row(_LOCK if locked else _TOMBSTONE, session_id=session_id)
+    if row is None:
+        return None
+    *columns, archive, minute = row
+    tombstone = Tombstone._make((*columns, read_archive(session_id, archive)))
+    return tombstone._replace(changed_minute=max(tombstone.changed_minute, minute))
+
+
+def bury(
+    tx: Transaction, session_id: str, head: tuple[int, bytes], archive: Archive, *, now: int
+) -> Literal["changed", "turn"] | None:
+    """Delete the entries of a session and leave its tombstone; or why it is left as it is."""
+    if lock(tx, session_id)[:2] != head:
+        return "changed"
+    if tx.row(_HELD, session_id=session_id, now=now) is not None:
+        return "turn"
+    first = first_hash(tx, session_id)
+    kept = archive.to_text()
+    tx.run(_BURY, session_id=session_id, at=now, kept=kept, first=first)
+    for statement in _DELETE:
+        tx.run(statement, session_id=session_id)
+    return None
+
+
+def relatives(tx: Transaction, session_id: str, first: bytes | None, seq: int = 1) -> list[str]:
+    """The other archived sessions that begin with the same entry and may hold entry `seq` of it."""
+    if first is None:
+        return []
+    found = tx.rows(_OF_FIRST, session_id=session_id, first=first, seq=seq)
+    return [row[0] for row in found]
+
+
+def redact_later(
+    tx: Transaction, session_id: str, seq: int, hash_: bytes | None, *, dry_run: bool
+) -> bool | None:
+    """Keep a redaction on the tombstone of a session; whether it is new; None if there is none."""
+    tombstone = tombstone_of(tx, session_id, locked=not dry_run)
+    if tombstone is None:
+        return None
+    later = LaterRedaction(seq, None if hash_ is None else hash_.hex())
+    known = tombstone.archive.redactions
+    if later in known:
+        return False
+    if not dry_run:
+        archive = msgspec.structs.replace(tombstone.archive, redactions=(*known, later))
+        tx.run(_KEEP, session_id=session_id, kept=archive.to_text())
+    return True
+
+
+def redact_relatives(
+    tx: Transaction,
+    session_id: str,
+    entry: tuple[int, bytes, bytes | None],
+    lock_holders: Callable[[], dict[str, SessionHead]],
+    *,
+    dry_run: bool,
+) -> tuple[dict[str, SessionHead], list[Place]]:
+    """Lock the holders of an entry, and keep its redaction on the tombstones of archived relatives.
+
+    `entry` is its seq, its hash and that of the first entry.
+    """
+    seq, hash_, first = entry
+    kept: set[str] = set()
+    while True:
+        # Tombstones first: a session that comes back meanwhile is then one of the holders.
+        for name in set(relatives(tx, session_id, first, seq)) - kept:
+            if redact_later(tx, name, seq, hash_, dry_run=dry_run) is not None:
+                kept.add(name)
+        heads = lock_holders()
+        if kept.issuperset(relatives(tx, session_id, first, seq)):
+            return heads, [(name, seq) for name in sorted(kept)]
+
+
+def reopen(tx: Transaction, session_id: str) -> tuple[SessionHead, Tombstone]:
+    """Empty the row of an archived session, for its entries to be written again."""
+    tombstone = tombstone_of(tx, session_id, locked=True)
+    if tombstone is None:  # it came back or was purged while we waited
+        read_head(tx, session_id)
+        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
+    at = tombstone.created_at
+    head = SessionHead(0, GENESIS, 0, 0, 0, at, at)
+    columns = head.columns()
+    tx.run(_REOPEN, session_id=session_id, **{f"new_{name}": columns[name] for name in _EMPTIED})
+    return read_head(tx, session_id), tombstone
+
+
+def check_return(session_id: str, tombstone: Tombstone, seq: int, hash_: bytes) -> None:
+    """Refuse entries that do not end with the head of the archived session."""
+    if (seq, hash_) == (tombstone.last_seq, tombstone.last_hash):
+        return
+    archive = tombstone.archive
+    raise SessionArchived(
+        f"Session {session_id!r} was archived with entry {tombstone.last_seq}"
+        f" ({tombstone.last_hash.hex()[:12]}) as its last, but these entries end with entry {seq}"
+        f" ({hash_.hex()[:12]}).",
+        advice=f"Nothing was written. Import {archive.file!r} (SHA-256 {archive.digest}).",
+        session_id=session_id,
+        file=archive.file,
+        digest=archive.digest,
+        seq=tombstone.last_seq,
+        hash=tombstone.last_hash.hex(),
+    )

@@ -1,0 +1,476 @@
+"""Archived sessions: into a file, out of the store, and back with every hash."""
+
+import gzip
+import hashlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from roocontext import into_folder
+from roocontext.errors import (
+    InvalidOption,
+    SessionArchived,
+    SessionExists,
+    SessionPurged,
+    StoreUnavailable,
+)
+from roocontext.formats import import_paths, jsonl
+from roocontext.store.proof.log_lines import read_entry, read_header
+from support.dialogue import fill, state, text, work
+from support.examples import examples
+from support.histories import HISTORIES, play
+
+SECRET = "hunter2-the-secret-password"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+def archived(store: Any, chat: Any, folder: Path) -> Any:
+    """The outcome for one session, which must have been archived."""
+    done = store.archive(session=chat.id, put=into_folder(folder))
+    assert done.left == ()
+    (one,) = done.archived
+    return one
+
+
+def brought_back(store: Any, file: str) -> Any:
+    (done,) = import_paths(store, [file])
+    assert not done.failed, done.problems
+    return store.session(done.session_id)
+
+
+def restored(store: Any, file: str) -> Any:
+    """The session of a file, by what both interfaces have."""
+    with gzip.open(file) as lines:
+        header = read_header(lines.readline())
+        entries = [read_entry(line) for line in lines]
+    store.restore(header.session_id, entries, parent=header.parent, created_at=header.created_at)
+    return store.session(header.session_id)
+
+
+def everything(chat: Any) -> Any:
+    info = chat.info().to_dict()
+    del info["updated_at"]
+    views = [chat.view(as_of=seq) for seq in range(chat.head().seq + 1)]
+    return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
+
+
+@settings(max_examples=examples(15))
+@given(history=HISTORIES)
+def test_any_session_comes_back_equal(shared, tmp_path_factory, history):
+    chat = shared.store.create(title="named", metadata={"a": 1})
+    play(chat, history)
+    before = everything(chat)
+    one = archived(shared.store, chat, tmp_path_factory.mktemp("any"))
+    assert (one.entries, one.last_hash) == (before[0].seq, before[0].hash)
+    back = brought_back(shared.store, one.file)
+    assert everything(back) == before
+    assert back.verify(before[0]).ok
+    assert back.rebuild() == 0
+
+
+@pytest.mark.every_leg
+def test_session_that_came_back_continues(store, chat, folder):
+    fill(chat, 4)
+    chat.rewind(to=2)
+    head = chat.head()
+    back = restored(store, archived(store, chat, folder).file)
+    assert back.head() == head
+    assert back.undo().seq == 6
+    assert back.append("user", "more").seq == 7
+    assert back.verify(head).ok
+    again = archived(store, back, folder)
+    assert again.entries == 7
+    assert restored(store, again.file).head().seq == 7
+
+
+def test_session_without_entries_comes_back(store, chat, folder):
+    one = archived(store, chat, folder)
+    assert (one.entries, one.messages) == (0, 0)
+    back = brought_back(store, one.file)
+    assert back.append("user", "first").seq == 1
+    assert back.verify().ok
+    assert back.rebuild() == 0
+
+
+def test_archived_session_is_listed_as_it_was(lab, folder):
+    store = lab.store
+    chat = store.create(title="kept", metadata={"user": "ann"})
+    fill(chat, 3)
+    child = store.create(parent=chat.id)
+    before = chat.info()
+    lab.clock.now = at = lab.clock.now + 1_000
+    archived(store, chat, folder)
+    listed = {info.session_id: info for info in store.sessions()}
+    assert listed[chat.id] == replace(before, archived_at=at)
+    assert [info.session_id for info in store.sessions(where={"user": "ann"})] == [chat.id]
+    assert store.find(chat.id) == [replace(before, archived_at=at)]
+    assert {one.info.session_id for one in store.overview()} == {chat.id, child.id}
+    assert child.parent == chat.id
+    assert store.sessions(parent=chat.id)[0].session_id == child.id
+
+
+READS = {
+    "session": lambda store, chat: store.session(chat.id),
+    "open_session": lambda store, chat: store.open_session(chat.id),
+    "create": lambda store, chat: store.create(chat.id),
+    "view": lambda _, chat: chat.view(),
+    "view as of": lambda _, chat: chat.view(as_of=1),
+    "info": lambda _, chat: chat.info(),
+    "audit": lambda _, chat: list(chat.audit()),
+    "stored": lambda _, chat: list(chat.internals.stored()),
+    "head": lambda _, chat: chat.head(),
+    "verify": lambda _, chat: chat.verify(),
+    "append": lambda _, chat: chat.append("user", "more"),
+    "append again": lambda _, chat: chat.append("user", "once", client_id="once"),
+    "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
+    "rewind": lambda _, chat: chat.rewind(to=1),
+    "fork": lambda _, chat: chat.fork(),
+    "turn": lambda _, chat: chat.turn().__enter__(),
+    "search": lambda store, chat: store.search("word", session=chat.id),
+    "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_use_of_an_archived_session_names_the_file_and_its_digest(store, chat, folder, name):
+    fill(chat, 2)
+    chat.append("user", "once", client_id="once")
+    one = archived(store, chat, folder)
+    with pytest.raises(SessionArchived) as caught:
+        READS[name](store, chat)
+    error = caught.value
+    assert (error.session_id, error.file, error.digest) == (chat.id, one.file, one.digest)
+    assert (error.seq, error.hash) == (3, one.last_hash)
+    assert one.file in str(error)
+    assert one.digest in str(error)
+    assert hashlib.sha256(Path(one.file).read_bytes()).hexdigest() == one.digest
+
+
+def test_archived_session_leaves_no_row_but_its_own(lab, folder):
+    chat = lab.store.create(metadata={"user": "ann"})
+    chat.append("user", SECRET)
+    work(chat)
+    lab.store.index()
+    chat.tokens("roo")
+    archived(lab.store, chat, folder)
+    for table in ("entries", "spans", "clearings", "counts", "search_rows", "search_marks"):
+        assert lab.sql(f"SELECT count(*) FROM {table}") == [(0,)]
+    assert lab.sql("SELECT count(*) FROM facts") == [(1,)]
+
+
+def test_search_counts_the_archived_sessions_of_its_scope(lab, folder):
+    store = lab.store
+    kept, gone = store.create(metadata={"a": "1"}), store.create(metadata={"a": "2"})
+    child = store.create(parent=gone.id)
+    for chat in (kept, gone, child):
+        chat.append("user", "needle", ts=1_000)
+    archived(store, gone, folder)
+    for _ in range(2):
+        found = store.search("needle")
+        assert ({hit.session_id for hit in found}, found.archived) == ({kept.id, child.id}, 1)
+        assert found.to_dict()["archived"] == 1
+        store.index(anew=True)
+    assert store.search("needle", where={"a": "1"}).archived == 0
+    assert store.search("needle", where={"a": "2"}).archived == 1
+    assert store.search("needle", family=gone.id).archived == 1
+    assert store.search("needle", session=kept.id).archived == 0
+    later = datetime.fromtimestamp(2, UTC)
+    assert store.search("needle", since=later).archived == 0
+    assert store.search("needle", since=datetime.fromtimestamp(1, UTC)).archived == 1
+    first = store.search("needle", limit=1)
+    assert store.search("needle", limit=1, after=first.next).archived is None
+
+
+def test_sessions_are_chosen_by_the_later_of_their_clocks(lab, folder):
+    store, clock, day = lab.store, lab.clock, 86_400_000
+    clock.now = 100 * day
+    old = store.create("old")
+    old.append("user", "m")
+    imported = store.create("recorded now")
+    future = store.create("in the future")
+    future.append("user", "m", ts=1_000 * day)
+    clock.now = 150 * day
+    imported.append("user", "m", ts=day)
+    clock.now = 190 * day
+    store.create("empty")
+    clock.now = 195 * day
+    when = datetime.fromtimestamp(120 * 86_400, UTC)
+    planned = store.archive(older_than=when, put=into_folder(folder), dry_run=True)
+    assert planned.dry_run
+    assert [one.session_id for one in planned.archived] == ["old"]
+    assert not folder.exists()
+    done = store.archive(older_than=timedelta(days=44), put=into_folder(folder))
+    assert {one.session_id for one in done.archived} == {"old", "recorded now"}
+    assert len(list(folder.iterdir())) == 2
+    again = store.archive(older_than=timedelta(days=44), put=into_folder(folder))
+    assert again.archived == again.left == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"older_than": 90}, {"older_than": datetime(2026, 1, 1)}, {"older_than": "90d"}],  # noqa: DTZ001 - what is refused
+)
+def test_archive_without_a_time_is_refused(store, options):
+    with pytest.raises(InvalidOption):
+        store.archive(put=lambda *_: None, **options)
+
+
+def test_file_is_jsonl_that_depends_on_the_log_alone(store, chat, folder):
+    fill(chat, 3)
+    chat.append("user", [text("\ud83d \0")])
+    plain = b"".join(jsonl.export_session(chat))
+    one = archived(store, chat, folder)
+    file = Path(one.file)
+    assert gzip.decompress(file.read_bytes()) == plain
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert one.size == file.stat().st_size
+    assert chat.id not in file.name
+    back = brought_back(store, one.file)
+    again = archived(store, back, folder / "other")
+    assert Path(again.file).read_bytes() == file.read_bytes()
+
+
+# What comes in between
+
+
+def test_session_that_grows_meanwhile_is_left(store, chat, folder):
+    fill(chat, 2)
+
+    def put(name: str, content: Any) -> Any:
+        chat.append("user", "meanwhile")
+        return into_folder(folder)(name, content)
+
+    done = store.archive(session=chat.id, put=put)
+    assert done.archived == ()
+    (left,) = done.left
+    assert (left.session_id, left.why) == (chat.id, "changed")
+    assert Path(left.file).exists()
+    assert chat.append("user", "more").seq == 4
+
+
+def test_session_that_is_purged_meanwhile_is_left(store, chat):
+    fill(chat, 2)
+    done = store.archive(session=chat.id, put=lambda *_: store.purge(chat.id) and None)
+    assert [left.why for left in done.left] == ["changed"]
+    with pytest.raises(SessionPurged):
+        store.session(chat.id)
+
+
+def test_session_that_a_runner_has_the_turn_of_is_left(store, chat, folder):
+    fill(chat, 2)
+    with chat.turn():
+        done = store.archive(session=chat.id, put=into_folder(folder))
+    assert [left.why for left in done.left] == ["turn"]
+    archived(store, chat, folder)
+
+
+def test_failed_put_leaves_the_session_and_a_repetition_continues(lab, folder):
+    store = lab.store
+    chats = [store.create() for _ in range(3)]
+    for chat in chats:
+        fill(chat, 2)
+    lab.clock.now += 1_000
+    calls = []
+
+    def put(name: str, content: Any) -> Any:
+        calls.append(name)
+        if len(calls) == 2:
+            raise RuntimeError("no network")
+        return into_folder(folder)(name, content)
+
+    with pytest.raises(RuntimeError):
+        store.archive(older_than=timedelta(0), put=put)
+    assert sum(info.archived_at is not None for info in store.sessions()) == 1
+    done = store.archive(older_than=timedelta(0), put=put)
+    assert len(done.archived) == 2
+    # A crash after the file was stored: the same file is stored again.
+    assert calls[1] in calls[2:]
+
+
+def test_put_that_damages_the_file_is_refused(store, chat, tmp_path):
+    fill(chat, 2)
+    before = state(chat)
+
+    def put(name: str, content: Any) -> Any:
+        file = tmp_path / name
+        file.write_bytes(content.read()[:-9])
+        return file
+
+    with pytest.raises(StoreUnavailable, match="SHA-256"):
+        store.archive(session=chat.id, put=put)
+    assert state(chat) == before
+
+
+def test_folder_that_cannot_be_written_is_a_typed_error(store, chat, tmp_path):
+    fill(chat, 2)
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable, match="cannot hold the archive"):
+        store.archive(session=chat.id, put=into_folder(tmp_path / "file"))
+    assert chat.append("user", "more").seq == 3
+
+
+# What comes back
+
+
+def test_only_a_log_with_the_same_head_comes_back(store, chat, folder):
+    fill(chat, 4)
+    entries = list(chat.internals.stored())
+    one = archived(store, chat, folder)
+    shown = store.find(chat.id)
+    other = store.create()
+    fill(other, 4)
+    for wrong in (entries[:3], [], list(other.internals.stored())):
+        with pytest.raises(SessionArchived, match="with entry 4") as caught:
+            store.restore(chat.id, wrong)
+        assert one.file in str(caught.value)
+    assert store.find(chat.id) == shown
+    fork = brought_back(store, one.file)
+    assert list(fork.internals.stored()) == entries
+
+
+def test_longer_log_does_not_replace_the_archived_one(store, chat, folder):
+    fill(chat, 2)
+    first = archived(store, chat, folder)
+    longer = brought_back(store, first.file)
+    fill(longer, 1)
+    second = archived(store, longer, folder)
+    third = brought_back(store, second.file)
+    assert third.head().seq == 3
+    archived(store, third, folder)
+    (done,) = import_paths(store, [first.file])
+    assert done.failed
+    assert "with entry 3" in str(done.problems[0])
+
+
+def test_other_parent_is_refused(store, chat, folder):
+    child = store.create(parent=chat.id)
+    fill(child, 2)
+    entries = list(child.internals.stored())
+    archived(store, child, folder)
+    with pytest.raises(SessionExists):
+        store.restore(child.id, entries)
+    store.restore(child.id, entries, parent=chat.id)
+    assert store.session(child.id).parent == chat.id
+
+
+def test_damaged_file_brings_nothing_back(store, chat, folder):
+    fill(chat, 30)
+    one = archived(store, chat, folder)
+    file = Path(one.file)
+    whole = file.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:400] + b"\0\0\0" + whole[403:]):
+        file.write_bytes(damaged)
+        (done,) = import_paths(store, [file])
+        assert getattr(done, "failed", False) or done.is_problem, done
+        with pytest.raises(SessionArchived):
+            store.session(chat.id)
+    file.write_bytes(whole)
+    assert brought_back(store, one.file).head().seq == 30
+
+
+def test_restore_in_a_dry_run_leaves_the_session_archived(store, chat, folder):
+    fill(chat, 3)
+    entries = list(chat.internals.stored())
+    archived(store, chat, folder)
+    done = store.restore(chat.id, entries, dry_run=True)
+    assert (done.new, done.dry_run) == (3, True)
+    with pytest.raises(SessionArchived):
+        store.session(chat.id)
+
+
+# Redactions and purges
+
+
+def test_redaction_of_a_copy_is_kept_and_applied_when_the_session_comes_back(store, chat, folder):
+    fill(chat, 1)
+    chat.append("user", SECRET)
+    chat.append("user", "other")
+    early, late = chat.fork(1), chat.fork()
+    one, cut = archived(store, chat, folder), archived(store, early, folder)
+    dry = late.redact(2, dry_run=True)
+    done = late.redact(2)
+    assert done.copies == ((late.id, 2),)
+    # The fork that was cut before the message ends later than it, by the note of its origin.
+    assert set(done.archived) == set(dry.archived) == {(chat.id, 2), (early.id, 2)}
+    store.purge(late.id)
+    back = brought_back(store, one.file)
+    assert SECRET not in repr(list(back.internals.stored()))
+    assert [note.target for note in back.notes("redaction")] == [2]
+    assert back.verify().ok
+    assert back.rebuild() == 0
+    other = brought_back(store, cut.file)
+    assert other.notes("redaction") == []
+
+
+def test_redaction_of_an_archived_session_is_kept_too(store, chat, folder):
+    chat.append("user", SECRET)
+    fill(chat, 2)
+    one = archived(store, chat, folder)
+    assert chat.redact(1, dry_run=True).changed
+    done = chat.redact(1)
+    assert (done.changed, done.copies, done.archived) == (True, (), ((chat.id, 1),))
+    assert not chat.redact(1).changed
+    assert chat.redact(9).changed  # no entry, which nobody can know before the session is back
+    back = brought_back(store, one.file)
+    assert SECRET not in repr(list(back.internals.stored()))
+    assert back.verify().ok
+    again = archived(store, back, folder)
+    assert SECRET not in gzip.decompress(Path(again.file).read_bytes()).decode()
+
+
+def test_restored_redaction_reaches_archived_copies(store, chat, folder):
+    chat.append("user", SECRET)
+    fill(chat, 1)
+    fork = chat.fork()
+    one = archived(store, fork, folder)
+    whole = list(chat.internals.stored())
+    chat.redact(1)
+    store.purge(chat.id)
+    assert len(whole) == 2
+    back = brought_back(store, one.file)
+    assert SECRET not in repr(list(back.internals.stored()))
+
+
+def test_purge_of_an_archived_session_names_the_file(store, chat, folder):
+    fill(chat, 3)
+    fork = chat.fork()
+    one = archived(store, chat, folder)
+    planned = store.purge(chat.id, dry_run=True)
+    done = store.purge(chat.id)
+    assert (done.file, done.digest) == (planned.file, planned.digest) == (one.file, one.digest)
+    assert (done.entries, done.last_hash, done.copies) == (3, one.last_hash, (fork.id,))
+    with pytest.raises(SessionPurged) as caught:
+        store.session(chat.id)
+    assert caught.value.receipt["file"] == one.file
+    assert store.purge(chat.id).file == one.file
+    (failed,) = import_paths(store, [one.file])
+    assert failed.failed
+    assert chat.id not in {info.session_id for info in store.find(chat.id)}
+
+
+def test_purge_names_archived_forks(store, chat, folder):
+    fill(chat, 2)
+    fork = chat.fork()
+    archived(store, fork, folder)
+    assert store.purge(chat.id).copies == (fork.id,)
+
+
+def test_changes_say_nothing_of_an_archive(lab, folder):
+    chat = lab.store.create()
+    fill(chat, 2)
+    one = archived(lab.store, chat, folder)
+    with lab.store.changes() as changes:
+        assert changes.read(timeout=0) == []
+    brought_back(lab.store, one.file)
+    with lab.store.changes() as changes:
+        assert [(change.session_id, change.last_seq) for change in changes.read(timeout=0)] == [
+            (chat.id, 2)
+        ]
