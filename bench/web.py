@@ -10,12 +10,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from bench.chromium import found_chromium, started_chromium
-from bench.data import content, grow, role
+from bench.data import age, content, grow, role
 from bench.report import Line, NotRun
 from bench.sites import LENGTH_BUDGET, SqliteSite
 from bench.sizes import Sizes
@@ -31,7 +31,12 @@ _SLOWER = 4
 def serving(site: SqliteSite, sizes: Sizes) -> Iterator[Line | NotRun]:
     """What a page, an append and a thousand readers cost."""
     store = site.store("web")
-    long = grow(store.create("long"), sizes.long)
+    long = age(
+        store.create("long"),
+        messages=sizes.long,
+        condensations=sizes.condensations,
+        visible=20,
+    )
     grow(store.create("few"), sizes.few)
     grow(store.create("one"), 1)
     site.settle("web")
@@ -73,6 +78,10 @@ class _Client:
         self._connection = http.client.HTTPConnection(address)
         self._connection.connect()
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
     def first_byte(self, path: str) -> None:
         """Ask for a page, and wait until it begins to come."""
         self._connection.request("GET", path, headers=_HEADERS)
@@ -94,16 +103,16 @@ class _Client:
 
 
 def _first_byte(address: str, sizes: Sizes) -> Line:
-    client = _Client(address)
-    times = alternate(
-        [
-            Step("few", lambda _: client.first_byte("/s/few")),
-            Step(None, lambda _: client.rest()),
-            Step("long", lambda _: client.first_byte("/s/long")),
-            Step(None, lambda _: client.rest()),
-        ],
-        rounds=sizes.reads,
-    )
+    with closing(_Client(address)) as client:
+        times = alternate(
+            [
+                Step("few", lambda _: client.first_byte("/s/few?tab=all")),
+                Step(None, lambda _: client.rest()),
+                Step("long", lambda _: client.first_byte("/s/long?tab=all")),
+                Step(None, lambda _: client.rest()),
+            ],
+            rounds=sizes.reads,
+        )
     return Line(
         "web.page",
         f"first byte of a page of {sizes.long:,} entries",
@@ -133,7 +142,7 @@ def _painted(address: str, sizes: Sizes) -> Iterator[Line | NotRun]:
             painted: dict[str, list[float]] = {"one": [], "long": []}
             for turn in range(sizes.commits + 1):
                 for name, values in painted.items():
-                    taken = browser.paint(f"http://{address}/s/{name}", slower=slower)
+                    taken = browser.paint(f"http://{address}/s/{name}?tab=all", slower=slower)
                     if turn:
                         values.append(taken)
             times = {name: Samples(values) for name, values in painted.items()}
@@ -141,17 +150,17 @@ def _painted(address: str, sizes: Sizes) -> Iterator[Line | NotRun]:
 
 
 def _appended(address: str, store: Store, sizes: Sizes) -> Line:
-    client = _Client(address)
     chats = [store.create(name) for name in ("over http", "in process")]
     path = f"/api/v1/sessions/{chats[0].id.replace(' ', '%20')}/entries"
-    times = alternate(
-        [
-            Step("ours", lambda n: chats[1].append(role(n), content(n))),
-            Step("http", lambda n: client.append(path, n)),
-        ],
-        rounds=sizes.reads,
-        batch=5,
-    )
+    with closing(_Client(address)) as client:
+        times = alternate(
+            [
+                Step("ours", lambda n: chats[1].append(role(n), content(n))),
+                Step("http", lambda n: client.append(path, n)),
+            ],
+            rounds=sizes.reads,
+            batch=5,
+        )
     return Line(
         "web.append",
         "append of 1 KiB through HTTP, FULL",
@@ -204,6 +213,7 @@ async def _to_all(address: str, chat: Session, count: int, appends: int) -> Samp
             taken.append(time.perf_counter() - begun)
     for _, writer in readers:
         writer.close()
+        await writer.wait_closed()
     return Samples(taken)
 
 

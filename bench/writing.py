@@ -32,6 +32,9 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         ]
         if durability == "normal":
             steps.append(Step("work", _worker(site)))
+        else:
+            owned = site.store("owned", owner="acme").create("owned")
+            steps.append(Step("owned", _appender(owned)))
         times = alternate(steps, rounds=sizes.commits, batch=10)
         named = durability.upper()
         what, ours = f"append one 1 KiB message, {named}", times["short"]
@@ -44,6 +47,8 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         else:
             budget = (1.8, 1.3) if isinstance(site, PostgresSite) else (1.5, 1.3)
             yield line_of(site, "append.full", what, raw, ours, times["raw"], *budget)
+            what = "append one 1 KiB message with an owner"
+            yield line_of(site, "append.owner", what, "without one", times["owned"], ours, None)
         yield line_of(
             site,
             f"append.{durability}.length",

@@ -4,27 +4,32 @@
 -- It is part of the schema. A release that needs another one adds it under another name,
 -- roocontext_append_v2, and this one stays for one minor release.
 --
--- `durability` and `lock_patience` hold for this transaction alone. If the head is not the one that
--- is expected, if the message refers to a later entry, or if there is no such session, nothing is
--- written and nothing is returned: then only another query can say why. A client id that is taken
--- is an error of its index. The times are those of `log.times`, and the hash is that of `log.chain`.
+-- `durability`, `lock_patience` and `for_owner` hold for this transaction alone; policies of row-level
+-- security read the last one. If the head is not the one that is expected, if the message refers to
+-- a later entry, or if there is no such session or it has another owner, nothing is written and
+-- nothing is returned: then only another query can say why. A client id that is taken is an error
+-- of its index. The times are those of `log.times`, and the hash is that of `log.chain`.
 CREATE FUNCTION roocontext_append_v1(
-    durability text, lock_patience text,
+    durability text, lock_patience text, for_owner text,
     session text, expected_head bigint, refers_to bigint, prompt text, digest bytea,
     format text, role text, ts bigint, recorded_at bigint, message_id text, client_id text,
     model text, usage text, asked_at bigint, answers_seq bigint, answers_block bigint,
     size bigint, salt bytea, content_digest bytea, tools text, extra text, content text,
-    OUT new_seq bigint, OUT new_hash bytea
+    OUT new_seq bigint, OUT new_hash bytea, OUT waited double precision
 ) LANGUAGE plpgsql AS $$
 DECLARE
     moved record;
     happened bigint := coalesce(ts, recorded_at);
+    asked timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('lock_timeout', lock_patience, true);
     IF durability = 'normal' THEN
         PERFORM set_config('synchronous_commit', 'off', true);
     ELSIF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF for_owner IS NOT NULL THEN
+        PERFORM set_config('roocontext.owner', for_owner, true);
     END IF;
     UPDATE sessions SET
         last_seq = last_seq + 1,
@@ -44,8 +49,10 @@ BEGIN
         unindexed = true,
         first_prompt = coalesce(first_prompt, prompt)
     WHERE session_id = session AND purged_at IS NULL AND archived_at IS NULL
+        AND (for_owner IS NULL OR owner = for_owner)
         AND (expected_head IS NULL OR head_seq = expected_head) AND last_seq >= refers_to
     RETURNING last_seq, last_hash, messages, bytes, latest_happened INTO moved;
+    waited := date_part('epoch', clock_timestamp() - asked);
     IF NOT FOUND THEN
         RETURN;
     END IF;

@@ -1,7 +1,7 @@
 """The log, the caches of its fold, the checks and triggers that guard it, the views, the search.
 
-The triggers, the views, the index of the search and PostgreSQL's function for an append are in the
-`.sql` files of this folder.
+The triggers, the views, the index of the search and PostgreSQL's functions are in the `.sql` files
+of this folder.
 """
 
 import logging
@@ -128,6 +128,7 @@ def _tables() -> None:
         sa.Column("metadata", TEXT),
         sa.Column("first_prompt", TEXT),
         sa.Column("parent", TEXT),
+        sa.Column("owner", TEXT),
         sa.Column("archived_at", sa.BigInteger),
         sa.Column("archive", TEXT),
         sa.Column("first_hash", sa.LargeBinary),
@@ -264,14 +265,22 @@ def _indexes() -> None:
     _partial("entries_control", "entries", "session_id, seq", "details")
     _partial("entries_notes", "entries", "session_id, note, target, seq", "note")
     _partial("sessions_parent", "sessions", "parent", "parent")
+    _partial("sessions_owner", "sessions", "owner, session_id", "owner")
+    _partial("sessions_owner_changed", "sessions", "owner, changed_minute", "owner")
     _partial("sessions_archived", "sessions", "first_hash", "archived_at")
     op.execute("CREATE INDEX facts_value ON facts (key, value)")
     op.execute("CREATE INDEX sessions_changed ON sessions (changed_minute)")
     for time in ("listed", "updated"):
         columns = f"({time}_minute) WHERE purged_at IS NULL"
         op.execute(f"CREATE INDEX sessions_{time} ON sessions {columns}")
+        columns = f"(owner, {time}_minute) WHERE owner IS NOT NULL AND purged_at IS NULL"
+        op.execute(f"CREATE INDEX sessions_owner_{time} ON sessions {columns}")
     op.execute(
         "CREATE INDEX sessions_unindexed ON sessions (unindexed, session_id) WHERE unindexed = TRUE"
+    )
+    op.execute(
+        "CREATE INDEX sessions_owner_unindexed ON sessions (owner, unindexed, session_id)"
+        " WHERE owner IS NOT NULL AND unindexed = TRUE"
     )
     op.execute("CREATE INDEX entries_first ON entries (hash) WHERE seq = 1")
     op.execute(
@@ -357,6 +366,10 @@ def _views() -> None:
 def _search() -> None:
     connection = op.get_bind()
     _run(connection, _statements(f"search_{connection.dialect.name}"))
+    if connection.dialect.name == "postgresql":
+        schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+        statements = [one.replace("OUR_SCHEMA", schema) for one in _statements("owners_postgresql")]
+        _run_if_permitted(statements, "the search of an owner's messages")
 
 
 def _statements(name: str) -> list[str]:

@@ -70,10 +70,12 @@ CREATE TRIGGER sessions_truncate BEFORE TRUNCATE ON sessions
 
 CREATE FUNCTION roocontext_parent_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'the parent of a session never changes'
+    RAISE EXCEPTION 'the parent and the owner of a session never change'
         USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 
-CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
-    FOR EACH ROW WHEN (NEW.parent IS DISTINCT FROM OLD.parent)
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent, owner ON sessions
+    FOR EACH ROW WHEN (
+        NEW.parent IS DISTINCT FROM OLD.parent OR NEW.owner IS DISTINCT FROM OLD.owner
+    )
     EXECUTE FUNCTION roocontext_parent_guard();

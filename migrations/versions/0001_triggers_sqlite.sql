@@ -64,6 +64,6 @@ CREATE TRIGGER sessions_insert BEFORE INSERT ON sessions WHEN EXISTS (
 )
 BEGIN SELECT RAISE(ABORT, 'a session is purged, never deleted'); END;
 
-CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent ON sessions
-WHEN NEW.parent IS NOT OLD.parent
-BEGIN SELECT RAISE(ABORT, 'the parent of a session never changes'); END;
+CREATE TRIGGER sessions_parent BEFORE UPDATE OF parent, owner ON sessions
+WHEN NEW.parent IS NOT OLD.parent OR NEW.owner IS NOT OLD.owner
+BEGIN SELECT RAISE(ABORT, 'the parent and the owner of a session never change'); END;

@@ -32,7 +32,7 @@ from roocontext.cli.commands import (
 )
 from roocontext.cli.commands import sessions as listing
 from roocontext.cli.exit_codes import Code, Refusal, end, write_error
-from roocontext.cli.options import PROGRAM, Database, Debug, Json, Utc
+from roocontext.cli.options import PROGRAM, Database, Debug, Json, Owner, Utc
 from roocontext.cli.screens.safe_text import safe
 from roocontext.cli.terminal import flush_or_drop, open_streams
 from roocontext.reports.naming import quantity
@@ -77,14 +77,14 @@ def keep_warnings() -> Iterator[None]:
 HELP = (
     "Read the sessions of coding agents, change what the model sees, and verify their logs."
     " `roocontext demo` shows what it does; it needs no key and no network."
-    " --db, --json, --utc and --debug may be given before the command or after it."
+    " --db, --owner, --json, --utc and --debug may be given before the command or after it."
 )
 _READING = (listing, read, search, sums)
 _FAMILIES = (
     *_READING,
     *(append, change, transfers, erase, archive, maintain, mcp, serve, demo),
 )
-_EVERYWHERE = ("db", "as_json", "utc", "debug")
+_EVERYWHERE = ("db", "owner", "as_json", "utc", "debug")
 _LEAST = 20
 """The least number of columns for which help is laid out."""
 
@@ -98,6 +98,7 @@ def _version(*, wanted: bool) -> None:
 def _root(
     *,
     db: Database = None,
+    owner: Owner = None,
     as_json: Json = False,
     utc: Utc = False,
     debug: Debug = False,
@@ -125,7 +126,7 @@ def commands() -> Any:
     everywhere = [param for param in group.params if param.name in _EVERYWHERE]
     for command in every_command(group):
         has_own_database = command.name == demo.demo.__name__
-        command.params += everywhere[1:] if has_own_database else everywhere
+        command.params += everywhere[2:] if has_own_database else everywhere
     return group
 
 

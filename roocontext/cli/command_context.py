@@ -7,7 +7,7 @@ code 1.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -48,6 +48,7 @@ class Invocation:
     clock: "Clock"
     ids: "Ids | None" = None
     db: str | None = field(default=None, repr=False)  # it may hold a password
+    owner: str | None = None
     as_json: bool = False
     debug: bool = False
     bars: Bars = field(default_factory=Bars)
@@ -67,6 +68,14 @@ class CommandContext(typer.Context):
         return find_database.chosen(self.obj.db)
 
     @property
+    def whole(self) -> str:
+        """The database, for a command that is about all of it, whoever owns the sessions."""
+        if self.obj.owner is not None:
+            line = "This command is about the whole database: leave out --owner."
+            raise Refusal(line, Code.USAGE)
+        return self.url
+
+    @property
     def as_json(self) -> bool:
         """True if documents are printed instead of screens."""
         return self.obj.as_json
@@ -78,12 +87,17 @@ class CommandContext(typer.Context):
 
     @contextmanager
     def store(
-        self, *, write: bool = False, create: bool = False, dry_run: bool = False
+        self,
+        *,
+        write: bool = False,
+        create: bool = False,
+        dry_run: bool = False,
+        where: Mapping[str, str] | None = None,
     ) -> Iterator["Store"]:
         """Open the store, for reading or for writing."""
-        clock, ids = self.obj.clock, self.obj.ids
+        shown: dict[str, Any] = {"owner": self.obj.owner, "where": where}
         with find_database.open_store(
-            self.url, clock=clock, ids=ids, write=write, create=create
+            self.url, clock=self.obj.clock, ids=self.obj.ids, write=write, create=create, **shown
         ) as store:
             self.obj.has_written = write and not dry_run
             self._store = store

@@ -42,7 +42,7 @@ def complete_sessions(ctx: typer.Context, incomplete: str) -> Offers:
     offers = [] if beginning else [(reports.naming.LAST, "the one with the newest entry")]
     with (
         suppress(RooContextError),
-        roocontext.Store.open(url, upgrade=False, read_only=True) as store,
+        roocontext.Store.open(url, upgrade=False, read_only=True, owner=ctx.obj.owner) as store,
     ):
         typed = beginning + incomplete
         matches = store.find(typed, limit=_MOST) if typed else store.sessions()

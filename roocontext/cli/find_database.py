@@ -6,7 +6,7 @@ a database there.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +56,14 @@ def without_password(url: str) -> str:
 
 @contextmanager
 def open_store(
-    url: str, *, clock: "Clock", ids: "Ids | None", write: bool, create: bool = False
+    url: str,
+    *,
+    clock: "Clock",
+    ids: "Ids | None",
+    write: bool,
+    create: bool = False,
+    owner: str | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> Iterator["Store"]:
     """Open the store, for reading or for writing."""
     if not url:
@@ -74,7 +81,13 @@ def open_store(
     try:
         with looked_for(url):
             store = roocontext.Store.open(
-                url, upgrade=create, read_only=not write, clock=clock, ids=ids
+                url,
+                upgrade=create,
+                read_only=not write,
+                clock=clock,
+                ids=ids,
+                owner=owner,
+                where=where,
             )
     except SchemaMismatch as error:
         raise _mismatch(error, without_password(url)) from error

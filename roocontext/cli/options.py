@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
+TOKEN = "ROOCONTEXT_TOKEN"  # noqa: S105 - the name of a variable
 
 PAUSE: Final = 0.5
 """Seconds between two looks at something that is followed or watched."""
@@ -39,6 +40,16 @@ Database = Annotated[
         callback=_store,
         help=f"The database: a file or a URL. Default: {find_database.VARIABLE}, or"
         " ~/.local/share/roocontext/roocontext.db.",
+    ),
+]
+Owner = Annotated[
+    str | None,
+    typer.Option(
+        "--owner",
+        metavar="NAME",
+        expose_value=False,
+        callback=_store,
+        help="Only the sessions of this owner, for whom new ones are created.",
     ),
 ]
 Json = Annotated[

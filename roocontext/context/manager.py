@@ -6,6 +6,7 @@ one serves any number of sessions, and another process continues where this one 
 
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
@@ -306,6 +307,12 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
+def _observed(
+    chat: AnySession, run: Callable[..., Any]
+) -> AbstractContextManager[Callable[[Any], None]]:
+    return any_session(chat).internals.observed(run.__name__)
+
+
 def _at_once(
     run: Callable[Concatenate[ManagerRuns, AnySession, Params], Steps[Result]],
 ) -> Callable[Concatenate["ContextManager", Session, Params], Result]:
@@ -315,7 +322,10 @@ def _at_once(
     def call(
         manager: "ContextManager", chat: Session, /, *args: Params.args, **options: Params.kwargs
     ) -> Result:
-        return drive(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
+        with _observed(chat, run) as note:
+            result = drive(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
+            note(result)
+        return result
 
     return call
 
@@ -335,7 +345,10 @@ def _awaited(
         *args: Params.args,
         **options: Params.kwargs,
     ) -> Result:
-        return await drive_async(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
+        with _observed(chat, run) as note:
+            result = await drive_async(run(manager._runs, chat, *args, **options))  # noqa: SLF001 - in this module
+            note(result)
+        return result
 
     return call
 

@@ -1,16 +1,20 @@
 """The server: its tools, its resources, and its two transports."""
 
 import asyncio
+import hmac
 from collections.abc import Callable
 from functools import wraps
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from urllib.parse import quote
 
+import uvicorn
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import Resource, ToolAnnotations
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roocontext import reports
 from roocontext.errors import RooContextError, SessionNotFound
@@ -23,7 +27,7 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 LOOPBACK: Final = "127.0.0.1"
-"""The only address that the server listens on: it does not authenticate its clients."""
+"""The only address that the server listens on: clients need no token unless one is given."""
 
 _INSTRUCTIONS: Final = (
     "Complete sessions of coding agents. Messages that a model no longer sees, because they were"
@@ -101,9 +105,34 @@ def run_on_stdio(server: SessionServer) -> None:
     server.run("stdio")
 
 
-def run_on_http(server: SessionServer, port: int) -> None:
-    """Serve clients of this machine at `http://127.0.0.1:PORT/mcp`, until interrupted."""
-    server.run("streamable-http", host=LOOPBACK, port=port)
+def run_on_http(server: SessionServer, port: int, token: str | None) -> None:
+    """Serve clients of this machine at `http://127.0.0.1:PORT/mcp`, until interrupted.
+
+    If there is a token, only clients that send it are answered.
+    """
+    app: ASGIApp = server.streamable_http_app(host=LOOPBACK)
+    if token is not None:
+        app = _Authenticated(app, token)
+    uvicorn.Server(uvicorn.Config(app, host=LOOPBACK, port=port, log_level="warning")).run()
+
+
+class _Authenticated:
+    """An application that answers only requests with the token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._expected = f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            given = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(given, self._expected):
+                refusal = PlainTextResponse(
+                    "Send the token of ROOCONTEXT_TOKEN.\n", 401, {"WWW-Authenticate": "Bearer"}
+                )
+                await refusal(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 def explained(error: RooContextError) -> str:

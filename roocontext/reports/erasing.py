@@ -22,7 +22,8 @@ class RedactedReport(Document):
     sessions: if they are copies, they are redacted when the session comes back, but its file still
     holds the content. A dry run
     also has the `beginning` of the content, and its size in `bytes` of JSON. `erased` says that the
-    bytes were removed from the file and its log too.
+    bytes were removed from the file and its log too. If there is an `owner`, only that owner's
+    copies are erased: others may have restored the same log.
     """
 
     session_id: str
@@ -38,6 +39,7 @@ class RedactedReport(Document):
     changed: bool
     dry_run: bool
     erased: bool
+    owner: str | None
 
 
 class PurgedReport(Document):

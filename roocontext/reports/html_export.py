@@ -165,7 +165,7 @@ class _Section:
             if entry.seq > self._excerpt.seq:
                 return
             is_note = entry.kind is Kind.NOTE
-            if is_note and entry.seq not in self._rewound_to and not is_failure(entry):
+            if is_note and entry.seq not in self._rewound_to and not is_failure(entry.content):
                 continue
             masked = entry
             if self.masker is not None:

@@ -107,6 +107,13 @@ class Granted(Document):
     statements: list[Text]
 
 
+class Secured(Document):
+    """The statements that secure a database by row-level security. A dry run only prints them."""
+
+    steps: list[Text]
+    dry_run: bool
+
+
 class RevisionRow(Document):
     """A migration of this release, and whether the database has it."""
 

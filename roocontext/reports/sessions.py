@@ -45,6 +45,7 @@ class SessionRow(Document):
     bytes: int
     first_prompt: str | None
     parent: str | None
+    owner: str | None
     archived_at: Time | None
     visible_messages: int
     visible_bytes: int

@@ -226,14 +226,15 @@ def spending_of(
     *,
     since: datetime | None = None,
     until: datetime | None = None,
+    where: Mapping[str, str] | None = None,
     recorded: bool = False,
 ) -> Spending:
-    """The calls of all sessions that happened since a time and before another.
+    """The calls of all sessions, or of those with metadata, that happened between two times.
 
     If `recorded`, their time is when they were recorded.
     """
     used = prices()
-    reported = store.usage(since=since, until=until, recorded=recorded)
+    reported = store.usage(since=since, until=until, where=where, recorded=recorded)
     groups: defaultdict[str, list[ReportedUsage]] = defaultdict(list)
     for row in reported:
         time = row.recorded_at if recorded else row.happened_at

@@ -5,19 +5,23 @@ afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from datetime import datetime, timedelta
 from functools import wraps
 from itertools import islice
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
 from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
+from roocontext.store.sessions.retention import AgeClock
 from roocontext.store.store import Store
 from roocontext.store.turn import SessionTurn
+from roocontext.store.writing.erase import Purged
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -131,6 +135,36 @@ class AsyncStore(_Threaded[Store]):
     ) -> None:
         await self.close()
 
+    @overload
+    async def purge(self, session_id: str, *, dry_run: bool = False) -> Purged: ...
+
+    @overload
+    async def purge(
+        self,
+        *,
+        older_than: datetime | timedelta | None = None,
+        where: Mapping[str, str] | None = None,
+        family: bool = True,
+        clock: AgeClock = "later",
+        dry_run: bool = False,
+    ) -> list[Purged]: ...
+
+    async def purge(
+        self,
+        session_id: str | None = None,
+        *,
+        older_than: datetime | timedelta | None = None,
+        where: Mapping[str, str] | None = None,
+        family: bool = True,
+        clock: AgeClock = "later",
+        dry_run: bool = False,
+    ) -> Purged | list[Purged]:
+        """See Store.purge."""
+        rule: dict[str, Any] = {"older_than": older_than, "where": where, "family": family}
+        rule["clock"] = clock
+        purge: Callable[..., Purged | list[Purged]] = self._plain.purge
+        return await self._threads.run(lambda: purge(session_id, **rule, dry_run=dry_run))
+
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run a function of several calls over the synchronous store, in one of the threads."""
         return await self._threads.run(work, self._plain)
@@ -138,13 +172,13 @@ class AsyncStore(_Threaded[Store]):
     create = _session(Store.create)
     open_session = _session(Store.open_session)
     session = _session(Store.session)
+    ping = _threaded(Store.ping)
     sessions = _threaded(Store.sessions)
     overview = _threaded(Store.overview)
     change_cursor = _threaded(Store.change_cursor)
     find = _threaded(Store.find)
     restore = _threaded(Store.restore)
     archive = _threaded(Store.archive)  # `put` and the progress are called in a thread
-    purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     usage = _threaded(Store.usage)
     search = _threaded(Store.search)
@@ -229,6 +263,10 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     newest_notes = _threaded(SessionInternals.newest_notes)
     noted = _threaded(SessionInternals.noted)
     keep_frame = _threaded(SessionInternals.keep_frame)
+
+    def observed(self, name: str) -> AbstractContextManager[Callable[[Any], None]]:
+        """See SessionInternals.observed."""
+        return self._plain.observed(name)
 
 
 class AsyncSession(_Threaded[Session]):

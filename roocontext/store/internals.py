@@ -4,8 +4,8 @@ The context manager reads a snapshot and stores counts, recall reads originals, 
 hidden messages, adapters read notes by their client ids.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -21,6 +21,7 @@ from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database
+from roocontext.store.engine.observing import Observer, StoreOperation, observing
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import restore
@@ -52,6 +53,7 @@ class OpenedStore:
     ids: Ids
     record_frames: bool
     renewer: Renewer
+    observer: Observer | None = None
 
 
 class SessionInternals:
@@ -61,6 +63,13 @@ class SessionInternals:
         self._opened = opened
         self._database = database
         self.id = session_id
+
+    def observed(self, name: str) -> AbstractContextManager[Callable[[Any], None]]:
+        """Let an operation of several calls be observed; the block passes on its result."""
+        observer = self._opened.observer
+        if observer is None:
+            return nullcontext(lambda _result: None)
+        return observing(observer, StoreOperation(name, self.id))
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
         """Read everything that a manager needs of the session, at one moment.

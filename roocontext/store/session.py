@@ -27,6 +27,7 @@ from roocontext.store.engine.check_arguments import (
     to_point,
     to_rewind_target,
 )
+from roocontext.store.engine.observing import observed
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.internals import AUDIT_PAGE, OpenedStore, SessionInternals
 from roocontext.store.loop import frame, request, turns
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+@observed
 class Session:
     """One session's log: append to it, read its view, rewind it, audit it.
 

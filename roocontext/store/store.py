@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from sqlalchemy import URL
 
@@ -14,11 +15,14 @@ from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, Ses
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
-from roocontext.store.engine.check_arguments import check_maybe, check_whole
+from roocontext.store.engine.check_arguments import check_maybe, check_seconds, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids, RandomIds, system_clock
 from roocontext.store.engine.connections import PoolOptions
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import Durability, EngineOptions, engine_of
+from roocontext.store.engine.observing import Observer, checked_observer, observed
+from roocontext.store.engine.statements import StoreScope
+from roocontext.store.engine.threads import Probe
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import archive, restore
@@ -28,10 +32,11 @@ from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
 from roocontext.store.reading.pages import Page, to_limit
 from roocontext.store.session import Session
-from roocontext.store.sessions import overview, sessions
+from roocontext.store.sessions import overview, retention, sessions
 from roocontext.store.sessions.changes import Changes, Feed, Poller
-from roocontext.store.sessions.listing import wanted
+from roocontext.store.sessions.listing import active_sessions, indexed_facts, wanted
 from roocontext.store.sessions.overview import SessionOverview
+from roocontext.store.sessions.retention import AgeClock, Retention
 from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.writing import erase
 from roocontext.store.writing.erase import Purged
@@ -45,6 +50,11 @@ if TYPE_CHECKING:
     from roocontext.store.search.hits import HitPage
 
 
+_AT_ONCE = 100
+"""How many sessions a purge by rule lists at once."""
+
+
+@observed
 class Store:
     """Sessions in a database. Safe to share between threads; close it, or use it in a `with`."""
 
@@ -54,6 +64,7 @@ class Store:
         self._clock = opened.clock
         self._ids = opened.ids
         self._poller = Poller(opened.database)
+        self._probe = Probe(partial(migrate.check, opened.database))
 
     @classmethod
     def open(
@@ -61,6 +72,8 @@ class Store:
         url: str | Path | URL,
         *,
         upgrade: bool = True,
+        owner: str | None = None,
+        where: Mapping[str, str] | None = None,
         read_only: bool = False,
         durability: Durability = "full",
         clock: Clock = system_clock,
@@ -74,6 +87,7 @@ class Store:
         statement_timeout: float | None = None,
         prepare: bool | None = None,
         on_begin: Sequence[str | tuple[str, Sequence[Any]]] = (),
+        observer: Observer | None = None,
     ) -> "Store":
         """Open a database by URL, or an SQLite file by path (":memory:" for one in memory).
 
@@ -81,6 +95,12 @@ class Store:
         call has written when it returns survives a power cut; "normal" is faster and may lose the
         last commits. Unless `record_frames` is False, `manage` and `request` record the system
         prompt and the tools when they change.
+
+        With an `owner` the store sees and writes the sessions of that owner only: those that were
+        created or restored through such a store, and their forks. The sessions of others do not
+        exist for it, except that their ids cannot be used. Without one it sees all.
+        With `where` it shows only sessions whose metadata has these strings at its top level now,
+        and creates none.
 
         Up to `pool_size` connections are kept, and `max_overflow` more are opened when these are in
         use; on SQLite there is no limit. If all are in use for `pool_timeout` seconds,
@@ -91,7 +111,10 @@ class Store:
         many seconds. Statements are prepared unless a pooler is detected; `prepare` overrides that.
         `on_begin` are statements, with values for $1 and $2, that are sent with each BEGIN. Either
         of the two makes each statement a transaction of its own.
+
+        The `observer` is told when an operation starts and ends, with its times and counts.
         """
+        checked_observer(observer)
         pool = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)
         options = EngineOptions(
             durability=durability,
@@ -101,19 +124,32 @@ class Store:
             prepare=prepare,
             on_begin=on_begin,
         )
-        database = Database(engine_of(url, options, create=upgrade), pool)
+        if owner is not None:
+            check_id("owner", owner)
+        scope = StoreScope(owner, indexed_facts(where))
+        database = Database(engine_of(url, options, create=upgrade), pool, scope)
         try:
             migrate.prepare(database, upgrade=upgrade and not read_only, writes=not read_only)
         except BaseException:
             database.close()
             raise
-        return cls(OpenedStore(database, clock, ids or RandomIds(), record_frames, Renewer()))
+        sources = (database, clock, ids or RandomIds())
+        return cls(OpenedStore(*sources, record_frames, Renewer(), observer))
 
     def close(self) -> None:
         """Close every connection, and end the feeds of changes."""
         self._poller.close()
         self._opened.renewer.close()
         self._database.close()
+
+    def ping(self, timeout: float = 5) -> None:
+        """Check that the database answers, for the health check of a service.
+
+        One row is read. If there is no answer within `timeout` seconds, StoreUnavailable is raised,
+        and if the schema has been upgraded beyond this release, SchemaMismatch.
+        """
+        check_seconds("timeout", timeout)
+        self._probe.run(timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -169,9 +205,12 @@ class Store:
         """
         with suppress(SessionNotFound):
             return self._continued(session_id, parent)
-        with suppress(SessionExists):  # another caller created it in the meantime
+        try:
             return self.create(session_id, title=title, metadata=metadata, parent=parent)
-        return self._continued(session_id, parent)
+        except SessionExists as taken:
+            with suppress(SessionNotFound):  # another caller created it in the meantime
+                return self._continued(session_id, parent)
+            raise taken from None  # it is another owner's
 
     def session(self, session_id: str) -> "Session":
         """Open the session with this id."""
@@ -282,6 +321,7 @@ class Store:
         *,
         since: datetime | None = None,
         until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
         recorded: bool = False,
         limit: int | None = None,
         after: str | None = None,
@@ -290,13 +330,14 @@ class Store:
 
         The rows are in the order of the session ids. With `since` and `until`, only entries count
         that happened at or after the first and before the second; with `recorded`, those that were
-        recorded then. Entries that a fork copied do not count. No content is read.
+        recorded then; with `where`, only sessions as in `sessions`. Entries that a fork copied do
+        not count. No content is read.
         """
-        times = wanted(None, None, since, until).params
+        asked = wanted(None, where, since, until)
         return self._database.snapshot(
             usage.reported_between,
-            times.get("since"),
-            times.get("until"),
+            active_sessions(asked),
+            asked.params,
             recorded=recorded,
             limit=to_limit(limit),
             after=after,
@@ -378,11 +419,50 @@ class Store:
         check_whole("limit", limit, least=1)
         return self._database.lookup(erase.receipts, limit, after)
 
-    def purge(self, session_id: str, *, dry_run: bool = False) -> Purged:
+    @overload
+    def purge(self, session_id: str, *, dry_run: bool = False) -> Purged: ...
+
+    @overload
+    def purge(
+        self,
+        *,
+        older_than: datetime | timedelta | None = None,
+        where: Mapping[str, str] | None = None,
+        family: bool = True,
+        clock: AgeClock = "later",
+        dry_run: bool = False,
+    ) -> list[Purged]: ...
+
+    def purge(
+        self,
+        session_id: str | None = None,
+        *,
+        older_than: datetime | timedelta | None = None,
+        where: Mapping[str, str] | None = None,
+        family: bool = True,
+        clock: AgeClock = "later",
+        dry_run: bool = False,
+    ) -> Purged | list[Purged]:
         """Delete everything in a session but a receipt. Its id cannot be used again.
+
+        Without an id, all sessions are purged that `where` applies to, as in `sessions`, and in
+        which nothing has happened or was recorded since `older_than`, each in a transaction of its
+        own: an interrupted purge is continued by the next. With `family` their descendants are
+        purged with them, and a session whose descendants are not all that old is kept. The `clock`
+        is the "later" of the two times, or only when things "happened" or were "recorded".
 
         A dry run only returns what would be deleted.
         """
+        if session_id is None:
+            now = self._clock()
+            rule = retention.checked_retention(
+                older_than, where, family=family, clock=clock, now=now
+            )
+            return self._purge_by(rule, now, dry_run=dry_run)
+        if older_than is not None or where is not None:
+            raise InvalidOption(
+                "Name a session, or give older_than or where, but not both.", name="session_id"
+            )
         check_id("session_id", session_id)
         run = self._database.snapshot if dry_run else self._database.write
         try:
@@ -392,6 +472,26 @@ class Store:
         if dry_run:
             return purged
         return replace(purged, erased=self._database.erase_free_space())
+
+    def _purge_by(self, rule: Retention, now: int, *, dry_run: bool) -> list[Purged]:
+        run = self._database.snapshot if dry_run else self._database.write
+        done: dict[str, Purged] = {}
+        after: str | None = None
+        while True:
+            # The newest first: a parent that is purged with its family leaves no child for later.
+            page = self._database.lookup(sessions.newest_first, _AT_ONCE, after, rule.listed)
+            for info in page:
+                if info.session_id not in done:
+                    name = info.session_id
+                    purged = run(retention.purge_family, name, rule, now=now, dry_run=dry_run)
+                    done |= {one.session_id: one for one in purged}
+            after = page.next
+            if after is None:
+                break
+        if dry_run or not done:
+            return list(done.values())
+        erased = self._database.erase_free_space()
+        return [replace(one, erased=erased) for one in done.values()]
 
     def archive(
         self,

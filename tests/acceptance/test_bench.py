@@ -19,6 +19,7 @@ from support.postgres_server import GIVEN, Postgres
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
     "append.full",
+    "append.owner",
     "append.full.length",
     "answer.calls",
     "append_many",
@@ -84,7 +85,8 @@ AIMED = {
     "sqlite.threads",
 }
 WITHOUT_BUDGET = {
-    *("postgres.list", "sqlite.list", "sqlite.append.normal.insert", "web.append", "web.readers")
+    *("postgres.list", "sqlite.list", "sqlite.append.normal.insert", "web.append", "web.readers"),
+    *("postgres.append.owner", "sqlite.append.owner"),
 }
 
 

@@ -79,6 +79,7 @@ def test_commands_options_and_sessions_are_completed(
         "upgrade",
         "distribute",
         "grants",
+        "secure",
         "history",
     ]
     assert completed(run, "roocontext verify --re") == ["--rebuild"]

@@ -20,9 +20,9 @@ from roocontext.errors import StoreUnavailable
 from roocontext.reports.document import as_json
 from roocontext.reports.health import Diagnosis, hindered, judged
 from roocontext.store.engine.cluster import ClusterFacts, NodeFacts
-from roocontext.store.engine.grants import grants
 from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
+from roocontext.store.engine.roles import grants
 from support import showcase
 from support.cli_process import CommandLine
 
@@ -222,6 +222,25 @@ def test_grants_are_printed_without_a_database(tmp_path: Path, command_line: Com
         "role": "agent",
         "statements": grants("agent"),
     }
+
+
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
+def test_statements_that_secure_a_database_are_printed_and_run(run: CommandLine) -> None:
+    planned = run("db", "secure", "--administrator", "postgres", "--dry-run")
+    assert "ALTER TABLE entries FORCE ROW LEVEL SECURITY;" in planned.out.splitlines()
+    done = run("db", "secure", "--administrator", "postgres", "--json").document
+    assert [f"{step};" for step in done["steps"]] == planned.out.splitlines()
+    assert run("db", "secure").out.startswith("Secured the database.")
+
+
+def test_file_is_not_secured(tmp_path: Path, command_line: CommandLines) -> None:
+    file = str(tmp_path / "store.db")
+    Store.open(file).close()
+    done = command_line(file)("db", "secure")
+    assert (done.code, "An SQLite file has no row-level security." in done.err) == (
+        Code.USAGE,
+        True,
+    )
 
 
 def test_store_on_one_server_is_not_distributed(tmp_path: Path, command_line: CommandLines) -> None:

@@ -15,6 +15,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from roocontext import Plan, Store
+from roocontext.cli.exit_codes import Code
 from roocontext.mcp.server import SessionServer
 from roocontext.mcp.tools import answer_text, cut_texts
 from roocontext.reports.document import as_json
@@ -186,6 +187,32 @@ def test_resource_of_no_session_is_refused(store: Store) -> None:
     talk(store, read)
 
 
+def test_server_of_an_owner_shows_no_others(store: Store, database: str) -> None:
+    with Store.open(database, owner="mallory") as mallory:
+        for tool, given in (
+            ("show_session", {}),
+            ("read_history", {}),
+            ("why_hidden", {"seq": 1}),
+            ("search_history", {"query": "message"}),
+            ("append", {"content": "x"}),
+            ("rewind", {"to": 1}),
+        ):
+            theirs, missing = (
+                ask(mallory, tool, session=name, **given, allow_write=True)
+                for name in ("parser", "nobody")
+            )
+            assert theirs.replace("parser", "nobody") == missing
+            assert "SessionNotFound (not_found): There is no session 'nobody'." in missing
+        assert ask(mallory, "search_history", query="message")["hits"] == []
+        assert ask(mallory, "list_sessions")["sessions"] == []
+        assert "SessionNotFound" in ask(mallory, "show_session", session="last")
+        assert talk(mallory, resources) == []
+
+
+async def resources(client: Client) -> list[str]:
+    return [one.name for one in (await client.list_resources()).resources]
+
+
 @on_a_file
 def test_long_texts_are_cut_in_the_middle(store: Store) -> None:
     store.create("long").append("user", "a" * 5_000 + "b" * 5_000)
@@ -258,6 +285,42 @@ def test_server_answers_by_http_on_loopback(store: Store, database: str) -> None
             server.communicate()
 
 
+@on_a_file
+def test_http_server_with_a_token_answers_only_who_sends_it(store: Store, database: str) -> None:
+    token = "t" * 40
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        command("--http", str(port), "--db", database),
+        env={**os.environ, "ROOCONTEXT_TOKEN": token},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        try:
+            _wait_for(port, server)
+            for wrong in ("", "Authorization: Bearer wrong", f"Authorization: {token}"):
+                assert _answer(port, "127.0.0.1", header=wrong).startswith("HTTP/1.1 401")
+            right = f"Authorization: Bearer {token}"
+            assert not _answer(port, "127.0.0.1", header=right).startswith("HTTP/1.1 401")
+        finally:
+            server.terminate()
+            server.communicate()
+
+
+@on_a_file
+def test_short_token_is_refused(database: str) -> None:
+    done = subprocess.run(
+        command("--http", "1", "--db", database),
+        env={**os.environ, "ROOCONTEXT_TOKEN": "short"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, "at least 32 characters" in done.stderr) == (Code.USAGE, True)
+
+
 async def _by_http(url: str) -> None:
     async with Client(url) as client:
         await serves(client)
@@ -272,7 +335,7 @@ def _wait_for(port: int, server: "subprocess.Popen[str]") -> None:
         time.sleep(0.05)
 
 
-def _answer(port: int, host: str, origin: str = "") -> str:
+def _answer(port: int, host: str, origin: str = "", header: str = "") -> str:
     """The answer to a request as a browser would send it from another site."""
     lines = [
         "POST /mcp HTTP/1.1",
@@ -281,6 +344,7 @@ def _answer(port: int, host: str, origin: str = "") -> str:
         "Accept: application/json, text/event-stream",
         "Content-Length: 2",
         *([f"Origin: {origin}"] if origin else []),
+        *([header] if header else []),
     ]
     with closing(socket.create_connection(("127.0.0.1", port))) as asked:
         asked.sendall("\r\n".join([*lines, "", "{}"]).encode())

@@ -9,7 +9,7 @@ from roocontext import Store
 from roocontext.store.engine.schema import entries, sessions
 
 REFUSALS = ("the log is append-only", "a session is purged, never deleted")
-NO_PARENT = "the parent of a session never changes"
+NO_PARENT = "the parent and the owner of a session never change"
 
 OTHER_VALUES = {"BIGINT": "77", "TEXT": "'forged'"}
 

@@ -136,6 +136,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "calls": lambda _, chat: chat.internals.calls(last=64),
     "usage": lambda _, chat: chat.usage(),
     "usage of all": lambda store, _: store.usage(since=MOMENT),
+    "usage where": lambda store, _: store.usage(where={"user": "ann"}),
     "usage of a family": lambda store, _: store.session("s7").usage(family=True),
     "snapshot": lambda _, chat: chat.internals.snapshot(
         Wanted(

@@ -31,7 +31,7 @@ import roocontext.store.engine.health
 from roocontext.cli import main
 from roocontext.cli.app import commands
 from roocontext.store.engine.engines import engine_of
-from roocontext.store.engine.statements import compiler
+from roocontext.store.engine.statements import ALL, compilers
 from roocontext.tokens import counter_for
 from support.steady_sources import SetClock
 
@@ -50,7 +50,7 @@ for url in (":memory:", "postgresql://"):
         if name.startswith("roocontext.store."):
             for statement in vars(module).values():
                 if isinstance(statement, UpdateBase | SelectBase):
-                    compiler(dialect)(statement)
+                    compilers(dialect)(ALL.shape)(statement)
 # What is loaded stays: a child that looks through it for garbage would copy every page of it.
 gc.collect()
 gc.freeze()

@@ -6,7 +6,7 @@ are ignored, texts that are not UTF-8 too. PostgreSQL keeps to its types.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Boolean, Integer, LargeBinary
@@ -227,6 +227,11 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "sessions where": lambda store, chat: store.sessions(parent=chat.id, where={"user": "ann"}),
     "open_session": lambda store, chat: store.open_session(chat.id),
     "find": lambda store, chat: store.find(chat.id[:1]),
+    "ping": lambda store, _: store.ping(60),
+    "observed": lambda _, chat: _observed(chat),
+    "purge by a rule in a dry run": lambda store, _: store.purge(
+        where={"user": "ann"}, older_than=NOW, dry_run=True
+    ),
     "purge in a dry run": lambda store, chat: store.purge(chat.id, dry_run=True),
     "redact in a dry run": lambda _, chat: chat.redact(4, dry_run=True),
     "commit in a dry run": lambda _, chat: chat.commit(_plan(chat), dry_run=True),
@@ -278,10 +283,17 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "redact": lambda _, chat: chat.redact(4),
     "rebuild": lambda _, chat: chat.rebuild(),
     "create": lambda store, chat: store.create(chat.id),
+    "purge by a rule": lambda store, _: store.purge(older_than=timedelta(0)),
     "archive": lambda store, chat: store.archive(session=chat.id, put=lambda *_: None),
     "purge": lambda store, chat: store.purge(chat.id),
     "purge again": lambda store, chat: store.purge(chat.id),
 }
+
+
+def _observed(chat: Any) -> Any:
+    with chat.internals.observed("read") as note:
+        note(chat.view())
+    return chat.id
 
 
 def _plan(chat: Any) -> Plan:

@@ -12,14 +12,13 @@ from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, EntryName, SessionName
+from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, conditions
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
-from roocontext.log.moments import milliseconds
 
 if TYPE_CHECKING:
-    from roocontext import SessionInfo, Store
+    from roocontext import Store
     from roocontext.reports.erasing import PurgedReport
     from roocontext.store.proof.verify import Progress
 
@@ -86,34 +85,40 @@ def purge(
             help="With --older-than: use only the times when the store recorded things.",
         ),
     ] = False,
+    where: Where = None,
+    no_family: Annotated[
+        bool,
+        typer.Option(
+            "--no-family",
+            help="With --older-than or --where: leave the sessions of their sub-agents.",
+        ),
+    ] = False,
     yes: Yes = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Delete all content of a session for good; a receipt is kept.
 
-    `sessions --purged` lists the receipts.
+    With `--older-than`, `--where` or both, all sessions are deleted to which they apply. Their
+    sub-agents' sessions are deleted with them, and a session is kept as long as one of these is
+    not that old. `sessions --purged` lists the receipts.
     """
-    if (session is None) == (older_than is None):
-        raise Refusal("Name one session, or give --older-than.", Code.USAGE)
+    if (session is None) == (older_than is None and not where):
+        raise Refusal("Name one session, or give --older-than or --where.", Code.USAGE)
     if (happened or recorded) and (older_than is None or (happened and recorded)):
         raise Refusal("--older-than takes either --happened or --recorded.", Code.USAGE)
     if session is not None:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
         return
-    assert older_than is not None
-    before = milliseconds(older_than)
-
-    def is_older(info: "SessionInfo") -> bool:
-        """By the later of both clocks, or by the one that was named."""
-        times = [info.happened_at] * (not recorded) + [info.updated_at] * (not happened)
-        return max(times) < before
-
     with context.store(write=not dry_run) as store:
-        # A list goes by the earlier of the two clocks, so it has every session that is meant.
+        meant = store.purge(
+            older_than=older_than,
+            where=conditions(where),
+            family=not no_family,
+            clock="happened" if happened else "recorded" if recorded else "later",
+            dry_run=True,
+        )
         planned = [
-            reports.erasing.planned_purge(store, info.session_id, changed=True)
-            for info in store.sessions(until=older_than, limit=reports.naming.ALL)
-            if is_older(info)
+            reports.erasing.planned_purge(store, one.session_id, changed=True) for one in meant
         ]
         answer = reports.erasing.purged_sessions(planned, dry_run=True)
         if planned and not dry_run:

@@ -44,7 +44,7 @@ def backup(
     """
     if file.endswith("/"):
         raise Refusal(f"{file!r} is a folder: name a new file in it.", Code.USAGE)
-    url = context.url
+    url = context.whole
     with looked_for(url), context.progress("Copying") as progress:
         answer = reports.results.backed_up(url, without_password(url), Path(file), progress)
     context.show(answer, results.draw_backup)
@@ -107,9 +107,10 @@ def head(context: CommandContext, session: SessionName) -> None:
 @_maintain(document="Diagnosis")
 def doctor(context: CommandContext) -> bool:
     """Check the database for risks: versions, settings, permissions, damage."""
-    with looked_for(context.url):
-        findings = reports.health.examined(context.url)
-    answer = reports.health.diagnosis(without_password(context.url), findings)
+    url = context.whole
+    with looked_for(url):
+        findings = reports.health.examined(url)
+    answer = reports.health.diagnosis(without_password(url), findings)
     context.show(answer, results.draw_diagnosis)
     return answer.ok
 
@@ -145,7 +146,7 @@ def upgrade(
         raise Refusal("--check changes nothing: leave out --distribute.", Code.USAGE)
     from roocontext.store.engine import health  # noqa: PLC0415 - heavy
 
-    schema, is_needed = health.upgrade_of(context.url)
+    schema, is_needed = health.upgrade_of(context.whole)
     if not check:
         with context.store(write=True, create=True):
             if distribute:
@@ -198,11 +199,34 @@ def grants(
 
     Nothing is asked or changed: the owner of the tables runs them, for instance by `psql`.
     """
-    from roocontext.store.engine import grants as rights  # noqa: PLC0415 - heavy
+    from roocontext.store.engine import roles  # noqa: PLC0415 - heavy
 
-    statements = rights.grants(role, erase=not no_erase)
+    statements = roles.grants(role, erase=not no_erase)
     answer = reports.results.Granted(role=role, statements=statements)
     context.show(answer, results.draw_grants)
+
+
+@_db(document="Secured")
+def secure(
+    context: CommandContext,
+    *,
+    administrator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROLE", help="A role that sees all sessions, as superusers do anyway."
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Let PostgreSQL itself show only the sessions of the owner that a store was opened with.
+
+    Row-level security is enabled and forced on all tables with content, in one transaction. With
+    `--dry-run` the statements are printed.
+    """
+    from roocontext.store.engine import roles  # noqa: PLC0415 - heavy
+
+    done = roles.secure(context.whole, administrator=administrator, dry_run=dry_run)
+    context.show(reports.results.Secured.of(done), results.draw_secured)
 
 
 @_db(document="History")
@@ -217,15 +241,15 @@ def _distributed(
 ) -> "Distributed":
     from roocontext.store.engine import citus  # noqa: PLC0415 - heavy
 
-    done = citus.distribute(context.url, shards=shards, dry_run=dry_run)
+    done = citus.distribute(context.whole, shards=shards, dry_run=dry_run)
     return reports.results.Distributed.of(done, dry_run=dry_run)
 
 
 def _schema(context: CommandContext) -> "SchemaVersion":
     from roocontext.store.engine import health  # noqa: PLC0415 - heavy
 
-    with looked_for(context.url):
-        return health.schema_version_of(context.url)
+    with looked_for(context.whole):
+        return health.schema_version_of(context.whole)
 
 
 def _checked(

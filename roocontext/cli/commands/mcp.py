@@ -9,6 +9,8 @@ import typer
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal, write_error
+from roocontext.cli.options import TOKEN, Where, conditions
+from roocontext.errors import InvalidOption
 
 app = typer.Typer()
 
@@ -27,11 +29,15 @@ def mcp(
             " and output.",
         ),
     ] = None,
+    where: Where = None,
     allow_write: Annotated[
         bool, typer.Option("--allow-write", help="Offer the tools `append` and `rewind` too.")
     ] = False,
 ) -> None:
-    """Serve the sessions to agents and editors by MCP, read-only unless --allow-write is given."""
+    """Serve the sessions to agents and editors by MCP, read-only unless --allow-write is given.
+
+    With --http, clients must send the token of ROOCONTEXT_TOKEN if it is set.
+    """
     try:
         from roocontext.mcp import server as serving  # noqa: PLC0415 - heavy, and an extra
     except ModuleNotFoundError as error:
@@ -39,14 +45,27 @@ def mcp(
             raise
         line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
         raise Refusal(line, Code.USAGE) from None
-    with context.obj.bars.hidden(), context.store(write=allow_write) as store:
+    token = None if http is None else _token()
+    shown = context.store(write=allow_write, where=conditions(where))
+    with context.obj.bars.hidden(), shown as store:
         server = serving.SessionServer(store, allow_write=allow_write)
         if http is not None:
-            serving.run_on_http(server, http)
+            serving.run_on_http(server, http, token)
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _leave)
         serving.run_on_stdio(server)
+
+
+def _token() -> str | None:
+    """The token that clients must send, if one is set."""
+    from roocontext.web.serving import token_for  # noqa: PLC0415 - heavy
+
+    given = os.environ.get(TOKEN)
+    try:
+        return None if given is None else token_for(given, public=False)
+    except InvalidOption as error:
+        raise Refusal(str(error), Code.USAGE) from None
 
 
 def _leave(*_: object) -> NoReturn:

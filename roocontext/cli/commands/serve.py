@@ -3,9 +3,9 @@
 import json
 import os
 import webbrowser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import SessionName
+from roocontext.cli.options import TOKEN, SessionName, Where, conditions
 from roocontext.cli.screens.safe_text import safe
 from roocontext.errors import InvalidOption
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_TOKEN = "ROOCONTEXT_TOKEN"  # noqa: S105 - the name of a variable
 _PACKAGES = {"starlette", "uvicorn"}
 
 
@@ -49,6 +48,7 @@ def serve(
             help="Listen on a socket file of this user instead. It needs no token.",
         ),
     ] = None,
+    where: Where = None,
     allow_write: Annotated[
         bool, typer.Option("--allow-write", help="Allow changes. Nothing can be deleted.")
     ] = False,
@@ -71,8 +71,15 @@ def serve(
     that of ROOCONTEXT_TOKEN if it is set. To listen on an address that other machines can reach,
     ROOCONTEXT_TOKEN must be set.
     """
-    writes = allow_write or admin
-    from_command = Asked(host, port, uds, writes=writes, admin=admin, summariser=summariser)
+    from_command = Asked(
+        host,
+        port,
+        uds,
+        conditions(where),
+        writes=allow_write or admin,
+        admin=admin,
+        summariser=summariser,
+    )
     _serve(context, from_command, lambda final, file: _started(final, file, uds))
 
 
@@ -83,6 +90,7 @@ class Asked:
     host: str = "127.0.0.1"
     port: int = 0
     uds: Path | None = None
+    where: Mapping[str, str] = field(default_factory=dict)
     writes: bool = False
     admin: bool = False
     summariser: str = "extractive"
@@ -96,7 +104,7 @@ def open_(context: CommandContext, session: SessionName = "last") -> None:
     """
     with context.session(session) as chat:
         path = f"/s/{quote(chat.id, safe='', errors='surrogatepass')}"
-    for url, token in _running(_database(context)):
+    for url, token in _running(_database(context, {})):
         _show(f"{url}{path}?{urlencode({'token': token})}")
         return
 
@@ -113,10 +121,16 @@ def _show(link: str) -> None:
         typer.echo(f"Open {link}")
 
 
-def _database(context: CommandContext) -> str:
-    """The name of the database, which is the same in whatever folder a command is started."""
+def _database(context: CommandContext, where: Mapping[str, str]) -> str:
+    """The name of the database, which is the same in whatever folder a command is started.
+
+    A server that shows a part of it has a name of its own.
+    """
     url = find_database.without_password(context.url)
-    return url if "://" in url else str(Path(url).absolute())
+    name = url if "://" in url else str(Path(url).absolute())
+    part = [f"owner {context.obj.owner!r}"] * (context.obj.owner is not None)
+    part += [f"{key}={value!r}" for key, value in sorted(where.items())]
+    return f"{name} ({', '.join(part)})" if part else name
 
 
 def _running(database: str) -> Iterator[tuple[str, str]]:
@@ -159,7 +173,7 @@ def _serve(
             if asked.uds is None:
                 listener, public = serving.listen(asked.host, asked.port)
                 stack.enter_context(listener)
-                token = serving.token_for(os.environ.get(_TOKEN), public=public)
+                token = serving.token_for(os.environ.get(TOKEN), public=public)
             else:
                 listener = stack.enter_context(serving.listen_on_file(asked.uds))
                 public, token = False, None
@@ -173,8 +187,11 @@ def _serve(
             admin=asked.admin,
             summariser=asked.summariser,
         )
-        store = stack.enter_context(context.store(write=asked.writes, dry_run=True))
-        serving.run_server(store, settings, listener, database=_database(context), started=started)
+        store = stack.enter_context(
+            context.store(write=asked.writes, dry_run=True, where=asked.where)
+        )
+        name = _database(context, asked.where)
+        serving.run_server(store, settings, listener, database=name, started=started)
 
 
 def _started(settings: "ServerSettings", file: Path | None, uds: Path | None) -> None:

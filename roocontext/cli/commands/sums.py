@@ -10,7 +10,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, SessionOrAll
+from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where, conditions
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import tables
 
@@ -43,6 +43,7 @@ def usage(
     until: Annotated[
         datetime | None, time_option("Of all sessions: only calls before then.")
     ] = None,
+    where: Where = None,
     recorded: Recorded = False,
     model: ModelName = None,
 ) -> None:
@@ -52,12 +53,17 @@ def usage(
             raise Refusal("--all and --family are about one session: name it.", Code.USAGE)
         with context.store() as store:
             spent = reports.usage.spending_of(
-                store, by or "day", since=since, until=until, recorded=recorded
+                store,
+                by or "day",
+                since=since,
+                until=until,
+                where=conditions(where),
+                recorded=recorded,
             )
         context.show(spent, tables.draw_spending, pager=True)
         return
-    if by or since or until or recorded:
-        line = "--by, --since, --until and --recorded are about all sessions: name none."
+    if by or since or until or where or recorded:
+        line = "--by, --since, --until, --where and --recorded are about all sessions: name none."
         raise Refusal(line, Code.USAGE)
     with context.session(session) as chat, context.progress("Counting tokens") as progress:
         answer = reports.usage.usage_of(

@@ -26,6 +26,9 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         copies = [copy for copy in answer.copies if copy[0] != answer.session_id]
         also = f", and its copies in {_places(screen, copies)}" if copies else ""
         screen.line(f"{'This would erase' if answer.dry_run else 'Erased'} {content}{also}.")
+    if answer.owner is not None:
+        owner = one_line(answer.owner)
+        screen.line((f"Only the sessions of {owner} were searched for copies.", "note"))
     if answer.bytes is not None:
         words = _few(screen, answer.beginning)
         about = f"{one_line(answer.speaker or '')}, {size(answer.bytes)}: {words}"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         History,
         OutcomeReport,
         Pins,
+        Secured,
         Titled,
         Upgraded,
         Verified,
@@ -189,6 +190,14 @@ def draw_distributed(screen: Screen, answer: "Distributed") -> None:
 def draw_grants(screen: Screen, answer: "Granted") -> None:
     """The statements, to be run by the owner."""
     screen.raw("\n".join(safe(statement) for statement in answer.statements))
+
+
+def draw_secured(screen: Screen, answer: "Secured") -> None:
+    """The statements of a dry run, or that they were run."""
+    if answer.dry_run:
+        screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
+    else:
+        screen.line("Secured the database. Programs that are connected must connect again.")
 
 
 def draw_head(screen: Screen, answer: "Head") -> None:

@@ -147,7 +147,7 @@ def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
 
 def _marks(one: LiveMessage, tags: dict[str, Tag]) -> dict[str, Any]:
     """Roo's fields that say by which summary or marker the message is hidden, or which it is."""
-    hiders = [hider for hider in one[1:] if hider]
+    hiders = [hider for hider in one[1:] if hider in tags]
     marks: dict[str, Any] = {tags[hider].key: hider for hider in hiders}
     own = _own_tag(one.message, tags)
     if own:

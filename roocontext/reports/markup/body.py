@@ -68,6 +68,10 @@ _LEVELS: Final = (
 )
 
 
+_SHOWN_LINES, _FOLDED_LINES = 16, 8
+"""The lines of a tool's output that are shown, and so many more before the rest is folded."""
+
+
 @dataclass(slots=True)
 class Room:
     """The elements and the compressed bytes that a page has left for entries."""
@@ -91,7 +95,7 @@ class Room:
         return made
 
 
-_LEAST_ELEMENTS, _LEAST_PACKED = 26, 700
+_LEAST_ELEMENTS, _LEAST_PACKED = 28, 700
 """The room that is kept for each entry that is still to come."""
 
 
@@ -132,6 +136,15 @@ def tool_calls(seq: int, blocks: Iterable[Block]) -> Iterator[tuple[str, ToolCal
             yield str(piece.block.get("id")), ToolCall(seq, piece.text, _brief(piece.block))
 
 
+def answered_calls(blocks: Iterable[Block]) -> list[str]:
+    """The ids of the calls that a message answers."""
+    return [
+        str(piece.block.get("tool_use_id"))
+        for piece in pieces(blocks)
+        if piece.kind is Holds.OUTPUT
+    ]
+
+
 def images_in(blocks: Iterable[Block]) -> list[Mapping[str, Any]]:
     """The images among the blocks that a page may show, in order."""
     return [piece.block["source"] for piece in walk(pieces(blocks)) if _is_image(piece)]
@@ -147,10 +160,13 @@ class MessageBody:
         style: Style,
         links: Links,
         calls: Mapping[str, ToolCall],
+        *,
+        is_joined: bool = False,
     ) -> None:
+        """An answer that is joined to its call does not repeat what was called."""
         self._message, self._level, self._style = message, level, style
         self._links, self._calls = links, calls
-        self._left = level.characters
+        self._left, self._is_joined = level.characters, is_joined
         self._is_prose = message.role in ("user", "assistant")
 
     def markup(self) -> Html:
@@ -249,11 +265,10 @@ class MessageBody:
         else:
             named += [
                 tag("a", call.tool, href=self._links.entry(call.seq)),
-                " ",
-                call.brief and tag("code", call.brief),
+                [" ", tag("code", call.brief)] if call.brief and not self._is_joined else None,
             ]
         parts = [
-            self._pre(part.text or "", "code") if part.kind is Holds.TEXT else self._piece(part)
+            self._printed(part.text or "") if part.kind is Holds.TEXT else self._piece(part)
             for part in piece.inside
         ]
         style = "result error" if failed else "result"
@@ -263,6 +278,17 @@ class MessageBody:
             parts or tag("p", "No output.", class_="remark"),
             class_=style,
         )
+
+    def _printed(self, text: str) -> Html:
+        """The output of a tool: its beginning, and the rest in a fold if that is long."""
+        cut, rest = self._cut(text)
+        lines = cut.splitlines(keepends=True)
+        if len(lines) <= _SHOWN_LINES + _FOLDED_LINES:
+            return together(Html(preformatted(cut, "code")), rest)
+        head, tail = "".join(lines[:_SHOWN_LINES]), "".join(lines[_SHOWN_LINES:])
+        more = quantity(len(lines) - _SHOWN_LINES, "more line")
+        fold = _folded("output", more, Html(preformatted(tail, "code")))
+        return together(Html(preformatted(head, "code")), fold, rest)
 
     def _medium(self, piece: Piece) -> Html:
         """An image of a known type, or a line that names the block."""

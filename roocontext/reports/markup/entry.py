@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
+from roocontext.log.counting import FAILED_SUMMARIES
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
 from roocontext.log.moments import iso_utc
 from roocontext.log.spans import Span
@@ -23,6 +24,7 @@ from roocontext.reports.markup.body import (
     Room,
     Style,
     ToolCall,
+    answered_calls,
     blocks_of,
     tool_calls,
 )
@@ -43,7 +45,9 @@ class EntryRows:
     """What the rows of some entries have in common.
 
     `acts` are the details of the control rows up to the moment that is shown. In a view, the text
-    is what the model sees, and nothing is folded. `spoken` are the speakers of what was rendered.
+    is what the model sees, and nothing is folded. `pins` are pinned messages with the entries that
+    pin them. `spoken` are the speakers of what was rendered; `joined` are the answers that directly
+    follow their calls, which are one block with them.
     """
 
     links: Links
@@ -55,9 +59,12 @@ class EntryRows:
     anchor: str = "e"
     heading: str = "h2"
     moved: Mapping[int, int] = field(default_factory=dict)
+    pins: Mapping[int, int] = field(default_factory=dict)
     calls: dict[str, ToolCall] = field(default_factory=dict)
     speakers: Speakers = field(default_factory=Speakers)
     spoken: dict[int, str] = field(default_factory=dict)
+    joined: set[int] = field(default_factory=set)
+    _order: list[int] = field(default_factory=list)
 
     def render(self, entries: Sequence[ExcerptEntry], room: Room | None, *, newest: bool) -> Html:
         """The entries as items of a list. A page that ends with the newest fits these in first."""
@@ -76,10 +83,16 @@ class EntryRows:
         return together(self._folded((entries[index], rows[index]) for index in indices))
 
     def _speaker(self, entry: AuditEntry) -> str:
+        before = self._order[-1] if self._order else None
+        self._order.append(entry.seq)
         if entry.role is None or entry.content is None:
             return entry.role or ""
         form = entry.entry.format or ""
-        self.calls.update(tool_calls(entry.seq, blocks_of(_source(entry))))
+        blocks = blocks_of(_source(entry))
+        answered = [self.calls.get(name) for name in answered_calls(blocks)]
+        if answered and all(call is not None and call.seq == before for call in answered):
+            self.joined.add(entry.seq)
+        self.calls.update(tool_calls(entry.seq, blocks))
         return self.speakers.named(entry.role, entry.content, form)[0]
 
     def whole(self, entries: Iterable[ExcerptEntry]) -> Iterator[Html]:
@@ -183,7 +196,7 @@ class EntryRows:
             data_state=state,
             tabindex="-1",
         )
-        return tag("li", article)
+        return tag("li", article, class_="joined" if entry.seq in self.joined else None)
 
     def _model(self, entry: AuditEntry) -> Html | None:
         model = entry.entry.model
@@ -206,7 +219,15 @@ class EntryRows:
             what = f"The stored content has {size(item.size)}: show all"
             return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
         try:
-            return MessageBody(_source(entry), level, self.style, self.links, self.calls).markup()
+            body = MessageBody(
+                _source(entry),
+                level,
+                self.style,
+                self.links,
+                self.calls,
+                is_joined=entry.seq in self.joined,
+            )
+            return body.markup()
         except InvalidMessage:  # a format whose plugin is not installed
             text = str(entry.content)[: min(level.characters, 16_000)]
             return Html(preformatted(text, "text"))
@@ -281,6 +302,8 @@ class EntryRows:
             yield [f"{shown}: its output was cleared by ", self.link(seq, self._kind_of(seq))]
         if entry.redacted:
             yield "Its content was redacted"
+        if pin := self.pins.get(entry.seq):
+            yield ["Pinned by ", self.link(pin, f"entry {pin}")]
         asked = entry.entry.asked_at
         if asked is not None and (address := self.links.request(entry.seq)):
             yield tag("a", "The request as it was sent", href=address)
@@ -370,7 +393,7 @@ class EntryRows:
             case _ if item.head is not None:
                 what = f"{size(item.size)} of content"
             case {"event": "failed" | "refused" as event, **facts}:
-                style, name, what = "failure", f"compaction {event}", _short(_facts(facts), 300)
+                style, name, what = "failure", f"compaction {event}", failure_in_words(facts)
             case {"pinned": bool(pinned)} if name == "pin":
                 name, what = "pin" if pinned else "unpin", "entry"
             case {"event": str(event), **facts}:
@@ -383,9 +406,13 @@ class EntryRows:
         return style, _short(name), [what, of]
 
 
-def is_failure(entry: AuditEntry) -> bool:
-    """True for the note of a compaction that failed or was refused."""
-    content = entry.content
+def failure_in_words(content: Mapping[Any, Any]) -> str:
+    """The facts of a compaction that failed or was refused, on one line."""
+    return _short(_facts(content), 300)
+
+
+def is_failure(content: Any) -> bool:
+    """True for the content of the note of a compaction that failed or was refused."""
     return isinstance(content, dict) and content.get("event") in ("failed", "refused")
 
 
@@ -440,9 +467,15 @@ def _facts(facts: Mapping[Any, Any]) -> str:
     """Recorded facts in a line: numbers, names and texts."""
     shown = ("policy", "trigger", "status", "part", "needed", "limit", "unit", "reason")
     named = [(name, facts[name]) for name in shown if facts.get(name) not in (None, "")]
-    return ", ".join(
+    line = ", ".join(
         f"{name} {value:,}" if type(value) is int else f"{name} {value}" for name, value in named
     )
+    failed = facts.get(FAILED_SUMMARIES)
+    paid = [one for one in failed if isinstance(one, dict)] if isinstance(failed, list) else []
+    costs = [one["cost"] for one in paid if isinstance(one.get("cost"), (int, float))]
+    if paid:
+        line += f", {quantity(len(paid), 'summary', 'summaries')} not used"
+    return line + (f", ${sum(costs):.4f}" if costs else "")
 
 
 def _price(facts: Any) -> Iterable[Html]:

@@ -51,8 +51,20 @@ def inline_style() -> tuple[Html, str]:
     return tag("style", Html(style)), f"'sha256-{digest}'"
 
 
-def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: str | None) -> Html:
-    """The fill level of the model's context, and its source."""
+def gauge_bar(
+    gauge: Gauge,
+    *,
+    visible_bytes: int,
+    compactions: int,
+    counted: str | None,
+    images: int | None = None,
+    drift: float | None = None,
+    pins: Sequence[Child] = (),
+) -> Html:
+    """The fill level of the model's context, and its source.
+
+    `drift` is the factor from the estimates to what the provider reported.
+    """
     sign = "" if gauge.exact else "~"
     if gauge.limit is None:
         line: list[Child] = [
@@ -79,6 +91,9 @@ def gauge_bar(gauge: Gauge, *, visible_bytes: int, compactions: int, counted: st
         tag(
             "p",
             [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)],
+            tag("span", quantity(images, "image")) if images is not None else None,
+            tag("span", f"{drift:.2f} times the estimate was reported") if drift else None,
+            tag("span", "pinned: ", pins) if pins else None,
             _exact(counted),
             class_="note facts",
         ),

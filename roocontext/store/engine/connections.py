@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import SQLITE_BUSY
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -28,6 +29,8 @@ from roocontext.errors import (
 from roocontext.store.engine import forks
 from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine
+from roocontext.store.engine.observing import current_operation
+from roocontext.store.engine.statements import StoreScope
 from roocontext.store.engine.transaction import Command, Transaction
 
 if TYPE_CHECKING:
@@ -230,16 +233,23 @@ class Hold:
         self._patience_s = patience_s
         self._lent: PoolProxiedConnection | None = None
 
-    def begin(self, commands: Sequence[Command]) -> Transaction:
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> Transaction:
         """Wait for the turn, take a connection and begin."""
+        asked = perf_counter()
         if self._turn is not None and not self._turn.acquire(timeout=self._patience_s):
             raise StoreUnavailable(
                 "Another thread of this process holds the write lock on the database.",
                 code=SQLITE_BUSY,
             )
+        got_turn = perf_counter()
         self._lent = lent = self._connections.take()
+        got_connection = perf_counter()
         tx = transaction_on(lent)
-        tx.begin(commands)
+        tx.begin(commands, scope)
+        if (operation := current_operation()) is not None:
+            operation.connection_wait += got_connection - got_turn
+            # On a file the beginning waits for the writers of other processes.
+            operation.lock_wait += got_turn - asked + perf_counter() - got_connection
         return tx
 
     def failed(self, error: BaseException) -> None:

@@ -15,6 +15,8 @@ from roocontext.errors import HistoryCorrupt, StoreReadOnly, StoreUnavailable
 from roocontext.store.engine.connections import Connections, PoolOptions
 from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, translated
 from roocontext.store.engine.engines import Engine
+from roocontext.store.engine.observing import current_operation
+from roocontext.store.engine.statements import ALL, StoreScope
 from roocontext.store.engine.transaction import Command, SqlRow, Transaction
 
 
@@ -44,14 +46,17 @@ _PAGE_SIZE = "PRAGMA page_size = 8192"
 
 
 class Database:
-    """One database, shared by threads."""
+    """One database, shared by threads, or the part of it in a scope."""
 
-    def __init__(self, engine: Engine, options: PoolOptions | None = None) -> None:
+    def __init__(
+        self, engine: Engine, options: PoolOptions | None = None, scope: StoreScope = ALL
+    ) -> None:
         self.path = engine.path
         self.server = engine.server
         self.has_round_trips = engine.server is not None
         self.text_search = "fts5" if engine.server is None else "tsvector"
         self.polling = engine.polling
+        self._scope = scope
         self._engine = engine
         self._check: Callable[[Transaction], None] | None = None
         self._connections = Connections(engine, options or PoolOptions())
@@ -129,7 +134,7 @@ class Database:
         """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
         hold = self._connections.hold(writes=False)
         try:
-            tx = hold.begin(self._engine.begin_read)
+            tx = hold.begin(self._engine.begin_read, self._scope)
             yield tx
             tx.commit()
         except BaseException as error:
@@ -152,7 +157,7 @@ class Database:
             return
         hold = self._connections.hold(writes=False)
         try:
-            tx = hold.begin(())
+            tx = hold.begin((), self._scope)
             yield lambda: tx.command("PRAGMA data_version")
         except BaseException as error:
             hold.failed(error)
@@ -236,7 +241,8 @@ class Database:
         *,
         keep: bool = True,
     ) -> Result:
-        begun, number = time.monotonic(), 0
+        begun, number, observed = time.monotonic(), 0, current_operation()
+        calls = 0 if observed is None else len(observed.calls)
         while True:
             number += 1
             try:
@@ -249,6 +255,9 @@ class Database:
                 waited = time.monotonic() - begun
                 if number == ATTEMPTS or waited > self._engine.patience_s:
                     raise _given_up(error, number, waited) from None
+            if observed is not None:
+                observed.retries += 1
+                del observed.calls[calls:]
             # Random, so that writers that collided do not collide again; no data depends on it.
             time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
 
@@ -264,7 +273,7 @@ class Database:
             raise StoreReadOnly("The store was opened read-only.")
         hold = self._connections.hold(writes=writes)
         try:
-            tx = hold.begin(begin)
+            tx = hold.begin(begin, self._scope)
             result = operation(tx)
             if keep:
                 tx.commit(self._engine.end_write if writes else ())
@@ -287,7 +296,7 @@ class Database:
         def run(tx: Transaction) -> Result:
             # SQLAlchemy's connection first: it asks its own questions, and ends with a rollback.
             with inspecting(tx.connection, self._engine.dialect) as connection:
-                tx.begin(begin)
+                tx.begin(begin, self._scope)
                 tx.command("SELECT 1")  # so that the transaction begins
                 result = operation(connection)
                 tx.commit()

@@ -22,13 +22,14 @@ from sqlalchemy.exc import ArgumentError
 from roocontext.errors import InvalidOption
 from roocontext.store.engine import sqlite_files
 from roocontext.store.engine.check_arguments import check_seconds
-from roocontext.store.engine.statements import compiler, with_constants
+from roocontext.store.engine.statements import compilers, with_constants
 from roocontext.store.engine.transaction import Command, Transaction
 
 Durability: TypeAlias = Literal["full", "normal"]
 
 _CONNINFO = re.compile(r"(?:^|\s)(?:host|password|dbname)\s*=")
 _SQLITE = with_constants(SQLiteDialect_pysqlite())
+_COMPILERS = compilers(_SQLITE)
 _SYNCHRONOUS: Mapping[str, str] = {"full": "FULL", "normal": "NORMAL"}
 
 
@@ -157,7 +158,6 @@ def _parse(url: str | Path | URL) -> URL:
 
 
 def _sqlite(connect: Callable[..., sqlite3.Connection], options: EngineOptions) -> Engine:
-    compiled = compiler(_SQLITE)
     patience_s = 30 if options.lock_timeout is None else options.lock_timeout
     connecting = partial(
         connect,
@@ -168,7 +168,7 @@ def _sqlite(connect: Callable[..., sqlite3.Connection], options: EngineOptions) 
     return Engine(
         dialect=_SQLITE,
         connect=connecting,
-        transaction=lambda connection: Transaction(connection, compiled),
+        transaction=lambda connection: Transaction(connection, _COMPILERS),
         # Takes the write lock at once. A plain BEGIN takes it at the first change, and if another
         # writer committed in between, SQLite refuses that change however long it would wait (0003).
         begin_write=(("BEGIN IMMEDIATE", ()),),

@@ -89,6 +89,14 @@ def _is_usable(database: Database) -> bool:
     return row is not None and SchemaVersion(row[0], REVISION, row[1]).is_usable
 
 
+def check(database: Database) -> None:
+    """Check that the database answers, and that this release still works with its schema."""
+    row = database.lookup(Transaction.command, _VERSION)
+    schema = NO_SCHEMA if row is None else SchemaVersion(row[0], REVISION, row[1])
+    if not schema.is_usable:
+        raise _mismatch(schema)
+
+
 def _upgrade_once(connection: Connection) -> None:
     # Two processes may open a new database at once. SQLite's write lock is already held here.
     if connection.dialect.name == "postgresql":
@@ -182,23 +190,23 @@ def is_outdated(connection: Connection, *, upgrade: bool = True) -> bool:
     schema = schema_version(connection)
     if schema.is_usable:
         return False
-    facts = {**schema._asdict(), "release": RELEASE}
-    current = schema.current
-    if current is None:
-        if stranger := foreign(connection):
-            raise ForeignDatabase(stranger)
-    elif schema.is_too_new:
-        raise SchemaMismatch(
-            f"The schema {current} needs roocontext {schema.oldest_release} or newer, and this is"
-            f" {RELEASE}.",
+    if schema.current is None and (stranger := foreign(connection)):
+        raise ForeignDatabase(stranger)
+    if schema.is_too_new or not upgrade:
+        raise _mismatch(schema)
+    return True
+
+
+def _mismatch(schema: SchemaVersion) -> SchemaMismatch:
+    facts: dict[str, Any] = {**schema._asdict(), "release": RELEASE}
+    current, wanted, oldest = schema
+    if schema.is_too_new:
+        return SchemaMismatch(
+            f"The schema {current} needs roocontext {oldest} or newer, and this is {RELEASE}.",
             **facts,
             advice="Install a newer release of roocontext.",
         )
-    if not upgrade:
-        raise SchemaMismatch(
-            f"The schema is {current or 'missing'}, and {REVISION} is wanted.", **facts
-        )
-    return True
+    return SchemaMismatch(f"The schema is {current or 'missing'}, and {wanted} is wanted.", **facts)
 
 
 def _upgrade(connection: Connection) -> None:

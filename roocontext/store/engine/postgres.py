@@ -12,9 +12,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 from typing import Any, NoReturn
 
 import psycopg
+import psycopg.sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 from sqlalchemy import URL
 from sqlalchemy.engine.interfaces import Dialect
@@ -24,8 +26,10 @@ from roocontext.errors import InvalidOption, StoreUnavailable
 from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
 from roocontext.store.engine.engines import Engine, EngineOptions, Polling, WriteSettings
+from roocontext.store.engine.observing import note_lock_wait
+from roocontext.store.engine.schema import ADMINISTRATOR
 from roocontext.store.engine.shapes import checked_rows
-from roocontext.store.engine.statements import Compiled, compiler, with_constants
+from roocontext.store.engine.statements import Compilers, StoreScope, compilers, with_constants
 from roocontext.store.engine.transaction import (
     Command,
     Query,
@@ -48,6 +52,9 @@ _SIZES = (256, 64, 16, 4, 1)
 _FIRST = (
     "SELECT pg_backend_pid() = $1, current_setting('citus.shard_count', true) IS NOT NULL,"
     " current_setting('synchronous_commit'),"
+    " row_security_active(to_regclass('sessions')) AND NOT EXISTS (SELECT 1"
+    " FROM pg_policy, unnest(polroles) AS role WHERE polrelid = to_regclass('sessions')"
+    " AND polname = $2 AND pg_has_role(role, 'USAGE')),"
     " (SELECT count(set_config(name, value, false)) FROM (VALUES"
     " ('plan_cache_mode', 'auto', 'force_generic_plan'), ('jit', 'on', 'off')"
     ") AS setting (name, given, value)"
@@ -80,20 +87,17 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     patience_s = 10 if options.lock_timeout is None else options.lock_timeout
     settings = WriteSettings(options.durability, _milliseconds(patience_s))
     also = _also(options)
-    read_committed: Command = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
-    compiled = compiler(dialect)
+    compiling = compilers(dialect)
     return Engine(
         dialect=dialect,
         connect=partial(_connect, arguments, options.prepare),
-        transaction=lambda connection: ServerTransaction(
-            connection, compiled, settings, (read_committed, *also) if also else ()
-        ),
+        transaction=lambda connection: ServerTransaction(connection, compiling, settings, also),
         is_alive=_is_alive,
         # Writers queue on their session's row and then read what the one before wrote.
-        begin_write=(read_committed, _SETTINGS, *also),
+        begin_write=(_READ_COMMITTED, _SETTINGS, _FOR_OWNER, *also),
         # One snapshot for all statements of a read; the isolation that writers use gives each its
         # own.
-        begin_read=(("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), *also),
+        begin_read=(("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), _FOR_OWNER, *also),
         patience_s=patience_s,
         read_only=options.read_only,
         server=settings,
@@ -102,8 +106,12 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     )
 
 
+_READ_COMMITTED: Command = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
 _SETTINGS: Command = ("settings", ())
 """Stands for the settings of a transaction that writes, which depend on the server."""
+_FOR_OWNER: Command = ("owner", ())
+"""Stands for the setting that policies of row-level security read, if the store has an owner."""
+_LOCALLY: Command = ("SET LOCAL citus.propagate_set_commands = 'local'", ())
 
 
 def _local(settings: WriteSettings, connection: "ServerConnection") -> list[Command]:
@@ -114,7 +122,7 @@ def _local(settings: WriteSettings, connection: "ServerConnection") -> list[Comm
         is_late = settings.durability == "normal"
         commit = "off" if is_late else "on" if set_to == "off" else set_to
         return [
-            ("SET LOCAL citus.propagate_set_commands = 'local'", ()),
+            _LOCALLY,
             (f"SET LOCAL lock_timeout = '{settings.lock_timeout}'", ()),
             (f"SET LOCAL synchronous_commit = '{commit}'", ()),
         ]
@@ -158,6 +166,8 @@ class ServerConnection(psycopg.Connection[Any]):
     """A connection to a server, which may be the coordinator of a cluster."""
 
     is_distributed = False
+    sees_one_owner = False
+    """Whether policies show the role only the sessions of the owner that a transaction names."""
     synchronous_commit = "on"
     """What the server was set to when it was connected to."""
 
@@ -171,9 +181,11 @@ def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnec
         try:
             _check_encoding(connection.info.parameter_status("server_encoding"))
             own = connection.info.backend_pid
-            row = psycopg.RawCursor(connection).execute(_FIRST, (own,)).fetchone()
+            row = psycopg.RawCursor(connection).execute(_FIRST, (own, ADMINISTRATOR)).fetchone()
             assert row is not None
-            is_direct, connection.is_distributed, connection.synchronous_commit, _ = row
+            is_direct, connection.is_distributed, commit, sees_one_owner, _ = row
+            connection.synchronous_commit = commit
+            connection.sees_one_owner = bool(sees_one_owner)
             if not (is_direct if prepare is None else prepare):
                 connection.prepare_threshold = None
         except BaseException:
@@ -208,7 +220,7 @@ def _readable(descriptor: int) -> bool:
 
 
 class ServerTransaction(Transaction):
-    """Statements on a connection to a server. `own` is what is sent before each one of its own.
+    """Statements on a connection to a server. `also` is what a caller wants sent with each BEGIN.
 
     Changes are sent without waiting. What is wrong with one is raised by the next query or the end.
     """
@@ -218,30 +230,43 @@ class ServerTransaction(Transaction):
     def __init__(
         self,
         connection: "ServerConnection",
-        compiled: Callable[[ClauseElement], Compiled],
+        compilers: Compilers,
         settings: WriteSettings,
-        own: Sequence[Command],
+        also: Sequence[Command],
     ) -> None:
-        super().__init__(connection, compiled)
+        super().__init__(connection, compilers)
         self._settings = _local(settings, connection)
         self.is_distributed = connection.is_distributed
+        self._sees_one_owner = connection.sees_one_owner
         self._run = psycopg.RawCursor(connection).execute
-        # Within a block of its own an append is not sent on whole to a node.
-        self._own = [*own[:1], *self._settings, *own[1:]] if own and self.is_distributed else own
+        self._also = also
+        self._own: Sequence[Command] = ()
         # Kept until the first statement, and dropped if none comes: an empty transaction costs
         # nothing.
         self._beginning: Sequence[Command] = ()
         self._pipeline: Any = None
         self._taken: Taken | None = None
+        # A write locks the session by what it sends first.
+        self._is_locking = False
 
-    def begin(self, commands: Sequence[Command]) -> None:
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
-        self._beginning = [
-            each
-            for command in commands
-            for each in (self._settings if command is _SETTINGS else (command,))
-        ]
+        self.narrow(scope)
+        if scope.owner is None and self._sees_one_owner:
+            raise InvalidOption(
+                "The database shows this role the sessions of one owner only.",
+                advice="Open the store with `owner`, or as the role that `db secure` was given as"
+                " the administrator.",
+                name="owner",
+            )
+        self._beginning = self._meant(commands)
+        self._own = ()
+        if not commands and (self._also or self.owner is not None):
+            # Within a block of its own an append is not sent on whole to a node.
+            settings = (_SETTINGS,) if self.is_distributed else ()
+            self._own = self._meant((_READ_COMMITTED, *settings, _FOR_OWNER, *self._also))
         self._is_open = bool(commands)
+        self._is_locking = _SETTINGS in commands
         self._taken = None
 
     def reset(self) -> bool:
@@ -273,7 +298,9 @@ class ServerTransaction(Transaction):
         if len(queries) < 2:
             return super().all(queries)
         compiled = [(self._compiled(statement), params) for statement, params in queries]
-        cursors = self._together([(query.text, query.bind(params)) for query, params in compiled])
+        cursors = self._together(
+            [(query.text, self._bound(query, params)) for query, params in compiled]
+        )
         return [
             checked_rows(query[0], cursor.fetchall())
             for query, cursor in zip(queries, cursors, strict=True)
@@ -282,7 +309,7 @@ class ServerTransaction(Transaction):
     def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
         """See Transaction."""
         compiled = self._compiled(statement)
-        values = [compiled.bind(row) for row in rows]
+        values = [self._bound(compiled, row) for row in rows]
         if isinstance(statement, Insert):
             self.insert(statement, *values)
         else:
@@ -301,6 +328,14 @@ class ServerTransaction(Transaction):
         """See Transaction. One of its own is sent alone: a VACUUM can be in no transaction."""
         return first_row(self._ask(text) if self._is_open else super()._ask(text))
 
+    def call(self, function: str, values: Sequence[Any]) -> SqlRow | None:
+        """See Transaction. The function itself sets the owner."""
+        own, self._own = self._own, self._own if self._also else ()
+        try:
+            return super().call(function, values)
+        finally:
+            self._own = own
+
     def many_values(self, values: Sequence[str]) -> Any:
         """See Transaction."""
         return list(values)
@@ -310,6 +345,22 @@ class ServerTransaction(Transaction):
         forks.keep_open(self._pipeline)  # its end would ask the server
         self._pipeline = None
         super().disown()
+
+    def _meant(self, commands: Sequence[Command]) -> list[Command]:
+        """Commands with what some of them stand for."""
+        return [each for command in commands for each in self._meaning(command)]
+
+    def _meaning(self, command: Command) -> Sequence[Command]:
+        if command is _SETTINGS:
+            return self._settings
+        if command is not _FOR_OWNER:
+            return (command,)
+        if self.owner is None:
+            return ()
+        if not self.is_distributed:
+            return (("SELECT set_config('roocontext.owner', $1, true)", (self.owner,)),)
+        owner = psycopg.sql.Literal(self.owner).as_string(self.connection)
+        return (_LOCALLY, (f"SET LOCAL roocontext.owner = {owner}", ()))
 
     def _end(self, command: str) -> None:
         if self._is_open and not self._beginning:
@@ -338,6 +389,8 @@ class ServerTransaction(Transaction):
         # What the caller is handling already is not an interrupt of this block.
         handled = sys.exception()
         is_own = bool(self._own) and not self._is_open
+        is_locking, self._is_locking = self._is_locking, False
+        asked = perf_counter()
         try:
             for command in self._own if is_own else ():
                 self._queue(*command)
@@ -347,6 +400,8 @@ class ServerTransaction(Transaction):
             self._leave_pipeline()
         except BaseException as error:  # noqa: BLE001 - raised again
             self._fail(error, handled)
+        if is_locking:
+            note_lock_wait(perf_counter() - asked)
         return cursors
 
     def _queue(self, text: str, values: Sequence[Any]) -> Any:

@@ -35,6 +35,8 @@ RELEASE = "0.1.0"
 """This release. The schema's row names the oldest one that may use it."""
 
 VERSION_TABLE = "roocontext_version"
+ADMINISTRATOR = "roocontext_administrator"
+"""The policy of row-level security that shows a role all sessions."""
 
 # Compared by code point on both engines. A language's collation ignores punctuation, so that a
 # range of names that begin alike would miss some of them.
@@ -80,6 +82,8 @@ sessions = Table(
     Column("metadata", TEXT),
     Column("first_prompt", TEXT),
     Column("parent", TEXT),
+    # Whose session it is; NULL if the store that created it had no owner (0073).
+    Column("owner", TEXT),
     # Set while the entries are in an archive: when, where, and the hash of the first of them, by
     # which forks of each other are found (0081).
     Column("archived_at", BigInteger),
@@ -345,6 +349,8 @@ DISTRIBUTION = (
 """Every table of the schema. All rows of a session are on one node, so that a statement that names
 the session for each of its tables runs there alone."""
 
+_OWNED_AND_THERE = "owner IS NOT NULL AND purged_at IS NULL"
+_OWNED_UNINDEXED = ("owner", "unindexed", "session_id")
 # Predicates are null tests and literals: bound parameters would defeat anything else.
 _PARTIAL = (
     ("entries_client_id", entries, ("session_id", "client_id"), "client_id IS NOT NULL"),
@@ -360,6 +366,19 @@ _PARTIAL = (
     # Appends leave this one alone too, except the first after the session was indexed.
     ("sessions_unindexed", sessions, ("unindexed", "session_id"), "unindexed = TRUE"),
     ("sessions_parent", sessions, ("parent",), "parent IS NOT NULL"),
+    # The same lists for a store that has an owner, each of which begins with it.
+    ("sessions_owner", sessions, ("owner", "session_id"), "owner IS NOT NULL"),
+    ("sessions_owner_changed", sessions, ("owner", "changed_minute"), "owner IS NOT NULL"),
+    *(
+        (f"sessions_owner_{name}", sessions, ("owner", f"{name}_minute"), _OWNED_AND_THERE)
+        for name in ("listed", "updated")
+    ),
+    (
+        "sessions_owner_unindexed",
+        sessions,
+        _OWNED_UNINDEXED,
+        "owner IS NOT NULL AND unindexed = TRUE",
+    ),
     ("sessions_archived", sessions, ("first_hash",), "archived_at IS NOT NULL"),
     # Two sessions that share an entry share all before it: the first one is enough to find them.
     ("entries_first", entries, ("hash",), "seq = 1"),

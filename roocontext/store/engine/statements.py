@@ -2,20 +2,48 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from functools import cache, partial
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from sqlalchemy import Boolean, Executable, Text, bindparam
+from sqlalchemy import Boolean, Executable, Select, Text, bindparam, select
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
+from sqlalchemy.sql.util import surface_selectables
 from sqlalchemy.types import NullType
+
+from roocontext.store.engine.schema import facts, sessions
 
 _NUMBER = re.compile(r"\$(\d+)")
 
 AStatement = TypeVar("AStatement", bound=Executable)
+
+_OWNER = "of_owner"
+
+
+class ScopeShape(NamedTuple):
+    """The parts of a scope that change the statements."""
+
+    has_owner: bool
+    facts: int
+
+
+class StoreScope:
+    """The sessions that a store shows: all, or those of an owner, or with these indexed strings."""
+
+    def __init__(self, owner: str | None = None, where: Sequence[tuple[str, str]] = ()) -> None:
+        self.owner = owner
+        self.shape = ScopeShape(owner is not None, len(where))
+        self.params: dict[str, str] = {} if owner is None else {_OWNER: owner}
+        for number, (key, value) in enumerate(where):
+            self.params |= {f"of_key_{number}": key, f"of_value_{number}": value}
+
+
+ALL: Final = StoreScope()
 
 
 def crossing(statement: AStatement) -> AStatement:
@@ -29,6 +57,11 @@ def crossing(statement: AStatement) -> AStatement:
 def is_crossing(statement: Executable) -> bool:
     """Whether a statement concerns several sessions."""
     return bool(statement.get_execution_options().get("crosses_sessions"))
+
+
+def for_all(statement: AStatement) -> AStatement:
+    """Mark a statement that sees all sessions, whatever the scope of the store."""
+    return statement.execution_options(sees_all=True)
 
 
 class OneOf(ColumnElement[bool]):
@@ -118,7 +151,7 @@ def _picker(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ..
 
 
 # Statements live at module level, so their number is fixed and nothing here needs to be evicted.
-_known: defaultdict[str, dict[ClauseElement, Compiled]] = defaultdict(dict)
+_known: defaultdict[tuple[str, ScopeShape], dict[ClauseElement, Compiled]] = defaultdict(dict)
 
 
 def with_constants(dialect: Dialect) -> Dialect:
@@ -138,14 +171,62 @@ def with_constants(dialect: Dialect) -> Dialect:
     return dialect
 
 
-def compiled_statements(dialect_name: str) -> list[ClauseElement]:
-    """The statements that this process has run on an engine."""
-    return list(_known[dialect_name])
+_tables_of: Callable[[Any], Iterable[Any]] = surface_selectables
 
 
-def compiler(dialect: Dialect) -> Callable[[ClauseElement], Compiled]:
-    """Compiles statements for a dialect, each when it is first run in this process."""
-    known = _known[dialect.name]
+def _narrowed(dialect: Dialect, shape: ScopeShape) -> Dialect:
+    """A dialect in which every query of `sessions`, however deep, finds those of a scope.
+
+    It is the only place that restricts a store. A change of a session is preceded by a query of its
+    row, under its lock.
+    """
+    base: Any = dialect.statement_compiler
+
+    def visit_select(self: Any, statement: Select[Any], *args: Any, **options: Any) -> Any:
+        if not statement.get_execution_options().get("sees_all"):
+            for source in statement.get_final_froms():
+                for table in _tables_of(source):
+                    if getattr(table, "element", table) is sessions:
+                        statement = statement.where(*_in_scope(table.c, shape))
+        return base.visit_select(self, statement, *args, **options)
+
+    other = copy(dialect)
+    other.statement_compiler = type(base.__name__, (base,), {"visit_select": visit_select})
+    return other
+
+
+def _in_scope(session: Any, shape: ScopeShape) -> Iterator[ColumnElement[bool]]:
+    if shape.has_owner:
+        yield session.owner == bindparam(_OWNER)
+    for number in range(shape.facts):
+        fact = facts.alias(f"of_fact_{number}")
+        found = select(fact.c.key).where(
+            fact.c.session_id == session.session_id,
+            fact.c.key == bindparam(f"of_key_{number}"),
+            fact.c.value == bindparam(f"of_value_{number}"),
+        )
+        yield for_all(found).exists()
+
+
+def compiled_statements(
+    dialect_name: str, shape: ScopeShape = ALL.shape
+) -> dict[ClauseElement, Compiled]:
+    """The statements that this process has run on an engine, for stores with such a scope."""
+    return dict(_known[dialect_name, shape])
+
+
+Compilers: TypeAlias = Callable[[ScopeShape], Callable[[ClauseElement], Compiled]]
+
+
+def compilers(dialect: Dialect) -> Compilers:
+    """Compiles statements for a dialect and a shape, each when it is first run in this process."""
+    return cache(partial(_compiler, dialect))
+
+
+def _compiler(dialect: Dialect, shape: ScopeShape) -> Callable[[ClauseElement], Compiled]:
+    known = _known[dialect.name, shape]
+    if any(shape):
+        dialect = _narrowed(dialect, shape)
 
     def compiled(statement: ClauseElement) -> Compiled:
         compilation = known.get(statement)

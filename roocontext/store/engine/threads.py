@@ -1,4 +1,4 @@
-"""The threads that an AsyncStore runs its calls in."""
+"""The threads that an AsyncStore runs its calls in, and the one that a health check waits for."""
 
 import asyncio
 import math
@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
+from threading import Thread
 from typing import Any, Final, ParamSpec, TypeVar
 
 from roocontext.errors import InvalidOption, StoreClosed, StoreUnavailable
@@ -16,6 +18,44 @@ MOST: Final = 16
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
+
+
+class Probe:
+    """Runs a check in a thread and waits for its end, but not longer than it is asked to.
+
+    If a check does not end, there is no second one: whoever asks next waits for the same.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._last: Future[None] | None = None
+        self._process = os.getpid()
+
+    def run(self, seconds: float) -> None:
+        """Raise what the check raises, or StoreUnavailable if it does not end in time."""
+        last = self._last
+        if last is None or last.done() or self._process != os.getpid():
+            self._process, self._last = os.getpid(), (last := Future())
+            thread = Thread(target=self._answer, args=(last,), name="roocontext-ping", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._last = None
+                raise StoreUnavailable(f"No thread can be started: {error}.") from None
+        try:
+            last.result(seconds)
+        except TimeoutError:
+            raise StoreUnavailable(
+                f"The database did not answer within {seconds:g} seconds."
+            ) from None
+
+    def _answer(self, answer: "Future[None]") -> None:
+        try:
+            self._check()
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            answer.set_exception(error)
+        else:
+            answer.set_result(None)
 
 
 class Threads:
@@ -79,7 +119,9 @@ class Threads:
         if self._is_closed:
             raise StoreClosed("The store is closed.")
         try:
-            return self._executor.submit(call, *args, **kwargs)
+            # The caller's context, in which an observer finds its span.
+            context = copy_context()
+            return self._executor.submit(lambda: context.run(call, *args, **kwargs))
         except RuntimeError as error:
             # The executor keeps the call, and runs it if another thread of it is free.
             raise StoreUnavailable(

@@ -22,7 +22,7 @@ from roocontext.store.engine.driver_errors import (
     translated,
 )
 from roocontext.store.engine.shapes import checked_row, checked_rows
-from roocontext.store.engine.statements import Compiled
+from roocontext.store.engine.statements import ALL, Compiled, Compilers, StoreScope
 
 SqlRow: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
@@ -42,9 +42,11 @@ class Transaction:
     has_round_trips = False
     is_distributed = False
 
-    def __init__(self, connection: Any, compiled: Callable[[ClauseElement], Compiled]) -> None:
+    def __init__(self, connection: Any, compilers: Compilers) -> None:
         self.connection = connection
-        self._compiled = compiled
+        self._compilers = compilers
+        self._scope = ALL
+        self._compiled = compilers(ALL.shape)
         # The drivers would make a cursor for each statement; one is enough, because the rows of a
         # statement are fetched before the next one runs.
         self._run = connection.cursor().execute
@@ -52,11 +54,30 @@ class Transaction:
         self.is_sound = True
         self.is_inherited = False
 
-    def begin(self, commands: Sequence[Command]) -> None:
-        """Begin a transaction; without a command, each statement is one of its own."""
+    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
+        """Begin a transaction; without a command, each statement is one of its own.
+
+        Every query finds the sessions of the scope only.
+        """
+        self.narrow(scope)
         self._is_open = bool(commands)
         for text, _ in commands:
             self.command(text)
+
+    @property
+    def owner(self) -> str | None:
+        """The owner of all sessions that are found, and of those that are created."""
+        return self._scope.owner
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if only sessions with some metadata are found: a new one might not be."""
+        return bool(self._scope.shape.facts)
+
+    def narrow(self, scope: StoreScope) -> None:
+        """Find the sessions of a scope only, in what follows."""
+        self._scope = scope
+        self._compiled = self._compilers(scope.shape)
 
     def commit(self, checks: Sequence[Command] = ()) -> None:  # noqa: ARG002 - of a server
         """Commit what was begun, unless one of a server's `checks` fails."""
@@ -102,7 +123,7 @@ class Transaction:
     def change(self, statement: ClauseElement, **params: Any) -> None:
         """Run a change. On PostgreSQL it is sent with the next query, or with the COMMIT."""
         compiled = self._compiled(statement)
-        self._send(compiled.text, compiled.bind(params))
+        self._send(compiled.text, self._bound(compiled, params))
 
     def put(self, statement: Insert | Update, values: SqlRow) -> None:
         """The same, with the values in the order of the statement's parameters."""
@@ -127,7 +148,7 @@ class Transaction:
         if rows:
             compiled = self._compiled(statement)
             with translated():
-                values = [compiled.bind(row) for row in rows]
+                values = [self._bound(compiled, row) for row in rows]
                 self.connection.cursor().executemany(compiled.text, values)
 
     def each(self, statement: ClauseElement, params: Sequence[Mapping[str, Any]]) -> list[SqlRow]:
@@ -162,7 +183,10 @@ class Transaction:
 
     def _execute(self, statement: ClauseElement, params: Mapping[str, Any]) -> Any:
         compiled = self._compiled(statement)
-        return self._ask(compiled.text, compiled.bind(params))
+        return self._ask(compiled.text, self._bound(compiled, params))
+
+    def _bound(self, compiled: Compiled, params: Mapping[str, Any]) -> tuple[Any, ...]:
+        return compiled.bind({**params, **self._scope.params})
 
     def _send(self, text: str, values: Sequence[Any]) -> None:
         """Run a statement whose result is not used."""

@@ -32,7 +32,7 @@ from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import entries, of_session, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
@@ -104,6 +104,7 @@ _STORED = (
 _HASH_AND_SALT = select(entries.c.hash, entries.c.salt).where(
     of_session(entries), entries.c.seq == bindparam("seq")
 )
+_OWNER = select(sessions.c.owner).where(of_session(sessions))
 
 
 def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list[StoredEntry]:
@@ -201,7 +202,10 @@ def _opened(
         head, tombstone = reopen(tx, session_id)
     except SessionNotFound:
         refuse_cycle(tx, session_id, parent)
-        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at)
+        owner = tx.owner
+        if owner is None and parent is not None and (row := tx.row(_OWNER, session_id=parent)):
+            owner = row[0]
+        head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at, owner=owner)
         return add(tx, session_id, head, parent=parent), True, None
     if (stored := parent_of(tx, session_id)) != parent:
         raise SessionExists(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from sqlalchemy import and_, bindparam, select, text
+from sqlalchemy import FromClause, ScalarSelect, and_, bindparam, select, text
 
 from roocontext.errors import SessionArchived, SessionPurged
 from roocontext.store.engine.schema import entries, sessions
@@ -20,12 +20,15 @@ _same_beginning = and_(
     .scalar_subquery(),
     text("first.seq = 1"),  # the literal that the partial index is made with
 )
-# Somebody may have put a copy where there is no session, or outside its log.
-_last_of_copy = (
-    select(sessions.c.last_seq)
-    .where(sessions.c.session_id == _copy.c.session_id, sessions.c.purged_at.is_(None))
-    .scalar_subquery()
-)
+
+
+def _last_of(row: FromClause) -> ScalarSelect[int]:
+    """The last seq of the session that a row is of: there may be none, or it may end before."""
+    there = sessions.c.session_id == row.c.session_id, sessions.c.purged_at.is_(None)
+    return select(sessions.c.last_seq).where(*there).scalar_subquery()
+
+
+_last_of_copy = _last_of(_copy)
 COPIES = crossing(
     select(_copy.c.session_id)
     .select_from(_first.join(_copy, _copy.c.session_id == _first.c.session_id))
@@ -60,7 +63,7 @@ ERASED = crossing(
 """The redacted entries of a session and its copies, with their skeletons and redactions."""
 _others = (
     select(_first.c.session_id)
-    .where(_first.c.session_id != bindparam("session_id"))
+    .where(_first.c.session_id != bindparam("session_id"), _first.c.seq <= _last_of(_first))
     .order_by(_first.c.session_id)
 )
 FAMILY = crossing(_others.where(_same_beginning))

@@ -84,9 +84,9 @@ def read_hidden(tx: Transaction, session_id: str, covering: int) -> Hidden:
 
     Where an earlier sealed compaction was visible, its extract is read.
     """
+    last = read_head(tx, session_id).last_seq
     *controls, own = read_controls(tx, session_id, covering)
     assert own.source is not None
-    last = read_head(tx, session_id).last_seq
     shown = shown_after(controls, covering - 1)
     ranges = [part for stretch in shown.ranges for part in common([stretch], own.hides)]
     rows = shown_messages(

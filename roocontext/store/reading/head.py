@@ -38,6 +38,7 @@ class SessionHead(NamedTuple):
     has_prompt: bool = False
     changed_minute: int = 0
     is_marked: bool = True
+    owner: str | None = None
 
     @property
     def listed_at(self) -> int:
@@ -94,6 +95,7 @@ HEAD_COLUMNS = (
     sessions.c.unindexed,
     sessions.c.changed_minute,
     RecordingMinute(),
+    sessions.c.owner,
     sessions.c.archived_at,
     sessions.c.archive,
     sessions.c.purged_at,
@@ -145,8 +147,8 @@ def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
     """Make the head from the rows of either query, or raise the error that there is none."""
     if not rows:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
-    *counted, has_prompt, is_unindexed, changed, minute, archived_at, archive = rows[0][:-2]
-    purged_at, receipt = rows[0][-2:]
+    archived_at, archive, purged_at, receipt = rows[0][-4:]
+    *counted, has_prompt, is_unindexed, changed, minute, owner = rows[0][:-4]
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
@@ -158,7 +160,7 @@ def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
     return SessionHead._make(
         [
             *(*counted[:_TIMES], times, bool(has_prompt)),
-            *(max(changed, minute), bool(is_unindexed) and changed >= minute),
+            *(max(changed, minute), bool(is_unindexed) and changed >= minute, owner),
         ]
     )
 

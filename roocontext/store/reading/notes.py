@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt
+from roocontext.log.counting import COMPACTION
 from roocontext.log.encoding import decode
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
@@ -155,6 +156,25 @@ def newest_row(
 def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
     """Read the messages that are pinned at a seq."""
     return to_pins(tx.rows(_NOTES, session_id=session_id, note=PIN, seq=seq))
+
+
+def marks_queries(session_id: str, seq: int) -> tuple[Query, Query]:
+    """The queries for the pins at a seq, and for the newest note about a compaction up to there."""
+    at = {"session_id": session_id, "seq": seq}
+    return (_NOTES, {**at, "note": PIN}), (_NEWEST, {**at, "note": COMPACTION})
+
+
+def to_marks(
+    pins: Sequence[SqlRow], newest: Sequence[SqlRow]
+) -> tuple[dict[int, int], Note | None]:
+    """The pinned messages with the notes that pin them, and that note, from these queries' rows."""
+    newest_of = {note.target: note for note in _notes(pins)}
+    pinned_by = {
+        target: note.seq
+        for target, note in newest_of.items()
+        if target is not None and note.content["pinned"]
+    }
+    return pinned_by, _notes([newest[0][:-1]])[0] if newest else None
 
 
 def notes_query(session_id: str, note: str) -> Query:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    Select,
     bindparam,
     case,
     func,
@@ -40,7 +41,7 @@ from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for
 _AT_ONCE: Final = 100
 """How many sessions are read at once: a page may end in the first of a thousand."""
 
-_ACTIVE: Final = crossing(
+ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
         IS_HELD,
@@ -119,24 +120,27 @@ def reported(
 
 def reported_between(
     tx: Transaction,
-    since: int | None,
-    until: int | None,
+    active: Select[Any],
+    params: Mapping[str, Any],
     *,
     recorded: bool,
     limit: int,
     after: str | None,
 ) -> Page[ReportedUsage]:
-    """Read the same of all sessions, if it happened or was recorded between two times."""
+    """Read the same of the active sessions, if it happened or was recorded between two times.
+
+    `active` is `ACTIVE`, or a narrower statement, and `params` are its parameters and the times.
+    """
     name = "usage"
     place = _START if after is None else _Place(*read_cursor(name, after, str, int, int))
-    lo = MIN_INTEGER if since is None else since
-    active = tx.rows(_ACTIVE, since=lo, first=place.session_id)
+    lo, until = params.get("since", MIN_INTEGER), params.get("until")
+    names = tx.rows(active, **{**params, "since": lo, "first": place.session_id})
 
     def is_between(row: ReportedUsage) -> bool:
         time = row.recorded_at if recorded else row.happened_at
         return lo <= time and (until is None or time < until)
 
-    rows = _reported(tx, [row[0] for row in active], place)
+    rows = _reported(tx, [row[0] for row in names], place)
     return _page(name, ((row, number) for row, number in rows if is_between(row)), limit)
 
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
     tuple_,
     update,
 )
-from sqlalchemy.sql import ColumnElement, Select
+from sqlalchemy.sql import ColumnElement, FromClause, Select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER
@@ -252,8 +252,10 @@ def expression(query: Query, text_search: str) -> str:
 
 
 @cache
-def has_terms(text_search: str) -> ColumnElement[bool]:
-    """The condition that an indexed message has the terms of an expression."""
+def _has_terms(text_search: str | None) -> ColumnElement[bool]:
+    """The condition that a message has the terms of an expression, or is too large for them."""
+    if text_search is None:
+        return search_rows.c.terms.is_(None)
     if text_search == "tsvector":
         return search_rows.c.terms.op("@@", is_comparison=True)(bindparam("terms"))
     matching = table("search_terms", column("rowid"), column("search_terms"))
@@ -283,7 +285,13 @@ def indexed_keys(tx: Transaction, search: Search, text_search: str) -> Iterator[
         "hi": MAX_INTEGER if search.until is None else search.until - 1,
         **search.scope.params,
     }
-    order = {"is_oldest_first": search.is_oldest_first, "is_recorded": search.is_recorded}
+    order = {
+        "is_oldest_first": search.is_oldest_first,
+        "is_recorded": search.is_recorded,
+        "is_owned": tx.owner is not None,
+        "has_function": tx.has_round_trips and not tx.is_distributed,
+        "is_filtered": tx.is_filtered,
+    }
     statements = [_candidates(terms, search.scope.shape, **order) for terms in (text_search, None)]
     pages = (_pages(tx, statement, params, search) for statement in statements)
     return merge(*pages, reverse=not search.is_oldest_first)
@@ -305,24 +313,47 @@ def _pages(
         start, page = keys[-1]._replace(seq=keys[-1].seq + step), page * 4
 
 
+def _of_function() -> tuple[FromClause]:
+    """The rows of the owner that have the terms, which a function of the server returns.
+
+    Policies of row-level security would keep the server from using the index in a query (0074).
+    """
+    matches = func.roocontext_matches_v1(bindparam("terms"))
+    names = ("session_id", "seq", "happened_at", "recorded_at")
+    return (matches.table_valued(*(column(name) for name in names), name="matches"),)
+
+
 @cache
 def _candidates(
-    text_search: str | None, shape: Shape, *, is_oldest_first: bool, is_recorded: bool
+    text_search: str | None,
+    shape: Shape,
+    *,
+    is_oldest_first: bool,
+    is_recorded: bool,
+    is_owned: bool,
+    is_filtered: bool,
+    has_function: bool,
 ) -> Select[Any]:
     """A page of the messages that have the terms, or without an index, of the too large ones."""
-    time = search_rows.c.recorded_at if is_recorded else search_rows.c.happened_at
-    key = (time, search_rows.c.session_id, search_rows.c.seq)
+    by_function = is_owned and has_function and text_search is not None
+    rows, *conditions = _of_function() if by_function else (search_rows, _has_terms(text_search))
+    if is_filtered or (is_owned and not by_function):
+        # Row by row: the store may show more sessions than there are rows.
+        shown = select(sessions.c.session_id).where(sessions.c.session_id == rows.c.session_id)
+        conditions.append(shown.exists())
+    time = rows.c.recorded_at if is_recorded else rows.c.happened_at
+    key = (time, rows.c.session_id, rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))
     page = crossing(select(*key)).where(
-        search_rows.c.terms.is_(None) if text_search is None else has_terms(text_search),
+        *conditions,
         time.between(bindparam("lo"), bindparam("hi")),
         tuple_(*key) >= start if is_oldest_first else tuple_(*key) <= start,
     )
     if any(shape):
         # Not by the key: both engines would read the keys of whole sessions, however long.
-        of = search_rows.c.session_id + literal_column("''")
+        of = rows.c.session_id + literal_column("''")
         page = page.where(of.in_(in_scope(shape)))
     if shape.has_session:
-        page = page.where(NotByKey(search_rows.c.session_id, "session"))
+        page = page.where(NotByKey(rows.c.session_id, "session"))
     order = key if is_oldest_first else [part.desc() for part in key]
     return page.order_by(*order).limit(bindparam("page"))

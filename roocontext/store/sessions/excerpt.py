@@ -34,9 +34,11 @@ from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import Cleared, cleared_at
+from roocontext.store.reading.notes import Note, marks_queries, to_marks
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.totals import Total, totals_of
-from roocontext.store.sessions.overview import SessionOverview, overview_of
+from roocontext.store.reading.usage import Call, calls_query, to_calls
+from roocontext.store.sessions.overview import RECENT, SessionOverview, overview_of
 from roocontext.store.sessions.sessions import SessionInfo, first_children
 
 
@@ -91,7 +93,8 @@ class LogExcerpt:
     `overview` is that of the present. `visible` is the size of the view at that moment; `acts` has
     the details of the control rows up to it. `earlier` and `later` are whether more entries of the
     extent precede and follow. `children` are the first sessions whose parent this is; there may be
-    one more than asked for.
+    one more than asked for. `pins` are the pinned messages with the notes that pin them,
+    `compaction` is the newest note about a compaction, and `calls` are the newest calls of models.
     """
 
     overview: SessionOverview
@@ -106,6 +109,9 @@ class LogExcerpt:
     earlier: bool
     later: bool
     children: tuple[SessionInfo, ...]
+    pins: Mapping[int, int]
+    compaction: Note | None
+    calls: Sequence[Call]
 
 
 _RANGES: Final = 16
@@ -169,6 +175,9 @@ def read_excerpt(
     visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
     if is_past:
         (visible,) = totals_of(tx, session_id, [visible_ranges(auditor.spans, auditor.seq)])
+    queries = (*marks_queries(session_id, auditor.seq), calls_query(session_id, RECENT))
+    pins, newest, calls = tx.all(queries)
+    pinned_by, compaction = to_marks(pins, newest)
     return LogExcerpt(
         overview=overview,
         seq=auditor.seq,
@@ -182,6 +191,9 @@ def read_excerpt(
         earlier=earlier,
         later=later,
         children=tuple(first_children(tx, session_id, sizes.children)),
+        pins=pinned_by,
+        compaction=compaction,
+        calls=to_calls(calls, 0),
     )
 
 

@@ -15,6 +15,7 @@ from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
 from roocontext.store.engine.statements import crossing
+from roocontext.store.reading.usage import ACTIVE
 from roocontext.store.writing.shown import index_key
 
 MOST_FACTS = 8
@@ -39,6 +40,17 @@ class ListFilter(NamedTuple):
     params: Mapping[str, Any]
 
 
+def indexed_facts(where: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Check the strings that metadata must have, and return them as they are indexed."""
+    conditions = {} if where is None else where
+    check_mapping("where", conditions)
+    if len(conditions) > MOST_FACTS:
+        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
+    if not all(isinstance(text, str) for pair in conditions.items() for text in pair):
+        raise InvalidOption("The keys and values of where must be strings.", name="where")
+    return [(index_key(key), index_key(value)) for key, value in conditions.items()]
+
+
 def wanted(
     parent: str | None,
     where: Mapping[str, str] | None,
@@ -52,14 +64,9 @@ def wanted(
     if parent is not None:
         check_id("parent", parent)
         params["parent"] = parent
-    conditions = {} if where is None else where
-    check_mapping("where", conditions)
-    if len(conditions) > MOST_FACTS:
-        raise InvalidOption(f"where takes at most {MOST_FACTS} conditions.", name="where")
-    for number, (key, value) in enumerate(conditions.items()):
-        if not (isinstance(key, str) and isinstance(value, str)):
-            raise InvalidOption("The keys and values of where must be strings.", name="where")
-        params[f"key_{number}"], params[f"value_{number}"] = index_key(key), index_key(value)
+    indexed = indexed_facts(where)
+    for number, (key, value) in enumerate(indexed):
+        params |= {f"key_{number}": key, f"value_{number}": value}
     for name, moment in (("since", since), ("until", until)):
         if moment is None:
             continue
@@ -68,7 +75,7 @@ def wanted(
         params[name] = milliseconds(moment)
         params[f"{name}_minute"] = minute_of(params[name])
     times = since is not None, until is not None, recorded
-    return ListFilter(ListShape(parent is not None, len(conditions), *times), params)
+    return ListFilter(ListShape(parent is not None, len(indexed), *times), params)
 
 
 def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
@@ -108,6 +115,16 @@ def page_of(
     if shape.has_until:
         page = page.where(minute <= bindparam("until_minute"), time < bindparam("until"))
     return with_facts(page, shape.facts)
+
+
+def active_sessions(asked: ListFilter) -> Select[Any]:
+    """The statement for the sessions whose usage is read, if their metadata has the strings."""
+    return _active(asked.shape.facts)
+
+
+@cache
+def _active(count: int) -> Select[Any]:
+    return with_facts(ACTIVE, count)
 
 
 def with_facts(statement: Select[Any], count: int) -> Select[Any]:

@@ -32,7 +32,8 @@ class SessionInfo(Value):
     `happened_at` is the session's own time: when the latest of its messages happened or, before the
     first message, when it was created. `updated_at` is when its last entry was recorded.
     `first_prompt` is the beginning of the first message that a person typed. `archived_at` is when
-    the session was archived; its entries are then in a file.
+    the session was archived; its entries are then in a file. `owner` is that of the store that
+    created it.
     """
 
     session_id: str
@@ -48,6 +49,7 @@ class SessionInfo(Value):
     first_prompt: str | None
     parent: str | None
     archived_at: int | None
+    owner: str | None = None
 
     @property
     def listed_at(self) -> int:
@@ -85,6 +87,7 @@ INFO = (
     sessions.c.first_prompt,
     sessions.c.parent,
     sessions.c.archived_at,
+    sessions.c.owner,
 )
 _ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
 _CHILDREN = crossing(

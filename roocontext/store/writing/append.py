@@ -28,6 +28,7 @@ from roocontext.log.values import Value
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
+from roocontext.store.engine.observing import note_calls, note_lock_wait
 from roocontext.store.engine.schema import LAST, entries, of_session, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
@@ -78,7 +79,7 @@ def _append_by_function(
 ) -> Receipt:
     sealed = draft.sealed
     values = (
-        *settings,
+        *(*settings, tx.owner),
         *(session_id, expected_seq, draft.refers_to, drafted_prompt(draft), draft.digest),
         *(sealed.format, sealed.role, sealed.ts, sealed.recorded_at, sealed.message_id),
         *(sealed.client_id, sealed.model, sealed.usage, sealed.asked_at, sealed.answers_seq),
@@ -94,6 +95,8 @@ def _append_by_function(
         except UniqueViolation:  # a used client id aborts the statement, the whole transaction
             is_taken = True
         if row is not None and row[0] is not None:
+            note_lock_wait(row[2])
+            note_calls((draft,))
             return Receipt(session_id, row[0], row[1].hex(), row[0])
         # Nothing was written: the request was repeated, there is no such session, another writer
         # moved the head, or the message refers to an entry that does not exist.
@@ -164,6 +167,7 @@ def write(
         taken=lambda: _beyond(session_id, head.last_seq),
     )
     updated_at = drafts[-1].sealed.recorded_at
+    note_calls(drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, created_at, times)
     move_head(tx, session_id, head, moved)
     if not has_prompt:

@@ -59,7 +59,8 @@ class Redacted(Value):
     changed. All are pairs of session id and seq. For a covering, `seq` is the message that holds
     its compaction.
     `erased` is True if the bytes are gone from the file's free space too. Another reader can
-    prevent that, and not every engine promises it.
+    prevent that, and not every engine promises it. If the store has an `owner`, only that owner's
+    copies were found: others may have restored the same log.
     """
 
     session_id: str
@@ -71,6 +72,7 @@ class Redacted(Value):
     archived: tuple[tuple[str, int], ...] = ()
     dry_run: bool = False
     erased: bool = False
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,28 +194,38 @@ def redact(
             f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
-    hash_, role, note_kind, format_, content, _ = row
-    copies = COPIES, {"session_id": session_id, "seq": seq, "hash": hash_}
+    hash_, role, note_kind, format_, content, salt = row
+    of_copies = {"session_id": session_id, "seq": seq, "hash": hash_}
     heads, archived = redact_relatives(
         tx,
         session_id,
         (seq, hash_, first_hash(tx, session_id)),
-        lambda: locked_holders(tx, session_id, copies, read_head if dry_run else lock),
+        lambda: locked_holders(tx, session_id, (COPIES, of_copies), read_head if dry_run else lock),
         dry_run=dry_run,
     )
-    # Read again under the lock: another redaction may have been faster.
-    again = tx.row(_ENTRY, session_id=session_id, seq=seq)
-    changed = again is not None and again[-1] is not None
-    if changed and not dry_run:
-        left = _SKELETONS[note_kind] if role is None else reader(format_).skeleton(decode(content))
-        gone = [Gone(seq, encode(left))]
-        for copy, copy_head in heads.items():
-            _erase_rows(tx, copy, copy_head, gone, now=now, salts=salts)
+    # Read under the locks: another redaction may have been faster. One by an owner left the copies
+    # of others as they were.
+    whole = sorted(row[0] for row in tx.rows(WHOLE_COPIES, **of_copies))
+    if whole and not dry_run:
+        if salt is not None:
+            empty = role is None
+            left = _SKELETONS[note_kind] if empty else reader(format_).skeleton(decode(content))
+            content = encode(left)
+        for copy in whole:
+            _erase_rows(tx, copy, heads[copy], [Gone(seq, content)], now=now, salts=salts)
     rows = [(copy, seq) for copy in heads]
     quotes = [] if role is None else _quoting_rows(tx, heads, seq)
     summaries = [] if role is None else _summaries_of(tx, [*rows, *quotes])
     listed = tuple(rows), tuple(quotes), tuple(summaries)
-    return Redacted(session_id, seq, *listed, changed, tuple(archived), dry_run)
+    return Redacted(
+        session_id,
+        seq,
+        *listed,
+        changed=bool(whole),
+        archived=tuple(archived),
+        dry_run=dry_run,
+        owner=tx.owner,
+    )
 
 
 def _covering(tx: Transaction, session_id: str, seq: int) -> BlockRef | None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import bindparam, insert, select
 
-from roocontext.errors import SessionExists
+from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.chain import GENESIS
 from roocontext.log.draft import Salts, note_draft
 from roocontext.log.times import ORIGIN
@@ -20,7 +20,7 @@ from roocontext.store.engine.schema import (
     of_session,
     sessions,
 )
-from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.statements import crossing, for_all
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
@@ -33,7 +33,7 @@ from roocontext.store.writing.notes import Drafted
 from roocontext.store.writing.shown import refresh_shown, show
 
 _ADD_SESSION = insert(sessions)
-_TAKEN = select(sessions.c.session_id).where(of_session(sessions))
+_TAKEN = for_all(select(sessions.c.session_id).where(of_session(sessions)))
 _MINUTE = select(RecordingMinute())
 _AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
     of_session(entries), entries.c.seq == bindparam("seq")
@@ -53,9 +53,10 @@ def create_session(
     tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int, *, parent: str | None
 ) -> None:
     """Create an empty session, with the notes that title it."""
+    owner = tx.owner
     if parent is not None:
-        lock(tx, parent)  # so that it is not purged meanwhile
-    head = SessionHead(0, GENESIS, 0, 0, 0, now, now)
+        owner = lock(tx, parent).owner  # locked, so that it is not purged meanwhile
+    head = SessionHead(0, GENESIS, 0, 0, 0, now, now, owner=owner)
     head = add(tx, session_id, head, parent=parent)
     # A new session has one open-ended span, so that an append never has to add one.
     renew(tx, session_id, NONE, caches_of([], 0))
@@ -68,14 +69,23 @@ def add(
     tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None
 ) -> SessionHead:
     """Insert the row of a new session, and return its head with the minute of recording."""
+    if tx.is_filtered:
+        raise InvalidOption(
+            "A store that was opened with `where` creates no sessions.", name="where"
+        )
     taken, [(minute,)] = tx.all([(_TAKEN, {"session_id": session_id}), (_MINUTE, {})])
     if taken:
-        read_head(tx, session_id)  # raises SessionPurged if the id was purged
+        try:
+            read_head(tx, session_id)
+        except SessionPurged:
+            raise
+        except SessionNotFound:  # it is another owner's
+            pass
         raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
     head = head._replace(changed_minute=minute)
     row = dict.fromkeys(sessions.columns.keys()) | head.columns()
-    row |= {"session_id": session_id, "parent": parent, "unindexed": True}
-    row |= {"rewound_messages": 0, "rewound_bytes": 0}
+    row |= {"session_id": session_id, "parent": parent, "owner": head.owner}
+    row |= {"unindexed": True, "rewound_messages": 0, "rewound_bytes": 0}
     try:
         tx.run(_ADD_SESSION, **row)
     except UniqueViolation:
@@ -99,12 +109,17 @@ def fork(
     # no two forks wait for each other.
     locked = {name: lock(tx, name) for name in sorted({session_id, parent or session_id})}
     origin = locked[session_id]
+    if parent is not None and locked[parent].owner != origin.owner:
+        raise InvalidOption(
+            "The parent of a fork must have the owner of its origin.", name="parent"
+        )
     seq = origin.last_seq if at is None else at
     if not 0 <= seq <= origin.last_seq:
         raise no_entry(seq, origin.last_seq)
     hash_, messages, size = tx.row(_AT, session_id=session_id, seq=seq) or (GENESIS, 0, 0)
     times = times_at(tx, session_id, origin, seq)
-    head = SessionHead(seq, hash_, head_at(tx, session_id, seq), messages, size, now, now, times)
+    head_seq = head_at(tx, session_id, seq)
+    head = SessionHead(seq, hash_, head_seq, messages, size, now, now, times, owner=origin.owner)
     controls = read_controls(tx, session_id, seq)
     head = add(tx, fork_id, head, parent=parent)
     tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)

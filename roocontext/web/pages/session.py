@@ -1,5 +1,6 @@
 """The page of a session: what the model sees, what is live, everything; and one entry of it."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.datastructures import QueryParams
@@ -12,7 +13,7 @@ from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
 from roocontext.reports.markup.body import Room
 from roocontext.reports.markup.elements import Child, Html, tag, together
-from roocontext.reports.markup.entry import EntryRows, moved_in
+from roocontext.reports.markup.entry import EntryRows, failure_in_words, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
@@ -20,6 +21,8 @@ from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
 from roocontext.store.sessions.sessions import SessionInfo
+from roocontext.tokens import counter_for, drift, usage_tokens
+from roocontext.tokens.usage import IMAGES
 from roocontext.web.pages.addresses import (
     PageLinks,
     PageView,
@@ -34,6 +37,7 @@ _ROOM: Final = (1_500, 46_000)
 """The elements and the compressed bytes of the entries of a page. The rest of it takes the others
 of the 2,000 elements and 64 KB that a page has at most."""
 _MARKS: Final = 60
+_MOST_PINS: Final = 12
 _COMPACTING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING})
 
 
@@ -56,11 +60,11 @@ def session_page(request: Request) -> Response:
         if view.extent is Extent.ALL or at is None:
             raise
         return RedirectResponse(address_of_entry(chat.id, at, view.as_of), 303)
-    changes = request.app.state.settings.allow_write
+    allowed = request.app.state.settings.allow_write
     done = number_asked(request.query_params, "done")
     return framed(
         session_title(excerpt.overview.info),
-        session_body(view, excerpt, changes=changes, done=done),
+        session_body(view, excerpt, changes=allowed, done=done),
         session=chat.id,
         **_followed(view, excerpt),
     )
@@ -84,6 +88,21 @@ def address_of_entry(session_id: str, seq: int, as_of: int | None) -> str:
     return f"{view.address()}#e{seq}"
 
 
+def _drift(excerpt: LogExcerpt) -> float | None:
+    """The factor from our estimates of the newest calls to the tokens that were reported."""
+    model = excerpt.overview.model
+    if excerpt.is_past or model is None:
+        return None
+    counter = counter_for(model).name
+    calls = [(call, usage_tokens(call.usage)) for call in excerpt.calls if call.model == model]
+    known = [
+        (model, call.estimates[counter], usage.input)
+        for call, usage in calls
+        if usage is not None and counter in call.estimates
+    ]
+    return drift(known)[model].ratio if known else None
+
+
 def session_body(
     view: PageView, excerpt: LogExcerpt, *, changes: bool = False, done: int | None = None
 ) -> Html:
@@ -101,6 +120,7 @@ def session_body(
         is_view=view.extent is Extent.VIEW,
         opened=view.place.at,
         moved=moved_in(excerpt.spans),
+        pins=excerpt.pins,
     )
     is_end = view.place.at is None and view.place.after is None
     entries = rows.render(excerpt.entries, Room(*_ROOM), newest=is_end)
@@ -120,11 +140,15 @@ def session_body(
     return together(
         heading(excerpt, changes=changes),
         _notice(done, excerpt, links),
+        _failed(excerpt, links),
         gauge_bar(
             gauge_of(excerpt),
             visible_bytes=excerpt.visible.bytes,
             compactions=sum(control.kind in _COMPACTING for control in excerpt.controls),
             counted=address(f"{session_path(view.session_id)}/usage", as_of=view.as_of),
+            images=_images(view, excerpt),
+            drift=_drift(excerpt),
+            pins=_pins(excerpt.pins, links),
         ),
         _strip(timeline, view, links) if excerpt.seq else None,
         tab_bar(
@@ -154,6 +178,44 @@ def gauge_of(excerpt: LogExcerpt) -> Gauge:
     if not excerpt.is_past:
         return context_of(overview, overview.model)
     return estimated_gauge(overview.model, excerpt.visible.bytes)
+
+
+def _images(view: PageView, excerpt: LogExcerpt) -> int | None:
+    """The images that the model sees, if all of its view is on the page."""
+    shown = excerpt.entries
+    if view.extent is not Extent.VIEW or excerpt.earlier or excerpt.later:
+        return None
+    if any(item.head is not None for item in shown):
+        return None
+    messages = [item.audited for item in shown]
+    return sum(
+        IMAGES.count(one.role or "", one.content, one.entry.format or "") for one in messages
+    )
+
+
+def _pins(pins: Mapping[int, int], links: PageLinks) -> list[Child]:
+    parts: list[Child] = []
+    for seq in sorted(pins)[:_MOST_PINS]:
+        parts += [", "] if parts else []
+        parts.append(tag("a", str(seq), href=links.entry(seq)))
+    left = len(pins) - _MOST_PINS
+    return [*parts, f" and {left:,} more"] if left > 0 else parts
+
+
+def _failed(excerpt: LogExcerpt, links: PageLinks) -> Html | None:
+    """The newest compaction, if it failed or was refused."""
+    note = excerpt.compaction
+    acted = max((c.seq for c in excerpt.controls if c.kind in _COMPACTING), default=0)
+    if note is None or note.seq < acted or not is_failure(note.content):
+        return None
+    event = "was refused" if note.content["event"] == "refused" else "failed"
+    return tag(
+        "p",
+        tag("b", "The last compaction ", event),
+        f": {failure_in_words(note.content)} ",
+        tag("a", f"entry {note.seq}", href=links.entry(note.seq)),
+        class_="alarm",
+    )
 
 
 def _notice(done: int | None, excerpt: LogExcerpt, links: PageLinks) -> Html | None:

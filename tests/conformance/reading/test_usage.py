@@ -2,7 +2,7 @@
 
 import pytest
 
-from roocontext import Plan, Store
+from roocontext import NewMessage, Plan, Store
 from roocontext.errors import SessionNotFound, SummaryFailed
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.summary import Summary
@@ -169,3 +169,15 @@ def test_report_sums_the_family_and_lists_models_without_a_price(tmp_path):
         unknown = rows["unheard-of"]
         assert (unknown.calls, unknown.cost, unknown.unpriced) == (1, None, 1)
         assert found.priced == "2026-06-01"
+
+
+def test_usage_of_sessions_with_metadata(lab):
+    used = {"input_tokens": 3, "output_tokens": 2}
+    for name, tenant in (("a", "acme"), ("b", "other"), ("c", "acme")):
+        chat = lab.store.create(name, metadata={"tenant": tenant, "plan": "pro"})
+        chat.append_many([NewMessage("assistant", "hi", model="m", usage=used)] * 3)
+    page = lab.store.usage(where={"tenant": "acme", "plan": "pro"}, limit=4)
+    rest = lab.store.usage(where={"tenant": "acme", "plan": "pro"}, limit=4, after=page.next)
+    assert [row.session_id for row in (*page, *rest)] == ["a"] * 3 + ["c"] * 3
+    assert lab.store.usage(where={"tenant": "nobody"}) == []
+    assert len(lab.store.usage(where={})) == 9

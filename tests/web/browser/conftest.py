@@ -143,7 +143,7 @@ def site_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 @pytest.fixture(scope="session")
 def site(site_store: Store) -> Iterator[WebClient]:
     """The site, and a client that is no browser."""
-    with serving(site_store) as client:
+    with serving(site_store, allow_write=True, admin=True) as client:
         yield client
 
 

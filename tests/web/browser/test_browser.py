@@ -25,6 +25,14 @@ PAGES = [
     "/s/parser/e/6/request",
     "/s/evil?tab=all",
     "/search?q=question",
+    "/s/parser/change",
+    "/s/parser/e/5/change",
+    "/s/parser/rewind?to=5",
+    "/s/parser/undo?force=1",
+    "/s/long/compact?aim=condense&limit=9000",
+    "/s/parser/redact?seq=5",
+    "/s/parser/purge",
+    "/s/evil/e/2/change",
 ]
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -71,6 +79,22 @@ def test_time_travel_and_comparison_work_without_script(plain):
     assert len(texts(plain, "article")) == 4  # and two notes
     follow_link(plain, "What changed since")
     assert "left the view" in plain.find_element(By.TAG_NAME, "main").text
+
+
+def test_session_is_changed_without_script(plain, site_store):
+    chat = site_store.create(title="changed")
+    for number in range(6):
+        chat.append("user", f"line {number}")
+    plain.visit(f"/s/{chat.id}?tab=all")
+    plain.find_element(By.CSS_SELECTOR, "#e3 .act").click()
+    follow_link(plain, "Rewind to right after this entry")
+    assert "4 messages would leave the view" in plain.find_element(By.TAG_NAME, "main").text
+    plain.find_element(By.CSS_SELECTOR, "button.act").click()
+    assert "Done: rewind 8" in plain.find_element(By.CSS_SELECTOR, ".done").text
+    assert texts(plain, "article .seq") == ["2", "3"]
+    follow_link(plain, "Undo")
+    plain.find_element(By.CSS_SELECTOR, "button.act").click()
+    assert len(texts(plain, "article")) == 6
 
 
 def test_new_entries_appear_without_script(start, site_store):

@@ -1,0 +1,149 @@
+"""Roles of a server: the rights that one needs which does not own the tables, and what it sees.
+
+With row-level security the server itself shows a transaction the sessions of one owner only. The
+owner is a setting of the transaction, which a store with an owner makes. The policies are made in
+one transaction, which may be run again: a failure leaves the database as it was.
+"""
+
+import re
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sqlalchemy import URL, Connection
+
+from roocontext.errors import InvalidOption, SchemaMismatch
+from roocontext.log.encoding import check_id
+from roocontext.store.engine import migrate
+from roocontext.store.engine.database import Database
+from roocontext.store.engine.engines import EngineOptions, engine_of
+from roocontext.store.engine.schema import ADMINISTRATOR, ERASURES, sessions
+
+_OWNER = "roocontext_owner"
+_MATCHES = "roocontext_matches"
+_VIEWS = ("messages", "effective_history")
+_OLDEST = 150_000
+"""Views check the rights of the role that asks, and not their owner's, since PostgreSQL 15."""
+
+
+class Right(NamedTuple):
+    """What may be done with some tables. Only `redact` and `purge` need one that `erases`."""
+
+    what: str
+    tables: str
+    erases: bool = False
+
+
+RIGHTS: Final = (
+    Right("SELECT, INSERT", "entries"),
+    Right("SELECT, INSERT, UPDATE", "sessions"),
+    Right("SELECT, INSERT, DELETE", "spans, clearings, facts"),
+    Right("SELECT, INSERT", "counts"),
+    Right("SELECT, INSERT, DELETE", "search_rows"),
+    Right("SELECT, INSERT, UPDATE, DELETE", "search_marks, turns"),
+    Right("SELECT", "roocontext_version, messages, effective_history"),
+    Right("EXECUTE", "FUNCTION roocontext_matches_v1(tsquery)"),
+    Right("UPDATE (content, salt, extra), DELETE", "entries", erases=True),
+    Right("DELETE", "counts", erases=True),
+)
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+def grants(role: str, *, erase: bool = True) -> list[str]:
+    """The statements that give a role the rights of every call, or of all but the erasures."""
+    name = quoted_role(role)
+    return [
+        f"GRANT {right.what} ON {right.tables} TO {name};"
+        for right in RIGHTS
+        if erase or not right.erases
+    ]
+
+
+def quoted_role(role: str) -> str:
+    """A role as SQL names it."""
+    check_id("role", role)
+    return role if _PLAIN.fullmatch(role) else '"' + role.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True, slots=True)
+class SecuritySteps:
+    """The statements that secure a database. They were run, unless `dry_run` is set."""
+
+    steps: tuple[str, ...]
+    dry_run: bool
+
+
+def secure(
+    url: str | Path | URL, *, administrator: str | None = None, dry_run: bool = False
+) -> SecuritySteps:
+    """Let the database show each role only the sessions of the owner that its transaction names.
+
+    Superusers and roles with BYPASSRLS see all of them. So does the role `administrator`. It can
+    be repeated, and then replaces the policies.
+    """
+    engine = engine_of(url, EngineOptions(read_only=dry_run))
+    if engine.server is None:
+        raise InvalidOption("An SQLite file has no row-level security.", name="url")
+    with closing(Database(engine)) as database:
+        if dry_run:
+            return SecuritySteps(
+                database.inspect(lambda connection: _steps(connection, administrator)), dry_run=True
+            )
+        return database.migrate(lambda connection: _secured(connection, administrator))
+
+
+def _secured(connection: Connection, administrator: str | None) -> SecuritySteps:
+    migrate.wait_for_others(connection)
+    steps = _steps(connection, administrator)
+    for step in steps:
+        connection.exec_driver_sql(step, execution_options={"no_parameters": True})
+    return SecuritySteps(steps, dry_run=False)
+
+
+def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]:
+    schema = migrate.schema_version(connection)
+    if schema.current != schema.wanted:
+        raise SchemaMismatch(
+            f"The schema is {schema.current or 'missing'}, and {schema.wanted} is wanted.",
+            current=schema.current,
+            wanted=schema.wanted,
+        )
+    if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < _OLDEST:
+        raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")
+    # Once for each statement, and not for each row.
+    steps = _policy(
+        sessions.name, _OWNER, "owner = (SELECT current_setting('roocontext.owner', true))"
+    )
+    if administrator is None:
+        steps.append(_dropped(sessions.name, ADMINISTRATOR))
+    else:
+        steps += _policy(sessions.name, ADMINISTRATOR, "true", to=quoted_role(administrator))
+    for erasure in ERASURES:
+        table = erasure.table.name
+        # The policies of `sessions` hold in it too.
+        own = f"own.session_id = {table}.session_id"
+        steps += _policy(table, _OWNER, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of ours
+    reader = connection.exec_driver_sql(
+        "SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'roocontext_matches_v1'"
+        " AND pronamespace = current_schema()::regnamespace"
+    ).scalar()
+    if reader is not None:
+        # The function that searches the index reads it with the rights of this role.
+        steps += _policy("search_rows", _MATCHES, "true", to=reader, command="SELECT")
+    for table in (sessions.name, *(erasure.table.name for erasure in ERASURES)):
+        steps.append(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+        steps.append(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
+    steps += [f"ALTER VIEW {view} SET (security_invoker = true)" for view in _VIEWS]
+    return tuple(steps)
+
+
+def _policy(
+    table: str, name: str, condition: str, *, to: str = "PUBLIC", command: str = "ALL"
+) -> list[str]:
+    made = f"CREATE POLICY {name} ON {table} FOR {command} TO {to} USING ({condition})"
+    return [_dropped(table, name), made]
+
+
+def _dropped(table: str, name: str) -> str:
+    return f"DROP POLICY IF EXISTS {name} ON {table}"

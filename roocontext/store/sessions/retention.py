@@ -1,0 +1,104 @@
+"""Purging by rule: sessions that are old, or whose metadata has given values, and their families.
+
+A family, a session with its descendants, is purged in one transaction, and only if all of it is
+old. Both are checked again under the locks: what was written since, or is on hold since, is kept.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from roocontext.errors import InvalidOption, SessionPurged
+from roocontext.log.moments import milliseconds
+from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.transaction import Transaction
+from roocontext.store.reading.families import descended
+from roocontext.store.reading.head import SessionHead, lock, read_head
+from roocontext.store.sessions.listing import ListFilter, page_of, wanted
+from roocontext.store.writing import erase
+from roocontext.store.writing.erase import Purged
+
+AgeClock: TypeAlias = Literal["later", "happened", "recorded"]
+
+_COLUMNS = (sessions.c.session_id,)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Retention(NamedTuple):
+    """The sessions that are purged: those of a list that are older than a time in milliseconds."""
+
+    listed: ListFilter
+    before: int | None
+    family: bool
+    clock: AgeClock
+
+
+def checked_retention(
+    older_than: datetime | timedelta | None,
+    where: Mapping[str, str] | None,
+    *,
+    family: bool,
+    clock: AgeClock,
+    now: int,
+) -> Retention:
+    """Check the conditions. Without any, every session would be purged."""
+    if clock not in get_args(AgeClock):
+        raise InvalidOption(f"clock is one of {get_args(AgeClock)}.", name="clock")
+    if older_than is None and not where:
+        raise InvalidOption(
+            "Name a session, or give older_than or where: they say which sessions are purged.",
+            name="older_than",
+        )
+    if isinstance(older_than, timedelta):
+        if older_than < timedelta(0):
+            raise InvalidOption("older_than must not be negative.", name="older_than")
+        try:
+            older_than = _EPOCH + timedelta(milliseconds=now) - older_than
+        except OverflowError:
+            raise InvalidOption("older_than is out of range.", name="older_than") from None
+    if older_than is not None and (not isinstance(older_than, datetime) or not older_than.tzinfo):
+        raise InvalidOption(
+            "older_than is a datetime with a time zone, or a timedelta.", name="older_than"
+        )
+    # A list goes by the earlier of both clocks, so it has every session that is old by the later.
+    before = None if older_than is None else milliseconds(older_than)
+    return Retention(wanted(None, where, None, older_than), before, family, clock)
+
+
+def purge_family(
+    tx: Transaction, session_id: str, rule: Retention, *, now: int, dry_run: bool
+) -> list[Purged]:
+    """Purge a session and its descendants, unless the rule no longer applies to all of them."""
+    members = descended(tx, session_id) if rule.family else [session_id]
+    heads: dict[str, SessionHead] = {}
+    for member in sorted(members):  # in one order, so that two purges wait for each other
+        with suppress(SessionPurged):
+            heads[member] = (read_head if dry_run else lock)(tx, member)
+    if not _applies(tx, session_id, rule, heads):
+        return []
+    return [
+        erase.purge(tx, member, now=now, dry_run=dry_run) for member in members if member in heads
+    ]
+
+
+def _applies(
+    tx: Transaction, session_id: str, rule: Retention, heads: Mapping[str, SessionHead]
+) -> bool:
+    shape, params = rule.listed
+    one = page_of(_COLUMNS, shape._replace(is_one=True), continues=False)
+    if tx.row(one, **params, one=session_id, page=1) is None:
+        return False
+    before, times = rule.before, (_last(head, rule.clock) for head in heads.values())
+    return before is None or all(time < before for time in times)
+
+
+def _last(head: SessionHead, clock: AgeClock) -> int:
+    """The time of a session by a clock."""
+    own = head.times.happened_at
+    happened = head.created_at if own is None else own
+    return {
+        "later": max(head.updated_at, happened),
+        "happened": happened,
+        "recorded": head.updated_at,
+    }[clock]

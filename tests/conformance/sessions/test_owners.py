@@ -1,0 +1,367 @@
+"""Owners: a store that has one sees and writes the sessions of that owner, and no others exist."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+
+from roocontext import AsyncSession, AsyncStore, Session, Store
+from roocontext.errors import (
+    InvalidIdentifier,
+    InvalidOption,
+    RooContextError,
+    SessionExists,
+    SessionNotFound,
+    SessionPurged,
+)
+from roocontext.log.counting import BYTES
+from roocontext.store.engine.schema import metadata
+from roocontext.store.internals import SessionInternals
+from roocontext.store.reading.coverings import Hidden
+from support.damage import READING, SECRET, WRITING, build
+
+ID = "sess-acme-1"
+MISSING = "sess-none-1"
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    **READING,
+    **WRITING,
+    "verify": lambda _, chat: chat.verify(),
+    "stored_view": lambda _, chat: chat.internals.stored_view(),
+    "first_written": lambda _, chat: chat.internals.first_written("once"),
+    "counted": lambda _, chat: chat.internals.counted(BYTES),
+    "unextracted": lambda _, chat: chat.internals.unextracted(),
+    "hidden_by": lambda _, chat: chat.internals.hidden_by(14),
+    "keep_extract": lambda _, chat: chat.internals.keep_extract(Hidden(14, 9, (), 14), "T"),
+    "answer a call": lambda _, chat: chat.answer((3, 0), "done"),
+    "uncovered_since the beginning": lambda _, chat: chat.internals.uncovered_since(1),
+}
+OF_THE_STORE = {
+    *("overview", "changes", "change_cursor", "search", "usage of all", "sessions", "purged"),
+    *("sessions after", "sessions since", "sessions where", "find", "index", "drop_index"),
+}
+"""The calls that name no session, or may name one that does not exist."""
+SILENT = {
+    *("uncovered_since", "uncovered_since the beginning", "newest_notes", "noted"),
+    *("answer", "answer a call", "first_written"),
+}
+"""The calls that find nothing in a session that does not exist, and do not ask for it."""
+TELLING = {"create", "open_session"}
+"""The calls that distinguish a taken id from a free one, whoever has it."""
+
+
+class Stores(NamedTuple):
+    """The stores of one database: the administrator's, and those of two owners."""
+
+    everyone: Any
+    acme: Store
+    mallory: Store
+    lab: Any
+
+
+@pytest.fixture
+def stores(lab: Any) -> Iterator[Stores]:
+    with ExitStack() as stack:
+        owned = [
+            stack.enter_context(Store.open(lab.url, owner=name, durability="normal"))
+            for name in ("acme", "mallory")
+        ]
+        yield Stores(lab.store, *owned, lab)
+
+
+class Named:
+    """A store that gives the next session an id."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store, self._name = store, name
+
+    def create(self, **options: Any) -> Session:
+        return self._store.create(self._name, **options)
+
+
+def theirs(stores: Stores) -> Session:
+    """A session of acme with every kind of row, a child and a fork of it; all indexed."""
+    chat: Session = build(Named(stores.acme, ID))
+    stores.acme.create("sess-acme-child", parent=ID).append("user", SECRET)
+    chat.fork(session_id="sess-acme-fork")
+    stores.acme.create("sess-acme-purged")
+    stores.acme.purge("sess-acme-purged")
+    stores.acme.index()
+    return chat
+
+
+def outcome(call: Callable[[Any, Any], Any], store: Store, name: str) -> str:
+    """The result or the error of a call on a session object, which the store would not give."""
+    try:
+        result = repr(call(store, Session(store._opened, name)))
+    except RooContextError as error:
+        result = f"{type(error).__name__}: {error} {sorted(error.facts.items())}"
+    return result.replace(name, "ID")
+
+
+def dump(lab: Any) -> dict[str, list[Any]]:
+    """All that is stored of acme's sessions."""
+    of_acme = "session_id IN (SELECT session_id FROM sessions WHERE owner = 'acme')"
+    return {
+        table: sorted(lab.sql(f"SELECT * FROM {table} WHERE {of_acme}"), key=repr)
+        for table in metadata.tables
+    }
+
+
+def attack(stores: Stores) -> None:
+    """Make every call with another owner's id, and compare it with one that does not exist."""
+    theirs(stores)
+    before = dump(stores.lab)
+    assert sum(map(len, before.values())) > 50
+    for name in [name for name in CALLS if name not in TELLING]:
+        missing = outcome(CALLS[name], stores.mallory, MISSING)
+        assert outcome(CALLS[name], stores.mallory, ID) == missing, name
+        assert SECRET not in missing, name
+        assert "sess-acme" not in missing, name
+        if name not in OF_THE_STORE | SILENT:
+            assert missing.startswith("SessionNotFound: "), (name, missing)
+    assert dump(stores.lab) == before
+    assert [info.session_id for info in stores.mallory.sessions()] == []
+
+
+def test_calls_with_another_owners_id_are_as_if_there_were_no_session(stores: Stores) -> None:
+    attack(stores)
+
+
+# A new method cannot be forgotten
+
+
+def names_in(code: CodeType, seen: set[str]) -> set[str]:
+    """The names that a function uses, and the functions of its module that it calls."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= names_in(constant, seen)
+    for name in [*names]:
+        helper = getattr(__import__("support.damage").damage, name, None)
+        if isinstance(helper, FunctionType) and name not in seen:
+            names |= names_in(helper.__code__, {*seen, name})
+    return names
+
+
+def public(cls: type) -> set[str]:
+    members = {name for name in dir(cls) if not name.startswith("_")}
+    return {name for name in members if callable(getattr(cls, name))}
+
+
+def test_every_public_method_is_attacked() -> None:
+    called = set().union(*(names_in(call.__code__, set()) for call in CALLS.values()))
+    called |= {"open", "close"}
+    for cls in (Store, Session, SessionInternals):
+        assert public(cls) - called == set(), cls
+
+
+def test_asynchronous_calls_are_refused_alike(stores: Stores) -> None:
+    theirs(stores)
+
+    async def go() -> None:
+        async with await AsyncStore.open(stores.lab.url, owner="mallory") as store:
+            with pytest.raises(SessionNotFound):
+                await store.session(ID)
+            with pytest.raises(SessionExists):
+                await store.open_session(ID)
+            with pytest.raises(SessionNotFound):
+                await store.create(parent=ID)
+            with pytest.raises(SessionNotFound):
+                await store.purge(ID)
+            chat = AsyncSession(Session(store._plain._opened, ID), store._threads)
+            with pytest.raises(SessionNotFound):
+                await chat.append("user", "mine")
+            with pytest.raises(SessionNotFound):
+                await anext(chat.audit())
+            assert await store.search(SECRET) == []
+            assert await store.sessions() == []
+
+    asyncio.run(go())
+
+
+# What an owner sees
+
+
+def test_owner_sees_its_own_sessions_and_no_others(stores: Stores) -> None:
+    for number, store in enumerate([stores.everyone, stores.acme, stores.mallory]):
+        chat = store.create(f"same-beginning-{number}", metadata={"user": "ann"})
+        chat.append("user", "the parser", model="m", usage={"input_tokens": number})
+    for store, mine in ((stores.acme, 1), (stores.mallory, 2)):
+        name = f"same-beginning-{mine}"
+        for page in (
+            store.sessions(),
+            store.sessions(recorded=True),
+            store.sessions(where={"user": "ann"}),
+            store.find("same"),
+        ):
+            assert [info.session_id for info in page] == [name]
+        (shown,) = store.overview()
+        assert (shown.info.session_id, shown.beginning) == (name, "s")
+        assert [row.session_id for row in store.usage()] == [name]
+        for _ in range(2):
+            assert [hit.session_id for hit in store.search("parser")] == [name]
+            assert store.index() in (1, 0)
+        with store.changes() as feed:
+            assert {change.session_id for change in feed.read(timeout=5)} == {name}
+    assert len(stores.everyone.sessions()) == 3
+    assert {hit.session_id for hit in stores.everyone.search("parser")} == {
+        f"same-beginning-{number}" for number in range(3)
+    }
+    assert [info.owner for info in stores.everyone.find("same")] == [None, "acme", "mallory"]
+
+
+def test_index_of_an_owner_is_dropped_alone(stores: Stores) -> None:
+    for store in (stores.acme, stores.mallory):
+        store.create().append("user", "the parser")
+        assert store.index() == 1
+    assert stores.mallory.index(anew=True) == 1
+    assert stores.everyone.index() == 0
+
+
+def test_id_of_another_owner_is_taken(stores: Stores) -> None:
+    theirs(stores)
+    for taken in (ID, "sess-acme-purged"):
+        for make in (
+            stores.mallory.create,
+            stores.mallory.open_session,
+            lambda name: stores.mallory.create().fork(session_id=name),
+            lambda name: stores.mallory.restore(name, stores.mallory.create().internals.stored()),
+        ):
+            with pytest.raises(SessionExists) as refused:
+                make(taken)
+            assert refused.value.facts == {"session_id": taken}
+    with pytest.raises(SessionPurged):
+        stores.acme.create("sess-acme-purged")
+    assert stores.mallory.purged() == []
+    assert [receipt.session_id for receipt in stores.acme.purged()] == ["sess-acme-purged"]
+
+
+def test_administrator_works_on_the_sessions_of_all(stores: Stores) -> None:
+    chat = theirs(stores)
+    stores.everyone.session(ID).append("user", "from the administrator")
+    assert chat.view().messages[-1].content == "from the administrator"
+    assert stores.everyone.session(ID).verify().ok
+
+
+# Families, forks, restores
+
+
+def owner_of(stores: Stores, name: str) -> str | None:
+    owner: str | None = stores.everyone.session(name).info().owner
+    return owner
+
+
+def test_forks_and_children_have_the_owner_of_their_origin(stores: Stores) -> None:
+    theirs(stores)
+    stores.everyone.session(ID).fork(session_id="fork")
+    stores.everyone.create("child", parent=ID)
+    for name in ("fork", "child", "sess-acme-fork", "sess-acme-child"):
+        assert owner_of(stores, name) == "acme"
+    assert {info.session_id for info in stores.acme.session(ID).children()} == {
+        *("child", "sess-acme-child"),
+    }
+
+
+def test_parent_of_another_owner_is_refused(stores: Stores) -> None:
+    theirs(stores)
+    mine = stores.mallory.create("mine")
+    with pytest.raises(SessionNotFound):
+        stores.mallory.create(parent=ID)
+    with pytest.raises(SessionNotFound):
+        mine.fork(parent=ID)
+    with pytest.raises(InvalidOption):
+        stores.everyone.session(ID).fork(parent="mine")
+    stores.everyone.create("nobodys")
+    with pytest.raises(InvalidOption):
+        stores.everyone.session(ID).fork(parent="nobodys")
+
+
+def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> None:
+    log = [*theirs(stores).internals.stored()]
+    stores.mallory.restore("mine", log, parent=ID)
+    assert owner_of(stores, "mine") == "mallory"
+    stores.everyone.restore("nobodys", log)
+    assert owner_of(stores, "nobodys") is None
+    stores.everyone.restore("childs", log, parent=ID)
+    assert owner_of(stores, "childs") == "acme"
+    # It named a parent that does not exist for it, and so is no child of acme's session.
+    assert "mine" not in {info.session_id for info in stores.acme.session(ID).children()}
+    assert [*stores.mallory.session("mine").internals.stored()] == log
+
+
+def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:
+    chat = theirs(stores)
+    stores.mallory.restore("mine", chat.internals.stored())
+    seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
+    done = chat.redact(seq)
+    assert done.owner == "acme"
+    assert {copy for copy, _ in done.copies} == {ID, "sess-acme-fork"}
+    assert all("mine" not in place for place in (*done.quotes, *done.summaries))
+    assert stores.mallory.session("mine").message(seq).content == SECRET
+    every = stores.everyone.session("mine").redact(seq)
+    assert (every.owner, {copy for copy, _ in every.copies}) == (
+        None,
+        {ID, "sess-acme-fork", "mine"},
+    )
+    assert stores.mallory.purge("mine", dry_run=True).copies == ()
+
+
+def test_restore_erases_what_is_redacted_in_the_owners_copies_alone(stores: Stores) -> None:
+    chat = theirs(stores)
+    log = [*chat.internals.stored()]
+    stores.mallory.restore("mine", log)
+    seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
+    stores.mallory.session("mine").redact(seq)
+    assert stores.acme.restore("again", log).redacted == ()
+    assert stores.mallory.restore("again too", log).redacted == (("again too", seq),)
+    assert chat.message(seq).content == SECRET
+
+
+# The owner itself
+
+
+@pytest.mark.parametrize("owner", ["", "a\0b", "\ud800", 5, "x" * 5_000])
+def test_owner_that_is_no_name_is_refused(tmp_path: Any, owner: Any) -> None:
+    with pytest.raises(InvalidIdentifier):
+        Store.open(tmp_path / "store.db", owner=owner)
+
+
+@pytest.mark.parametrize("owner", ["o'brien", 'a"b', "a\\b", "日本", "$1", "%", "x; DROP TABLE"])
+def test_owner_may_have_any_characters(lab: Any, owner: str) -> None:
+    with Store.open(lab.url, owner=owner) as store:
+        store.create("one").append("user", "hello")
+        assert [info.owner for info in store.sessions()] == [owner]
+        assert [hit.session_id for hit in store.search("hello")] == ["one"]
+    with Store.open(lab.url, owner=f"{owner}.") as store:
+        assert store.sessions() == []
+
+
+# A store of some metadata
+
+
+def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) -> None:
+    for number, store in enumerate((stores.everyone, stores.acme)):
+        chat = store.create(f"s{number}", metadata={"team": "a", "user": f"u{number}"})
+        chat.append("user", "the parser")
+    with Store.open(stores.lab.url, where={"team": "a", "user": "u1"}) as store:
+        assert [info.session_id for info in store.sessions()] == ["s1"]
+        assert [hit.session_id for hit in store.search("parser")] == ["s1"]
+        store.session("s1").append("user", "more")
+        with pytest.raises(SessionNotFound):
+            store.session("s0")
+        with pytest.raises(InvalidOption):
+            store.create("s2")
+        stores.acme.session("s1").update_metadata({"team": "b"})
+        assert store.sessions() == []
+        with pytest.raises(SessionNotFound):
+            store.session("s1")
+    with Store.open(stores.lab.url, where={"team": "a"}, owner="acme") as store:
+        assert store.sessions() == []
+    with Store.open(stores.lab.url, where={"user": "u1"}, owner="acme") as store:
+        assert [info.session_id for info in store.sessions()] == ["s1"]
+        assert [hit.session_id for hit in store.search("parser", among="all")] == ["s1"]
+    with pytest.raises(InvalidOption):
+        Store.open(stores.lab.url, where={"user": 1})  # type: ignore[dict-item]  # on purpose

@@ -1,0 +1,39 @@
+"""A role of a PostgreSQL server that owns nothing, and the rights that it is given."""
+
+import re
+from typing import Any
+
+import psycopg
+from sqlalchemy import make_url
+
+
+class Role:
+    """A role of the server, which the owner grants rights."""
+
+    def __init__(self, url: str) -> None:
+        plain = make_url(url).set(drivername="postgresql")
+        self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
+        self.name = f"agent_{plain.database}"
+        self._owner.execute(f'CREATE ROLE "{self.name}"')
+        self.url = make_url(url).update_query_dict({"options": f"-c role={self.name}"})
+
+    def may(self, *grants: str) -> None:
+        """Give it the rights of statements that name it `agent`."""
+        for grant in grants:
+            who = re.sub(r"\bagent\b", f'"{self.name}"', grant)
+            self._owner.execute(who)
+
+    def asked(self, query: str, *, owner: str | None = None) -> Any:
+        """The first row of a query that it may make, for an owner of sessions."""
+        with self._owner.transaction():
+            self._owner.execute(f'SET LOCAL ROLE "{self.name}"')
+            if owner is not None:
+                self._owner.execute("SELECT set_config('roocontext.owner', %s, true)", [owner])
+            return self._owner.execute(query).fetchone()
+
+    def drop(self) -> None:
+        """Remove it."""
+        self._owner.execute(f'REASSIGN OWNED BY "{self.name}" TO CURRENT_USER')
+        self._owner.execute(f'DROP OWNED BY "{self.name}"')
+        self._owner.execute(f'DROP ROLE "{self.name}"')
+        self._owner.close()
