@@ -182,6 +182,11 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "pages": lambda _, chat: list(chat.internals.pages(2)),
     "messages": lambda _, chat: chat.messages(),
     "repairs": lambda _, chat: chat.repairs(),
+    "stored_view": lambda _, chat: chat.internals.stored_view(limit=3),
+    "counted": lambda _, chat: chat.internals.counted(BYTES),
+    "unextracted": lambda _, chat: chat.internals.unextracted(),
+    "hidden_by": lambda _, chat: chat.internals.hidden_by(13),
+    "first_written": lambda _, chat: chat.internals.first_written("once"),
     "audit": lambda _, chat: list(chat.audit()),
     "audit_pages": lambda _, chat: list(chat.internals.audit_pages(3)),
     "stored": lambda _, chat: list(chat.internals.stored()),
@@ -239,6 +244,9 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
 WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_counts": lambda _, chat: chat.internals.keep_counts(
         chat.internals.snapshot(WANTED).counted
+    ),
+    "keep_extract": lambda _, chat: chat.internals.keep_extract(
+        chat.internals.hidden_by(13), "what was said"
     ),
     "keep_estimate": lambda _, chat: chat.internals.keep_estimate(3, BYTES, 7),
     "restore": lambda store, chat: store.restore(chat.id, list(chat.internals.stored())),

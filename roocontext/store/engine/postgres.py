@@ -27,7 +27,7 @@ from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, translated, unconnected
 from roocontext.store.engine.engines import Engine, EngineOptions, Polling, WriteSettings
 from roocontext.store.engine.observing import note_lock_wait
-from roocontext.store.engine.schema import ADMINISTRATOR
+from roocontext.store.engine.schema import ADMINISTRATOR, OWNER_POLICY
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import Compilers, StoreScope, compilers, with_constants
 from roocontext.store.engine.transaction import (
@@ -52,7 +52,8 @@ _SIZES = (256, 64, 16, 4, 1)
 _FIRST = (
     "SELECT pg_backend_pid() = $1, current_setting('citus.shard_count', true) IS NOT NULL,"
     " current_setting('synchronous_commit'),"
-    " row_security_active(to_regclass('sessions')) AND NOT EXISTS (SELECT 1"
+    " row_security_active(to_regclass('sessions')) AND EXISTS (SELECT 1 FROM pg_policy"
+    " WHERE polrelid = to_regclass('sessions') AND polname = $3) AND NOT EXISTS (SELECT 1"
     " FROM pg_policy, unnest(polroles) AS role WHERE polrelid = to_regclass('sessions')"
     " AND polname = $2 AND pg_has_role(role, 'USAGE')),"
     " (SELECT count(set_config(name, value, false)) FROM (VALUES"
@@ -180,8 +181,8 @@ def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnec
             raise unconnected(refused) from None
         try:
             _check_encoding(connection.info.parameter_status("server_encoding"))
-            own = connection.info.backend_pid
-            row = psycopg.RawCursor(connection).execute(_FIRST, (own, ADMINISTRATOR)).fetchone()
+            policies = connection.info.backend_pid, ADMINISTRATOR, OWNER_POLICY
+            row = psycopg.RawCursor(connection).execute(_FIRST, policies).fetchone()
             assert row is not None
             is_direct, connection.is_distributed, commit, sees_one_owner, _ = row
             connection.synchronous_commit = commit

@@ -18,9 +18,8 @@ from roocontext.log.encoding import check_id
 from roocontext.store.engine import migrate
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import EngineOptions, engine_of
-from roocontext.store.engine.schema import ADMINISTRATOR, ERASURES, sessions
+from roocontext.store.engine.schema import ADMINISTRATOR, ERASURES, OWNER_POLICY, sessions
 
-_OWNER = "roocontext_owner"
 _MATCHES = "roocontext_matches"
 _VIEWS = ("messages", "effective_history")
 _OLDEST = 150_000
@@ -113,7 +112,7 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
         raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")
     # Once for each statement, and not for each row.
     steps = _policy(
-        sessions.name, _OWNER, "owner = (SELECT current_setting('roocontext.owner', true))"
+        sessions.name, OWNER_POLICY, "owner = (SELECT current_setting('roocontext.owner', true))"
     )
     if administrator is None:
         steps.append(_dropped(sessions.name, ADMINISTRATOR))
@@ -123,7 +122,7 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
         table = erasure.table.name
         # The policies of `sessions` hold in it too.
         own = f"own.session_id = {table}.session_id"
-        steps += _policy(table, _OWNER, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of ours
+        steps += _policy(table, OWNER_POLICY, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of ours
     reader = connection.exec_driver_sql(
         "SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'roocontext_matches_v1'"
         " AND pronamespace = current_schema()::regnamespace"

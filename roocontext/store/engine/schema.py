@@ -35,6 +35,8 @@ RELEASE = "0.1.0"
 """This release. The schema's row names the oldest one that may use it."""
 
 VERSION_TABLE = "roocontext_version"
+OWNER_POLICY = "roocontext_owner"
+"""The policy of row-level security that shows a transaction the sessions of its owner."""
 ADMINISTRATOR = "roocontext_administrator"
 """The policy of row-level security that shows a role all sessions."""
 

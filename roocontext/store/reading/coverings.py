@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from sqlalchemy import bindparam, select
 
+from roocontext.errors import InvalidOption
 from roocontext.log.compactions import as_summary, without_compactions
 from roocontext.log.entries import Control, Message, common
 from roocontext.log.replies import requested_model
@@ -85,8 +86,10 @@ def read_hidden(tx: Transaction, session_id: str, covering: int) -> Hidden:
     Where an earlier sealed compaction was visible, its extract is read.
     """
     last = read_head(tx, session_id).last_seq
-    *controls, own = read_controls(tx, session_id, covering)
-    assert own.source is not None
+    controls = read_controls(tx, session_id, covering)
+    own = controls.pop() if controls else None
+    if own is None or own.seq != covering or own.source is None:
+        raise InvalidOption(f"Entry {covering} is not a covering.", name="covering")
     shown = shown_after(controls, covering - 1)
     ranges = [part for stretch in shown.ranges for part in common([stretch], own.hides)]
     rows = shown_messages(

@@ -41,6 +41,7 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
 OF_THE_STORE = {
     *("overview", "changes", "change_cursor", "search", "usage of all", "sessions", "purged"),
     *("sessions after", "sessions since", "sessions where", "find", "index", "drop_index"),
+    *("ping", "purge by a rule", "purge by a rule in a dry run"),
 }
 """The calls that name no session, or may name one that does not exist."""
 SILENT = {
