@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         AsyncSessionTurn as AsyncSessionTurn,
         AsyncStore as AsyncStore,
     )
-    from roocontext.store.proof.archive import into_folder as into_folder
+    from roocontext.store.proof.archive import ArchiveFolder as ArchiveFolder
     from roocontext.store.proof.verify import (
         Head as Head,
         Verification as Verification,
@@ -117,7 +117,7 @@ _LAZY = {
     "roocontext.log.request": "Request",
     "roocontext.log.turns": "PendingCall",
     "roocontext.store.aio": "AsyncStore AsyncSession AsyncSessionTurn AsyncChanges",
-    "roocontext.store.proof.archive": "into_folder",
+    "roocontext.store.proof.archive": "ArchiveFolder",
     "roocontext.store.proof.verify": "Head Verification",
     "roocontext.store.reading.audit": "AuditEntry Diff",
     "roocontext.store.reading.notes": "Note",

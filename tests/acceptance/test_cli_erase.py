@@ -203,8 +203,7 @@ def test_purge_of_an_archived_session_says_which_file_to_destroy(
     redacted = run("redact", "fork", "2", "--yes")
     assert "Archived sessions that may hold it: november 2." in redacted.out
     planned = run("purge", "november", "--dry-run")
-    said = f"Destroy {row['file']} (SHA-256 {row['digest']})."
-    assert said in " ".join(planned.out.split())
+    assert f"Destroy this file:\n  {row['file']}\n  SHA-256 {row['digest']}\n" in planned.out
     assert "First prompt: Prompt of november" in planned.out
     done = run("purge", "november", "--yes", "--json").document
     assert (done["file"], done["digest"], done["copies"]) == (row["file"], row["digest"], [fork.id])

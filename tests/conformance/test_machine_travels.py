@@ -13,7 +13,7 @@ from hypothesis import seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from conformance.test_machine import SessionMachine
-from roocontext import Store, into_folder
+from roocontext import ArchiveFolder, Store
 from roocontext.formats import jsonl
 from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
@@ -52,7 +52,7 @@ class Traveller(SessionMachine):
 
     def _archive(self, twins: list[Any]) -> None:
         before = [_everything(twin) for twin in twins]
-        put = into_folder(self.file.parent)
+        put = ArchiveFolder(self.file.parent)
         files = [self.there.archive(session=twin.id, put=put).archived[0].file for twin in twins]
         assert all(self.there.find(twin.id)[0].archived_at for twin in twins)
         for file in reversed(files):

@@ -5,7 +5,7 @@ import random
 from itertools import count
 from typing import Any
 
-from roocontext import NewMessage, Plan, Session, Store, into_folder
+from roocontext import ArchiveFolder, NewMessage, Plan, Session, Store
 from roocontext.errors import (
     InvalidPlan,
     MessageNotFound,
@@ -56,7 +56,7 @@ def archive_each(child: Any, url: str, folder: str) -> None:
         child.start()
         for info in store.sessions():
             if info.archived_at is None:
-                done = store.archive(session=info.session_id, put=into_folder(folder))
+                done = store.archive(session=info.session_id, put=ArchiveFolder(folder))
                 child.tell(session=info.session_id, left=len(done.left))
 
 

@@ -49,14 +49,14 @@ def archive(
     A session is deleted from the database when its file is on the disk and was checked. Lists still
     show it. The command can be repeated after a failure. The exit code is 1 if a session was left.
     """
-    from roocontext import into_folder  # noqa: PLC0415 - heavy
+    from roocontext import ArchiveFolder  # noqa: PLC0415 - heavy
 
     if (session is None) == (older_than is None):
         raise Refusal("Name one session, or give --older-than.", Code.USAGE)
     with context.store(write=not dry_run) as store, context.progress("Archiving") as progress:
         name = None if session is None else reports.naming.session_named(store, session)
         done = store.archive(
-            put=into_folder(to),
+            put=ArchiveFolder(to),
             older_than=older_than,
             session=name,
             dry_run=dry_run,

@@ -22,8 +22,9 @@ def draw_archiving(screen: Screen, answer: "ArchivingReport", *, now: int) -> No
     """The first sessions with their files, every session that was left, and the sums."""
     for row in answer.archived[:_LISTED]:
         counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
-        where = "" if row.file is None else f"  {one_line(row.file)}"
-        screen.line(f"{screen.name(row.session_id)}  {age(row.happened_at, now)}  {counts}{where}")
+        screen.line(f"{screen.name(row.session_id)}  {age(row.happened_at, now)}  {counts}")
+        if row.file is not None:
+            screen.raw(one_line(row.file), indent=2)
     if (more := len(answer.archived) - _LISTED) > 0:
         screen.line((f"and {more:,} more", "note"))
     for left in answer.left:

@@ -66,8 +66,8 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
     if answer.copies:
         _draw_copies(screen, "Copies of its entries remain in", answer.copies)
     if answer.file is not None:
-        line = f"The archive still holds its content. Destroy {one_line(answer.file)}"
-        screen.line((f"{line} (SHA-256 {answer.digest}).", "warn"))
+        screen.line(("The archive still holds its content. Destroy this file:", "warn"))
+        screen.raw(f"{one_line(answer.file)}\nSHA-256 {answer.digest}", indent=2)
     if not answer.dry_run:
         _draw_erased(screen, erased=answer.erased)
 

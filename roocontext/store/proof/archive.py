@@ -165,14 +165,18 @@ def archive(
     )
 
 
-def into_folder(folder: str | os.PathLike[str]) -> Put:
-    """Make the `put` that writes files into a folder, which is created if it does not exist.
+@dataclass(frozen=True, slots=True)
+class ArchiveFolder:
+    """A `put` that writes files into a folder, which is created if it does not exist.
 
     A file has its name only when it is on the disk as a whole. Only its owner can read it.
     """
 
-    def put(name: str, content: BinaryIO) -> Path:
-        directory = Path(folder).absolute()
+    folder: str | os.PathLike[str]
+
+    def __call__(self, name: str, content: BinaryIO) -> Path:
+        """Write a file, and return its path when it is durable."""
+        directory = Path(self.folder).absolute()
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             with NamedTemporaryFile(dir=directory, prefix=f".{name}.", delete=False) as file:
@@ -197,8 +201,6 @@ def into_folder(folder: str | os.PathLike[str]) -> Put:
                 advice="Sessions that were archived before stay so. Repeat it to continue.",
             ) from None
         return directory / name
-
-    return put
 
 
 def _file_name(session_id: str, seq: int, hash_: bytes) -> str:

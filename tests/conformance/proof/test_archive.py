@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from roocontext import into_folder
+from roocontext import ArchiveFolder
 from roocontext.errors import (
     InvalidOption,
     SessionArchived,
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def archived(store: Any, chat: Any, folder: Path) -> Any:
     """The outcome for one session, which must have been archived."""
-    done = store.archive(session=chat.id, put=into_folder(folder))
+    done = store.archive(session=chat.id, put=ArchiveFolder(folder))
     assert done.left == ()
     (one,) = done.archived
     return one
@@ -203,14 +203,14 @@ def test_sessions_are_chosen_by_the_later_of_their_clocks(lab, folder):
     store.create("empty")
     clock.now = 195 * day
     when = datetime.fromtimestamp(120 * 86_400, UTC)
-    planned = store.archive(older_than=when, put=into_folder(folder), dry_run=True)
+    planned = store.archive(older_than=when, put=ArchiveFolder(folder), dry_run=True)
     assert planned.dry_run
     assert [one.session_id for one in planned.archived] == ["old"]
     assert not folder.exists()
-    done = store.archive(older_than=timedelta(days=44), put=into_folder(folder))
+    done = store.archive(older_than=timedelta(days=44), put=ArchiveFolder(folder))
     assert {one.session_id for one in done.archived} == {"old", "recorded now"}
     assert len(list(folder.iterdir())) == 2
-    again = store.archive(older_than=timedelta(days=44), put=into_folder(folder))
+    again = store.archive(older_than=timedelta(days=44), put=ArchiveFolder(folder))
     assert again.archived == again.left == ()
 
 
@@ -246,7 +246,7 @@ def test_session_that_grows_meanwhile_is_left(store, chat, folder):
 
     def put(name: str, content: Any) -> Any:
         chat.append("user", "meanwhile")
-        return into_folder(folder)(name, content)
+        return ArchiveFolder(folder)(name, content)
 
     done = store.archive(session=chat.id, put=put)
     assert done.archived == ()
@@ -267,7 +267,7 @@ def test_session_that_is_purged_meanwhile_is_left(store, chat):
 def test_session_that_a_runner_has_the_turn_of_is_left(store, chat, folder):
     fill(chat, 2)
     with chat.turn():
-        done = store.archive(session=chat.id, put=into_folder(folder))
+        done = store.archive(session=chat.id, put=ArchiveFolder(folder))
     assert [left.why for left in done.left] == ["turn"]
     archived(store, chat, folder)
 
@@ -284,7 +284,7 @@ def test_failed_put_leaves_the_session_and_a_repetition_continues(lab, folder):
         calls.append(name)
         if len(calls) == 2:
             raise RuntimeError("no network")
-        return into_folder(folder)(name, content)
+        return ArchiveFolder(folder)(name, content)
 
     with pytest.raises(RuntimeError):
         store.archive(older_than=timedelta(0), put=put)
@@ -313,7 +313,7 @@ def test_folder_that_cannot_be_written_is_a_typed_error(store, chat, tmp_path):
     fill(chat, 2)
     (tmp_path / "file").touch()
     with pytest.raises(StoreUnavailable, match="cannot hold the archive"):
-        store.archive(session=chat.id, put=into_folder(tmp_path / "file"))
+        store.archive(session=chat.id, put=ArchiveFolder(tmp_path / "file"))
     assert chat.append("user", "more").seq == 3
 
 
