@@ -157,7 +157,9 @@ ACTING: list[tuple[str, str]] = [
     ("search nothing-of-this", ""),
 ]  # fmt: skip
 LOOKS = [(line, "") for line in LOOKING]
-SHOWN_ELSEWHERE = {"doctor", "demo", "backup", "distribute", "grants", "secure", "import", "export"}
+SHOWN_ELSEWHERE = {
+    *("archive", "doctor", "demo", "backup", "distribute", "grants", "secure", "import", "export")
+}
 """They have screens that differ between engines, or goldens of their own."""
 SCENARIO = [*LOOKS, *ACTING]
 

@@ -294,7 +294,7 @@ def test_common_options_may_stand_before_the_command(
     assert run("--db", "two.db", "demo").code == Code.USAGE
     shell = {"_ROOCONTEXT_COMPLETE": "complete_bash", "COMP_CWORD": "4"}
     assert run(env={**shell, "COMP_WORDS": "roocontext\n--db\ntwo.db\nshow\ntw"}).out == "two\n"
-    assert "--db, --json, --utc and --debug may be given before" in run("--help").out
+    assert "--db, --owner, --json, --utc and --debug may be given before" in run("--help").out
 
 
 def test_assumed_window_is_reported(tmp_path: Path, command_line: CommandLines) -> None:

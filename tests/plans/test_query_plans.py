@@ -302,6 +302,8 @@ def _expected_index(text: str) -> set[str]:
         return set()
     if "sessions.parent =" in text and "fact_0.value =" in text:
         return {"sessions_parent", "facts_value"}
+    if "sessions.archived_at IS NOT NULL" in text and "fact_0.value =" in text:
+        return {"sessions_archived", "facts_value"}
     found = next((index for part, index in INDEXES.items() if part in text), None)
     return set() if found is None else {found}
 

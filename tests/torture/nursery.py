@@ -32,10 +32,11 @@ import psycopg  # noqa: F401
 JOBS: dict[str, Callable[..., None]] = {
     **vars(jobs),
     **vars(forking),
-    **vars(histories),
     **vars(interrupting),
     **vars(looping),
-    **vars(operating),
+    # By name: they import helpers that are called like other jobs.
+    histories.work_in_child.__name__: histories.work_in_child,
+    operating.operate.__name__: operating.operate,
 }
 
 

@@ -35,6 +35,9 @@ class ScopeShape(NamedTuple):
 class StoreScope:
     """The sessions that a store shows: all, or those of an owner, or with these indexed strings."""
 
+    def __repr__(self) -> str:
+        return f"StoreScope({', '.join(self.params)})"
+
     def __init__(self, owner: str | None = None, where: Sequence[tuple[str, str]] = ()) -> None:
         self.owner = owner
         self.shape = ScopeShape(owner is not None, len(where))

@@ -827,14 +827,15 @@ def test_stored_name_that_is_too_long_is_not_restored(store):
         store.restore("elsewhere", [damaged])
 
 
-def test_reply_with_such_a_name_is_recorded_without_it(chat):
+def test_reply_with_such_a_name_is_refused(chat):
     chat.append("user", "go")
     usage = {"input_tokens": 1, "output_tokens": 1}
     said = [{"type": "text", "text": "x"}]
     reply = {"type": "message", "role": "assistant", "content": said, "model": LONG, "id": "m1"}
     reply |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
-    seq = chat.record(reply).seq
-    assert chat.message(seq).model is None
+    with pytest.raises(InvalidIdentifier, match="at most 200"):
+        chat.record(reply)
+    assert chat.head_seq() == 1
 
 
 @pytest.mark.one_leg

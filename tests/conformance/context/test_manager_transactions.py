@@ -38,9 +38,9 @@ def taken(chat: Any, shared: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
     database = shared.database
     begin, repeated = Hold.begin, database._repeated
 
-    def beginning(hold: Hold, command: str | None) -> Any:
+    def beginning(hold: Hold, *asked: Any) -> Any:
         counted.transactions += 1
-        return begin(hold, command)
+        return begin(hold, *asked)
 
     def writing(*args: Any, **kwargs: Any) -> Any:
         counted.writes += 1
