@@ -79,6 +79,8 @@ WITHOUT = {
     "turn": "a lease that a process renews while it lives",
     "write_batch": "a transaction of several kinds of entries: `append_many` and notes have lists",
     "close": "ends the server's store",
+    "archive": "it writes files: it is for the person who runs the database",
+    "ping": "any route shows whether the database answers",
     "drop_index": "maintenance: it is for the person who runs it",
     "open": "the server has a store",
     "hooks": "functions in the process of the manager",
