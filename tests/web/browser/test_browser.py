@@ -174,7 +174,9 @@ def test_narrow_window_does_not_scroll_sideways(browser, path, width):
     browser.width(width)
     try:
         browser.visit(path)
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        # The browser may lay the page out for the new width a moment after it has loaded it.
+        wide = "return document.documentElement.scrollWidth"
+        WebDriverWait(browser, 5).until(lambda _: browser.execute_script(wide) <= width)
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
