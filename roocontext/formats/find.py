@@ -195,7 +195,8 @@ def importers_of(place: Place) -> list[Importer]:
 def _importer_of(path: Path) -> Importer | None:
     is_folder = path.is_dir()
     claim = _first(lambda tool: tool.is_folder(path) if is_folder else tool.is_file(path))
-    if claim is not None or is_folder:
+    # The text in a database may look like the lines of some tool.
+    if claim is not None or is_folder or is_sqlite(path):
         return claim
     if path.suffix == ".json":
         record = _record(read_bytes(path))
