@@ -69,7 +69,7 @@ class CommandContext(typer.Context):
 
     @property
     def whole(self) -> str:
-        """The database, for a command that is about all of it, whoever owns the sessions."""
+        """The database, for a command that concerns the sessions of every owner."""
         if self.obj.owner is not None:
             line = "This command is about the whole database: leave out --owner."
             raise Refusal(line, Code.USAGE)

@@ -112,7 +112,7 @@ class Store:
         `on_begin` are statements, with values for $1 and $2, that are sent with each BEGIN. Either
         of the two makes each statement a transaction of its own.
 
-        The `observer` is told when an operation starts and ends, with its times and counts.
+        The `observer` is called when an operation starts and ends, with its times and counts.
         """
         checked_observer(observer)
         pool = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)

@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 class Probe:
     """Runs a check in a thread and waits for its end, but not longer than it is asked to.
 
-    If a check does not end, there is no second one: whoever asks next waits for the same.
+    If a check does not end, no second one starts: the next caller waits for the same check.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
