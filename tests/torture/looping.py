@@ -25,7 +25,10 @@ SAID: list[Any] = [ASKED[:2], ASKED[2:], [{"type": "text", "text": "done"}]]
 
 
 def work(child: Any, url: str, session: str, deep: bool, die_at: int | None = None) -> None:
-    """Run the loop; die at a line of it or, if `deep`, of the store below it."""
+    """Run the loop; die at a line of it or, if `deep`, of the store below it.
+
+    A run may take some lines fewer than another: it then dies after its last one.
+    """
     with Store.open(url) as store:
         chat = store.open_session(session)
         child.start()
@@ -35,6 +38,8 @@ def work(child: Any, url: str, session: str, deep: bool, die_at: int | None = No
             loop(child, chat)
         finally:
             sys.settrace(None)
+        if die_at is not None:
+            os.kill(os.getpid(), signal.SIGKILL)
         child.tell(did="end", lines=lines.seen)
 
 
