@@ -132,8 +132,7 @@ class _Section:
         yield Html(opening)
         rows = EntryRows(
             self,
-            excerpt.acts,
-            excerpt.controls,
+            excerpt.kinds,
             anchor=f"{self._name}e",
             heading="h3",
             moved=moved_in(excerpt.spans),

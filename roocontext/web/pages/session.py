@@ -114,8 +114,7 @@ def session_body(
     links = PageLinks(view.session_id, on_page, view.as_of, changes)
     rows = EntryRows(
         links,
-        excerpt.acts,
-        excerpt.controls,
+        excerpt.kinds,
         view.style,
         is_view=view.extent is Extent.VIEW,
         opened=view.place.at,
