@@ -68,13 +68,13 @@ class ProviderForm(PartReader, Protocol):
     """The ids that the provider accepts; None if it distinguishes calls by their order."""
     tool_name: ClassVar[re.Pattern[str]]
     alternates: ClassVar[bool] = False
-    """Whether consecutive rows of one role become one message, and the user begins."""
+    """True if consecutive rows of one role become one message, and the user begins."""
     lists: ClassVar[bool] = False
-    """Whether a turn is a list of items, in which rows that join stay separate."""
+    """True if a turn is a list of items, in which rows that join stay separate."""
     holds: ClassVar[bool] = False
-    """Whether something else of the assistant's has to follow its thinking."""
+    """True if something else of the assistant has to follow its thinking."""
     apart: ClassVar[bool] = False
-    """Whether nothing of the same turn may come before the first thinking of a row."""
+    """True if nothing of the same turn may come before the first thinking of a row."""
 
     def for_request(self, messages: Sequence[Message], state: RequestState) -> "ProviderForm":  # noqa: ARG002
         """The form for one request; here it is the same for all."""

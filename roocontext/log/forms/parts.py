@@ -151,9 +151,9 @@ class OutgoingRow:
     message: Message
     role: str
     is_own: bool
-    """Whether it is stored in the shape in which it is sent."""
+    """True if it is stored in the shape in which it is sent."""
     is_whole: bool
-    """Whether the stored object can be sent if all of its pieces can."""
+    """True if the stored object can be sent whenever all of its pieces can."""
     pieces: int
     parts: list["OutgoingPart"] = field(default_factory=list)
 
@@ -242,7 +242,7 @@ class RequestState:
     ids: set[str] = field(default_factory=set)
     """The ids of earlier rows."""
     has_lost_reasoning: bool = False
-    """Whether the reasoning that the assistant's next items refer to was left out."""
+    """True if the reasoning that the assistant's next items refer to was left out."""
 
     def is_of_model(self, message: Message) -> bool:
         """Return True if the model wrote this row."""

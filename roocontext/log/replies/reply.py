@@ -43,7 +43,7 @@ class Reply:
     request_id: str | None = None
     messages: tuple[Any, ...] = ()
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """What the reply has beside the message, under the provider's names."""
+    """The fields of the reply that are not part of the message, under the provider's names."""
 
     @property
     def compacting(self) -> "Compacting | None":

@@ -42,7 +42,7 @@ _HIDING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEAR
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
-    """What the rows of some entries have in common.
+    """Facts that the rows of some entries share.
 
     `kinds` are those of the control rows up to the moment that is shown. In a view, the text is
     what the model sees, and nothing is folded. `pins` are pinned messages with the entries that
@@ -232,7 +232,7 @@ class EntryRows:
             return Html(preformatted(text, "text"))
 
     def _effect(self, entry: AuditEntry) -> Html | None:
-        """What a summary or a marker does, in figures."""
+        """The effect of a summary or a marker, in figures."""
         if entry.kind not in (Kind.SUMMARY, Kind.MARKER):
             return None
         return tag("p", self._figures(entry), class_="effect")
@@ -478,7 +478,7 @@ def _facts(facts: Mapping[Any, Any]) -> str:
 
 
 def _price(facts: Any) -> Iterable[Html]:
-    """What a summary cost."""
+    """The cost of a summary."""
     if not isinstance(facts, dict):
         return
     parts = []

@@ -164,7 +164,7 @@ def session_body(
 
 
 def _followed(view: PageView, excerpt: LogExcerpt) -> dict[str, str]:
-    """What the script needs to show new entries: only on a page that ends with the newest."""
+    """The facts that the script needs to show new entries: only on a page with the newest."""
     if excerpt.is_past or any(view.place):
         return {}
     tab = view.extent.value
