@@ -2,7 +2,7 @@
 
 Which entries are read is decided from the spans and from the sizes of entries, so no content is
 read that is not in the excerpt, and of a very large entry only its beginning. The number of
-statements does not depend on the length of the log.
+statements depends on the ranges of the excerpt, not on the length of the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
