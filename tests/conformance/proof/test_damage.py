@@ -21,7 +21,7 @@ UNPROVED = {"created_at", "updated_at", "parent", "tokens", "exact", "counter"}
 """Numbers and names that nothing but the cell itself holds."""
 
 OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
-SAMPLES = {"file": 45, "postgres": 12}
+SAMPLES = {"file": 24, "postgres": 6}
 """How many damages `make test` tries on each engine, of some thousands."""
 SUMMED = (
     Damage("entries", "recorded_at", "'one'", "seq = 4"),
