@@ -17,7 +17,7 @@ from roocontext.store.internals import SessionInternals
 from support.damage import READING, REDACTED, REDACTION_ROW, SECRET, WRITING, Damage, build, damages
 from support.dialogue import fill, work
 
-UNPROVED = {"created_at", "updated_at", "parent", "tokens", "exact", "counter"}
+UNPROVED = {"created_at", "updated_at", "parent", "owner", "tokens", "exact", "counter"}
 """Numbers and names that nothing but the cell itself holds."""
 
 OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
