@@ -14,7 +14,7 @@ class Role:
         plain = make_url(url).set(drivername="postgresql")
         self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
         self.name = f"agent_{plain.database}"
-        self._owner.execute(f'CREATE ROLE "{self.name}"')
+        self._owner.execute(f'CREATE ROLE "{self.name}" LOGIN')
         self.url = make_url(url).update_query_dict({"options": f"-c role={self.name}"})
 
     def may(self, *grants: str) -> None:

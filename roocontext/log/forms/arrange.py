@@ -200,13 +200,17 @@ def _is_compaction(part: OutgoingPart) -> bool:
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
     tools = (PartKind.CALL, PartKind.RESULT)
-    shown = [[part for part in row.parts if part.kind in tools] for row in rows]
+    tool_parts = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
-        (row.role, [part.block for part in parts]) for row, parts in zip(rows, shown, strict=True)
+        (row.role, [part.block for part in parts])
+        for row, parts in zip(rows, tool_parts, strict=True)
     ]
     links = links_of((row.message.seq, row.message.answers) for row in rows)
     for pair in pairs(readings, links):
-        call, answer = shown[pair.call[0]][pair.call[1]], shown[pair.result[0]][pair.result[1]]
+        call, answer = (
+            tool_parts[pair.call[0]][pair.call[1]],
+            tool_parts[pair.result[0]][pair.result[1]],
+        )
         call.answer, answer.call = answer, call
     called: set[str] = set()
     for row in rows:
