@@ -295,10 +295,11 @@ def _overview(row: SqlRow) -> SessionOverview:
     last_call = None
     if isinstance(called, str) and usage is not None:
         last_call = LastCall(seq, called, decode(usage), whole_number(since))
-    forked_from, forked_at = None, None
-    match None if origin is None else decode(origin):
-        case {"session_id": str(forked_from), "seq": int(forked_at)}:
-            pass
+    forked_from: str | None = None
+    forked_at: int | None = None
+    match decode(origin) if isinstance(origin, str) else None:
+        case {"session_id": str(name), "seq": int(at)}:
+            forked_from, forked_at = name, at
     return SessionOverview(
         info,
         Stats(info.session_id, *totals),
