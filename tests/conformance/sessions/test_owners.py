@@ -39,7 +39,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "uncovered_since the beginning": lambda _, chat: chat.internals.uncovered_since(1),
 }
 OF_THE_STORE = {
-    *("overview", "changes", "change_cursor", "search", "usage of all", "sessions", "purged"),
+    *("overview", "changes", "change_cursor", "search", "usage of all", "usage by day", "sessions"),
+    "purged",
     *("sessions after", "sessions since", "sessions where", "find", "index", "drop_index"),
     *("ping", "purge by a rule", "purge by a rule in a dry run"),
 }
