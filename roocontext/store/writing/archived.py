@@ -49,6 +49,8 @@ class Tombstone(NamedTuple):
     changed_minute: int
     messages: int
     bytes: int
+    updated_at: int
+    happened_at: int | None
     archive: Archive
 
 
