@@ -62,8 +62,8 @@ BYTES = Bytes()
 
 def count_message(counter: Counter, message: Message | NewMessage) -> int:
     """The cost of one message. A compaction by the provider only counts if it is in effect."""
-    found = compactions_in(message.format, message.content)
-    if not found:
+    compactions = compactions_in(message.format, message.content)
+    if not compactions:
         return counter.count(message.role, message.content, message.format)
     rest = without_compactions(message.format, message.content)
     cost = counter.count(message.role, rest, message.format) if rest else 0

@@ -287,7 +287,7 @@ class AsyncChanges:
 
 
 class AsyncSessionInternals(_Threaded[SessionInternals]):
-    """What AsyncSession.internals returns."""
+    """The result of AsyncSession.internals."""
 
     snapshot = _threaded(SessionInternals.snapshot)
     keep_counts = _threaded(SessionInternals.keep_counts)

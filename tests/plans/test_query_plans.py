@@ -25,6 +25,7 @@ from roocontext.log.plan import Action
 from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import metadata
 from roocontext.store.engine.transaction import Transaction
+from roocontext.store.sessions.excerpt import Anchor, Extent
 from support.steady_sources import SetClock
 
 LONG = 6_000
@@ -173,6 +174,10 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),
     "audit": lambda _, chat: next(chat.internals.audit_pages(10)),
+    "excerpt": lambda _, chat: [chat.internals.excerpt(extent) for extent in Extent],
+    "excerpt of the past": lambda _, chat: chat.internals.excerpt(
+        Extent.LIVE, Anchor(at=LONG // 2), as_of=LONG - 10
+    ),
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }
@@ -393,6 +398,20 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> 
     key = "sqlite_autoindex_entries_1 (session_id=? AND seq>? AND seq<?)"
     spans = "SEARCH spans USING INDEX spans_visible (session_id=?)"
     assert [spans, f"SEARCH entries USING INDEX {key}"] in [plan[:2] for plan in plans]
+
+
+@pytest.mark.parametrize("operation", ["excerpt", "excerpt of the past"])
+def test_sqlite_reads_an_excerpt_by_ranges_of_seq(
+    sqlite_work: tuple[Path, Catcher], operation: str
+) -> None:
+    path, catcher = sqlite_work
+    steps = []
+    with closing(sqlite3.connect(path)) as connection:
+        for _, text, params in catcher.of(operation):
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
+            steps += [row[3] for row in rows if "sqlite_autoindex_entries_1" in row[3]]
+    assert steps
+    assert all("seq>" in step or "seq=" in step for step in steps)
 
 
 def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, Catcher]) -> None:

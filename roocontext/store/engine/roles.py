@@ -27,7 +27,7 @@ _OLDEST = 150_000
 
 
 class Right(NamedTuple):
-    """What may be done with some tables. Only `redact` and `purge` need one that `erases`."""
+    """Rights on some tables. Only `redact` and `purge` need one that `erases`."""
 
     what: str
     tables: str
@@ -122,7 +122,7 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
         table = erasure.table.name
         # The policies of `sessions` hold in it too.
         own = f"own.session_id = {table}.session_id"
-        steps += _policy(table, OWNER_POLICY, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of ours
+        steps += _policy(table, OWNER_POLICY, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of the schema
     reader = connection.exec_driver_sql(
         "SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'roocontext_matches_v1'"
         " AND pronamespace = current_schema()::regnamespace"

@@ -82,7 +82,7 @@ class Archive(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: str = ""
 
     def to_text(self) -> str:
-        """What the row of the session keeps."""
+        """The text that the row of the session keeps."""
         return msgspec.json.encode(self).decode()
 
 

@@ -136,7 +136,7 @@ class PurgedQuery(Parameters):
 
 
 class ContentQuery(Parameters):
-    """Whether contents are sent as JSON, or as texts that hold JSON."""
+    """The encoding of contents: JSON, or texts that hold JSON."""
 
     content: ContentAs = "json"
 
