@@ -99,9 +99,8 @@ _REPORTED: Final = (
     )
     .order_by(entries.c.seq)
 )
-_KEPT: Final = select(sessions.c.archive).where(
-    of_session(sessions), sessions.c.archived_at.is_not(None)
-)
+# No condition of what is archived: PostgreSQL would read the index of all archived sessions.
+_KEPT: Final = select(sessions.c.archive).where(of_session(sessions))
 
 
 class _KeptUsage(msgspec.Struct, frozen=True, array_like=True):
@@ -178,8 +177,8 @@ def _reported(
     for first in range(0, len(members), _AT_ONCE):
         some = [{"session_id": member} for member in members[first : first + _AT_ONCE]]
         answers = tx.all([(query, named) for named in some for query in (_REPORTED, _KEPT)])
-        for named, rows, kept in zip(some, answers[::2], answers[1::2], strict=True):
-            for entry in _unpacked(named["session_id"], kept[0][0]) if kept else rows:
+        for named, rows, [(archive,)] in zip(some, answers[::2], answers[1::2], strict=True):
+            for entry in _unpacked(named["session_id"], archive) if archive is not None else rows:
                 for number, row in enumerate(_of_entry(entry)):
                     if row.session_id != place.session_id or (row.seq, number) > place[1:]:
                         yield row, number
