@@ -145,6 +145,17 @@ class ReportedUsage(NamedTuple):
         return fields_as_json(self)
 
 
+class UsageGroup(NamedTuple):
+    """The usage of a day, a model or a session. The `name` is None if the model is not known."""
+
+    name: str | None
+    rows: tuple[ReportedUsage, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
+
 class Size(NamedTuple):
     """A cost in tokens, bytes and images."""
 

@@ -209,8 +209,9 @@ class UsageQuery(ModelQuery):
 
 
 class SpendingQuery(TimeRange):
-    """The way to group the calls."""
+    """The way to group the calls, and the metadata of the sessions: `key=value`, repeatable."""
 
+    where: list[str] = []
     by: Literal["day", "model", "session"] = "day"
 
 
