@@ -8,7 +8,7 @@ RUN := $(VENV)/bin
 # Without compiled files every process of a test compiles the library again, and every worker all tests.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-adapters test-web test-service test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
+.PHONY: help demo test test-acceptance test-formats test-adapters test-web test-service test-frameworks test-distributed test-oldest check format torture bench compare docs build clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -37,8 +37,15 @@ $(WEB)/.ready: pyproject.toml constraints.txt constraints-web.txt tests/web/brow
 demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no network
 	$(RUN)/roocontext demo
 
-test: $(VENV)/.ready  ## every test, on SQLite and on a real PostgreSQL
-	$(RUN)/python -m pytest -n 2 --dist worksteal -m 'not torture'
+# More workers than cores: many tests wait for a process, a lock or a server.
+test: $(VENV)/.ready  ## the library, on SQLite and on a real PostgreSQL
+	$(RUN)/python -m pytest -n 3 --dist worksteal -m 'not torture'
+
+test-acceptance: $(VENV)/.ready  ## the command line, the documentation and the wheel, as their users meet them
+	$(RUN)/python -m pytest -n 3 --dist worksteal -m 'not torture' tests/acceptance
+
+test-formats: $(VENV)/.ready  ## imports and exports of other tools' sessions, and recordings of the real programs
+	$(RUN)/python -m pytest -n 3 --dist worksteal -m 'not torture' tests/formats tests/vectors
 
 test-adapters: $(ADAPTERS)/.ready  ## the frameworks' adapters: strict types, and tests with the frameworks installed
 	$(ADAPTERS)/bin/mypy $(wildcard roocontext/adapters/*.py)
@@ -58,7 +65,8 @@ test-distributed: $(VENV)/.ready  ## what PostgreSQL is tested by, on a Citus cl
 	PYTHONPATH=tests $(RUN)/python -m distributed
 
 test-oldest: $(OLDEST)/.ready  ## every test, with the oldest allowed version of each dependency
-	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal -m 'not torture'
+	$(OLDEST)/bin/python -m pytest -n 3 --dist worksteal -m 'not torture'
+	$(OLDEST)/bin/python -m pytest -n 3 --dist worksteal -m 'not torture' tests/acceptance tests/formats tests/vectors
 
 check: $(VENV)/.ready  ## format, lint, strict types, import layers, sizes, dead dependencies, the docs
 	$(RUN)/ruff format --check .

@@ -37,7 +37,8 @@ def serving(site: SqliteSite, sizes: Sizes) -> Iterator[Line | NotRun]:
         condensations=sizes.condensations,
         visible=20,
     )
-    grow(store.create("few"), sizes.few)
+    # Condensed like the long one, so that their pages show the same sorts of rows.
+    age(store.create("few"), messages=sizes.few, condensations=4, visible=5)
     grow(store.create("one"), 1)
     site.settle("web")
     with _served(site.path("web")) as address:

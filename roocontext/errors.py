@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 
 class Category(StrEnum):
-    """What a caller can do about an error. Exit codes and protocol statuses follow from it."""
+    """The kind of reaction that an error needs. Exit codes and protocol statuses follow from it."""
 
     NOT_FOUND = "not_found"
     """A session, an entry or a database does not exist."""
@@ -195,7 +195,7 @@ class UndoRefused(RooContextError):
 
 
 class UncoverRefused(RooContextError):
-    """What this entry hides or clears cannot be uncovered now."""
+    """The messages that this entry hides or clears cannot be uncovered now."""
 
     advice = "Nothing was changed; audit() shows what each entry is and what hides it."
     seq: int = 0

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar
 
-from roocontext.errors import UnknownPlugin
+from roocontext.errors import RooContextError, UnknownPlugin
 
 Plugin = TypeVar("Plugin")
 
@@ -50,7 +50,19 @@ class Registry(dict[str, Plugin], Generic[Plugin]):
                 name=name,
                 known=self.known(),
             )
-        plugin: Plugin = self._offered[name].load()
+        try:
+            plugin: Plugin = self._offered[name].load()
+        except RooContextError:  # it says what is missing itself
+            raise
+        except Exception as error:
+            raise UnknownPlugin(
+                f"{name!r} of the {self.group.rpartition('.')[2]} cannot be loaded from"
+                f" {self._offered[name].value!r}: {type(error).__name__}.",
+                advice="Repair or uninstall the package that offers it.",
+                group=self.group,
+                name=name,
+                known=self.known(),
+            ) from error
         self[name] = plugin
         return plugin
 

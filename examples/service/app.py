@@ -1,18 +1,20 @@
 """A chat service with several workers on one PostgreSQL database.
 
     export DATABASE_URL=postgresql://... ANTHROPIC_API_KEY=...
+    roocontext --store "$DATABASE_URL" db upgrade      # the job of a deployment
     uvicorn --app-dir examples/service --timeout-graceful-shutdown 10 app:app
 
 Each worker is a process of its own, and any of them can serve any request: what a worker needs to
-know is in the store. Users are told apart by the header X-User, which a real service takes from its
-login. A reply is streamed as server-sent events, and is recorded whether or not somebody reads it.
+know is in the store. A user is the owner of their chats, and is named by the header X-User, which a
+real service takes from its login. A reply is streamed as server-sent events, and is recorded
+whether or not somebody reads it.
 """
 
 import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +25,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from roocontext import AsyncSession, AsyncStore, SessionNotFound, StoreUnavailable
-from roocontext.errors import DuplicateMessage, InvalidOption, TurnLost, TurnTaken
+from roocontext import AsyncSession, AsyncStore, RooContextError, StoreUnavailable
+from roocontext.errors import Category, TurnLost, TurnTaken
 
 MODEL = os.environ.get("MODEL", "claude-sonnet-4-5")
 LEASE = float(os.environ.get("LEASE", "30"))
 """For so many seconds a chat waits for a worker that died in it."""
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}
 TOOLS: list[Any] = [{"name": "look_up", "description": "An order.", "input_schema": SCHEMA}]
-REFUSED = {SessionNotFound: 404, DuplicateMessage: 409, InvalidOption: 400}
-STATUS: dict[Any, int] = {**REFUSED, StoreUnavailable: 503}
+STATUS = {Category.USAGE: 400, Category.NOT_FOUND: 404, Category.CONFLICT: 409}
 client = anthropic.AsyncAnthropic()
 INTERRUPTED = "The tool was interrupted, and may have run."
 
@@ -44,9 +45,6 @@ async def look_up(call_id: str, order: str) -> str:
             file.write(f"{call_id}\n")
     await asyncio.sleep(float(os.environ.get("TOOL_SECONDS", "0.05")))
     return f"Order {order} is on its way."
-
-
-# The loop
 
 
 async def run(chat: AsyncSession) -> AsyncIterator[dict[str, Any]]:
@@ -96,40 +94,34 @@ async def stops(chat: AsyncSession) -> int:
     return 0 if note is None else note.seq
 
 
-# Requests
-
-
-def store_of(request: Request) -> AsyncStore:
-    store: AsyncStore = request.app.state.store
+async def store_of(request: Request) -> AsyncStore:
+    """The store of the user, in which the chats of others do not exist."""
+    user, state = request.headers.get("x-user", ""), request.app.state
+    if not user:
+        raise HTTPException(401, "X-User is missing")
+    async with state.opening:
+        if user not in state.stores:  # many thousands of users: close those that are idle
+            state.stores[user] = await opened(user)
+    store: AsyncStore = state.stores[user]
     return store
 
 
-def user_of(request: Request) -> str:
-    user = request.headers.get("x-user", "")
-    if not user:
-        raise HTTPException(401, "X-User is missing")
-    return user
-
-
-async def chat_of(request: Request, name: str | None = None) -> AsyncSession:
-    """A chat, by default that of the path. One of another user does not exist."""
-    chat = await store_of(request).session(name or request.path_params["chat"])
-    if (await chat.info()).metadata.get("user") != user_of(request):
-        raise SessionNotFound(session_id=chat.id)
-    return chat
+async def chat_of(request: Request) -> AsyncSession:
+    """The chat that the path names."""
+    return await (await store_of(request)).session(request.path_params["chat"])
 
 
 async def create(request: Request) -> Response:
     """Begin a chat."""
-    chat = await store_of(request).create(metadata={"user": user_of(request)})
+    chat = await (await store_of(request)).create()
     return JSONResponse({"chat": chat.id}, 201)
 
 
 async def chats(request: Request) -> Response:
     """The user's chats, the newest first, page by page."""
-    asked = request.query_params
-    limit, mine = min(int(asked.get("limit", "20")), 100), {"user": user_of(request)}
-    page = await store_of(request).sessions(where=mine, limit=limit, after=asked.get("after"))
+    store, asked = await store_of(request), request.query_params
+    limit = min(int(asked.get("limit", "20")), 100)
+    page = await store.sessions(limit=limit, after=asked.get("after"))
     found = [{"chat": one.session_id, "messages": one.messages} for one in page]
     return JSONResponse({"chats": found, "next": page.next})
 
@@ -163,17 +155,15 @@ async def stop(request: Request) -> Response:
 
 async def live(request: Request) -> Response:
     """The user's chats as they change, after a cursor or from now on."""
-    user_of(request)
-    after = request.query_params.get("after") or await store_of(request).change_cursor()
+    store = await store_of(request)
+    after = request.query_params.get("after") or await store.change_cursor()
 
     async def events() -> AsyncIterator[str]:
-        async with store_of(request).changes(after) as feed:
+        async with store.changes(after) as feed:
             while True:
                 yield ": alive\n\n"
                 for change in await feed.read(timeout=15):
-                    with suppress(SessionNotFound):  # another user's, or purged
-                        chat = await chat_of(request, change.session_id)
-                        yield line({"chat": chat.id, "cursor": change.cursor})
+                    yield line({"chat": change.session_id, "cursor": change.cursor})
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -214,23 +204,32 @@ def line(data: dict[str, Any]) -> str:
 
 
 async def health(request: Request) -> Response:
-    """Say that the database answers."""
-    await store_of(request).change_cursor()
+    """Say that the database answers, and that this release may use it."""
+    await request.app.state.own.ping()
     return Response(status_code=204)
 
 
-async def refused(_: Request, error: Exception) -> Response:
-    """Answer an error whose text may be shown."""
-    return JSONResponse({"error": str(error)}, STATUS[type(error)])
+async def refused(_: Request, error: Any) -> Response:
+    """Answer an error of the store, whose text holds nothing that was said."""
+    return JSONResponse({"error": str(error)}, STATUS.get(error.category, 503))
+
+
+async def opened(owner: str) -> AsyncStore:
+    """A store of few connections: the pooler has those to the server."""
+    url = os.environ["DATABASE_URL"]
+    return await AsyncStore.open(url, owner=owner, upgrade=False, pool_size=1, max_overflow=3)
 
 
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
-    """Open the store with the process. A deployment migrates the database before it starts one."""
-    async with await AsyncStore.open(os.environ["DATABASE_URL"], pool_size=8) as store:
-        app.state.store, app.state.runs = store, set()
-        yield
-        await asyncio.gather(*app.state.runs)  # what is running is finished before the process ends
+    """Open a store for the health checks with the process, and those of the users as they come."""
+    state = app.state
+    state.own, state.stores, state.runs = await opened("the service itself"), {}, set()
+    state.opening = asyncio.Lock()
+    yield
+    await asyncio.gather(*state.runs)  # what is running is finished before the process ends
+    for store in (state.own, *state.stores.values()):
+        await store.close()
 
 
 app = Starlette(
@@ -245,5 +244,5 @@ app = Starlette(
         Route("/live", live),
         Route("/health", health),
     ],
-    exception_handlers=dict.fromkeys(STATUS, refused),
+    exception_handlers={RooContextError: refused},
 )

@@ -45,10 +45,10 @@ class RooContextSessionService(OverStore, BaseSessionService):
     """
 
     def __init__(self, store: AnyStore | None = None, *, db_url: str | None = None) -> None:
-        given = db_url if store is None else store
-        if given is None or (store is not None and db_url is not None):
+        place = db_url if store is None else store
+        if place is None or (store is not None and db_url is not None):
             raise InvalidOption("Give either a store or a db_url.", name="store")
-        self._given = GivenStore(given)
+        self._given = GivenStore(place)
         # Parallel branches append to one Session object, one after the other.
         self._locks: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
 
@@ -67,8 +67,8 @@ class RooContextSessionService(OverStore, BaseSessionService):
         """Begin a session. Raises AlreadyExistsError if there is one."""
         key = ConversationKey(app_name, user_id, (session_id or "").strip() or uuid4().hex)
         # As an event, so that it is serialized as ADK serializes the later changes.
-        kept = {k: v for k, v in (state or {}).items() if not k.startswith(State.TEMP_PREFIX)}
-        begun = _dumped(Event(author="user", actions=EventActions(state_delta=kept)))
+        lasting = {k: v for k, v in (state or {}).items() if not k.startswith(State.TEMP_PREFIX)}
+        begun = _dumped(Event(author="user", actions=EventActions(state_delta=lasting)))
         delta = begun["actions"]["state_delta"]
         try:
             conversation = await self._given.run(
@@ -202,18 +202,18 @@ def _message(content: Content | None, event: Event | None) -> NewMessage | None:
     """The content as a message; None if it has no parts, or no role that the format has."""
     if content is None or not content.parts:
         return None
-    shown = content.model_dump(mode="json", exclude_none=True, by_alias=True)
+    dumped = content.model_dump(mode="json", exclude_none=True, by_alias=True)
     role = content.role or ("user" if event and event.author == "user" else "model")
     try:
-        reader(FORMAT).check(role, shown)
+        reader(FORMAT).check(role, dumped)
     except InvalidMessage:
         return None
     if event is None:
-        return NewMessage(role, shown, FORMAT)
+        return NewMessage(role, dumped, FORMAT)
     usage = event.usage_metadata
     return NewMessage(
         role,
-        shown,
+        dumped,
         FORMAT,
         ts=round(event.timestamp * 1000),
         message_id=storable(event.id),

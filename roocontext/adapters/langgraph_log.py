@@ -438,8 +438,8 @@ class CheckpointLog:
             for message, digest in zip(messages[stays:], digests[stays:], strict=True):
                 items.append(to_new(to_content(message, self.serde), channel))
                 shown.append(ShownMessage(0, channel, digest, message.id))
-        said = {c: b"".join(some).hex() for c, some in conversations.digests.items()}
-        key = _key(self.epoch, content, said)
+        seen = {c: b"".join(some).hex() for c, some in conversations.digests.items()}
+        key = _key(self.epoch, content, seen)
         content = {**content, "key": key}
         items.append(NewNote(self._kind(content["id"]), content, client_id=key))
         try:

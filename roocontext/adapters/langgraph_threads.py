@@ -160,8 +160,8 @@ class Work:
         return [*self._logs({"configurable": {"thread_id": thread_id}})]
 
     def _held(self, beginning: str) -> list[Thread]:
-        found = self.store.find(beginning, limit=_ALL)
-        return [Thread.held_by(info.session_id) for info in found if info.archived_at is None]
+        infos = self.store.find(beginning, limit=_ALL)
+        return [Thread.held_by(info.session_id) for info in infos if info.archived_at is None]
 
     def _log(self, thread: Thread) -> CheckpointLog | None:
         try:

@@ -284,12 +284,12 @@ def _write(
     expected = None if stored.record is None else stored.record.revision
     items.append(NewNote(RECORD, content, client_id=stored.successor(expected)))
     before = info.metadata or {}
-    kept = {key: value for key, value in before.items() if key != "scope"}
+    own = {key: value for key, value in before.items() if key != "scope"}
     scope = {} if record.scope is None else {"scope": record.scope}
     facts = {"framework": NAME, "conversation": record.conversation_id, **scope}
     firsts = {_first_session(entry_id) for entry_id in inherited} - {"", session.id}
     # A fork has the names of its origin already: it has copied the metadata.
-    metadata = {**kept, **facts, **{f"{_INHERITS}{first}": "yes" for first in sorted(firsts)}}
+    metadata = {**own, **facts, **{f"{_INHERITS}{first}": "yes" for first in sorted(firsts)}}
     if metadata != before:
         items.append(SetMetadata(metadata))
     session.write_batch(items, expected_seq=head if moves else None)

@@ -99,16 +99,19 @@ def framework(package: str, *, works: str, extra: str) -> Iterator[None]:
         yield
     except (ImportError, AttributeError) as error:
         try:
-            found = version(package)
+            installed = version(package)
         except PackageNotFoundError:
             fact = f"This adapter needs {package} ({works}), which is not installed."
-            found = None
+            installed = None
         else:
-            fact = f"This adapter works with {package} {works}. Version {found} lacks what it uses."
+            fact = (
+                f"This adapter works with {package} {works}. Version {installed} lacks what it"
+                " uses."
+            )
         raise FrameworkMissing(
             fact,
             advice=f"Install the extra: pip install 'roocontext[{extra}]'.",
             package=package,
             works=works,
-            found=found,
+            found=installed,
         ) from error

@@ -114,8 +114,8 @@ def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situa
 
 
 def _cleared(situation: Situation, plan: Plan, blocks: Sequence[int], row: Row) -> Row:
-    shown = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
-    message = with_cleared(row.message, shown)
+    outputs = shown_in(plan.placeholder, blocks, plan.keeps, row.seq)
+    message = with_cleared(row.message, outputs)
     size = situation.measure(message.role, message.content, message.format)
     return replace(row, message=message, size=size)
 

@@ -160,14 +160,14 @@ class SizedFrame(GivenFrame):
 
 def frame_of(measure: Measure, system: Any, tools: Any) -> SizedFrame:
     """Count the system prompt and the tools; they are never messages of the log."""
-    given = GivenFrame.checked(system, tools)
+    frame = GivenFrame.checked(system, tools)
     try:
-        offer = json.dumps(given.tools, separators=(",", ":"), ensure_ascii=False)
+        offer = json.dumps(frame.tools, separators=(",", ":"), ensure_ascii=False)
     except (TypeError, ValueError):
         raise InvalidOption("tools must be definitions that JSON can hold.", name="tools") from None
-    size = measure("user", given.system, "anthropic") if given.system else FREE
-    offered = measure("user", offer, "anthropic") if given.tools else FREE
-    return SizedFrame(given.system, given.tools, size, size.plus(offered))
+    size = measure("user", frame.system, "anthropic") if frame.system else FREE
+    offered = measure("user", offer, "anthropic") if frame.tools else FREE
+    return SizedFrame(frame.system, frame.tools, size, size.plus(offered))
 
 
 AIMS: Final = {

@@ -42,14 +42,14 @@ _PAGE: Final = 100
 
 def place_of(named: str | Path) -> Place:
     """The place that a path or URL names. A driver in a URL is ignored: `postgresql+asyncpg://`."""
-    found = _URL.fullmatch(named) if isinstance(named, str) else None
-    match found and found[1]:
+    url = _URL.fullmatch(named) if isinstance(named, str) else None
+    match url and url[1]:
         case None:
             return Path(named)
         case "postgresql" | "postgres":
-            return ServerUrl(f"postgresql://{found[2]}" if found else "")
-        case "sqlite" if found and found[2].startswith("/"):
-            return Path(found[2][1:].partition("?")[0])
+            return ServerUrl(f"postgresql://{url[2]}" if url else "")
+        case "sqlite" if url and url[2].startswith("/"):
+            return Path(url[2][1:].partition("?")[0])
     raise InvalidOption(
         "A database to import from is an SQLite file or a PostgreSQL server.", name="paths"
     )

@@ -28,7 +28,8 @@ _LINES: Final = 20
 
 def tools() -> tuple[str, ...]:
     """The tools whose sessions can be imported."""
-    return IMPORTERS.known()
+    importers()
+    return tuple(sorted(IMPORTERS))
 
 
 def places(tool: str) -> list[Path]:

@@ -150,32 +150,32 @@ def _parsed(client_id: str | None) -> tuple[int, str | None]:
 
 
 def _text_of(event: Event) -> bytes:
-    said = _said(event)
+    identity = _said(event)
     try:
-        return _encode(said)
+        return _encode(identity)
     except (UnicodeError, OverflowError, RecursionError):
         # Lone surrogates and big numbers; what this refuses the store would refuse too.
-        return encode(said).encode()
+        return encode(identity).encode()
 
 
 def _said(event: Event) -> object:
-    said: list[object]
+    identity: list[object]
     match event:
         case Added(message=message):
-            said = ["added", message.role, message.format, message.content]
+            identity = ["added", message.role, message.format, message.content]
         case Noted():
-            said = ["noted", event.kind, event.record]
+            identity = ["noted", event.kind, event.record]
         case Hid():
             rows = [[row.role, row.format, row.content] for row in event.rows]
             hides = None if event.hides is None else sorted(event.hides)
-            said = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
+            identity = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
         case Covered():
             rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
-            said = ["covered", rows]
+            identity = ["covered", rows]
         case Cleared():
-            said = ["cleared", [list(block) for block in event.blocks], event.placeholder]
+            identity = ["cleared", [list(block) for block in event.blocks], event.placeholder]
         case WentBack():
-            said = ["went back", event.to]
+            identity = ["went back", event.to]
         case TitleSet():
-            said = ["titled", event.title]
-    return said
+            identity = ["titled", event.title]
+    return identity

@@ -5,14 +5,19 @@ Each is a module with an `Importer`, whose `sources` yield the events of a sessi
 program that keeps its sessions in tables, `database` does: in a file, or on a server.
 """
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from roocontext.errors import UnknownPlugin
 from roocontext.formats.databases import SourceDatabase, Tables
 from roocontext.formats.events import Place, Source
 from roocontext.registry import Registry
+
+_log = logging.getLogger(__name__)
 
 
 def _never(_: Any) -> bool:
@@ -61,5 +66,17 @@ IMPORTERS: Final = Registry[Importer]("roocontext.importers")
 
 
 def importers() -> list[Importer]:
-    """Load all importers, in the order of their names."""
-    return [IMPORTERS[name] for name in IMPORTERS.known()]
+    """Load all importers, in the order of their names. One that cannot be loaded is left out."""
+    found = []
+    for name in IMPORTERS.known():
+        try:
+            found.append(IMPORTERS[name])
+        except UnknownPlugin as broken:
+            _warn(str(broken))
+    return found
+
+
+@cache
+def _warn(line: str) -> None:
+    """Once for each importer: they are asked about every file."""
+    _log.warning("%s", line)

@@ -141,8 +141,8 @@ class _Importing:
 
     def _take(self, path: Place) -> Iterator[Outcome]:
         own = path if isinstance(path, Path) and find.holds_logs(path) else None
-        found = [] if own else find.importers_of(path)
-        tools = [RESTORED] if own else [tool for it in found for tool in (it.tool, *it.also)]
+        importers = [] if own else find.importers_of(path)
+        tools = [RESTORED] if own else [tool for it in importers for tool in (it.tool, *it.also)]
         if not tools:
             why = find.why_unknown(path)
             yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)
@@ -150,7 +150,7 @@ class _Importing:
             yield SkippedSource(path, f"it belongs to {tools[0]}")
         elif own:
             yield from self._restore(own)
-        for importer in found:
+        for importer in importers:
             if self.tool in (None, importer.tool, *importer.also):
                 yield from self._reported(path, self._take_sources(path, importer))
 

@@ -28,9 +28,9 @@ def as_object(item: Any) -> dict[str, Any]:
 
 def storable_item(item: Any) -> dict[str, Any]:
     """The item, wrapped if the format has no such items."""
-    shown = as_object(item)
+    stored = as_object(item)
     try:
-        reader("openai-responses").check(role_of_item(shown), shown)
+        reader("openai-responses").check(role_of_item(stored), stored)
     except InvalidMessage:
         return {"type": RAW, "item": item}
-    return shown
+    return stored

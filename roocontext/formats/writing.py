@@ -70,12 +70,12 @@ def fitting_item(
     match item:
         case NewNote(content=content) if why := _refused(content):
             report(event, f"it is kept as text: {why}")
-            kept = {"kind": content["kind"], **_kept(content["record"])}
-            return NewNote(NOTE, kept, ts=item.ts, client_id=item.client_id)
+            record = {"kind": content["kind"], **_kept(content["record"])}
+            return NewNote(NOTE, record, ts=item.ts, client_id=item.client_id)
         case NewMessage(content=content, extra=extra) if why := refused_message(item):
             report(event, why)
-            kept = {"kind": "refused", **_kept({"content": content, "extra": extra})}
-            return NewNote(NOTE, kept, ts=item.ts, client_id=note_id(f"{SKIPPED}#{key}"))
+            record = {"kind": "refused", **_kept({"content": content, "extra": extra})}
+            return NewNote(NOTE, record, ts=item.ts, client_id=note_id(f"{SKIPPED}#{key}"))
         case NewMessage(extra=extra) if why := _refused(extra):
             report(event, f"only its content was taken: {why}")
             words = {name: value for name, value in (extra or {}).items() if name == TYPED}

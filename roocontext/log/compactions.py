@@ -57,8 +57,8 @@ def newest_compaction(format_: str, content: Any) -> Compaction | None:
 
 def is_compaction_only(format_: str, content: Any) -> bool:
     """True if a message holds compactions and nothing else."""
-    found = sum(1 for _ in _compactions(format_, content))
-    return 0 < found == len(_blocks(content))
+    count = sum(1 for _ in _compactions(format_, content))
+    return 0 < count == len(_blocks(content))
 
 
 def without_compactions(format_: str, content: Any) -> list[Any]:

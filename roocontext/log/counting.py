@@ -62,8 +62,8 @@ BYTES = Bytes()
 
 def count_message(counter: Counter, message: Message | NewMessage) -> int:
     """The cost of one message. A compaction by the provider only counts if it is in effect."""
-    found = compactions_in(message.format, message.content)
-    if not found:
+    compactions = compactions_in(message.format, message.content)
+    if not compactions:
         return counter.count(message.role, message.content, message.format)
     rest = without_compactions(message.format, message.content)
     cost = counter.count(message.role, rest, message.format) if rest else 0
@@ -139,6 +139,17 @@ class ReportedUsage(NamedTuple):
     def happened_at(self) -> int:
         """When it happened: the agent's own time, or else when it was recorded."""
         return happened(self.ts, self.recorded_at)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The value as dicts, lists and scalars, as `--json` prints it."""
+        return fields_as_json(self)
+
+
+class UsageGroup(NamedTuple):
+    """The usage of a day, a model or a session. The `name` is None if the model is not known."""
+
+    name: str | None
+    rows: tuple[ReportedUsage, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The value as dicts, lists and scalars, as `--json` prints it."""

@@ -1,6 +1,6 @@
 """Points in time, which the log stores as milliseconds since the epoch, and points in a log."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple, TypeAlias
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,6 +45,14 @@ def utc(milliseconds: int) -> str:
     if not (when := _calendar(milliseconds)):
         return f"{milliseconds} ms"
     return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
+
+
+def day(milliseconds: int, zone: tzinfo | None) -> str:
+    """The day of a time in a zone, None for the process's; a number if no calendar has it."""
+    try:
+        return f"{(EPOCH + timedelta(milliseconds=milliseconds)).astimezone(zone):%Y-%m-%d}"
+    except (OverflowError, ValueError, OSError):
+        return f"{milliseconds} ms"
 
 
 def _calendar(milliseconds: int) -> datetime | None:

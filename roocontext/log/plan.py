@@ -169,8 +169,8 @@ class Plan(Value):
         before = sum(sizes.values())
         for message in view.messages:
             if message.seq in by_row:
-                shown = shown_in(placeholder, by_row[message.seq], keeps, message.seq)
-                sizes[message.seq] = count_message(counter, with_cleared(message, shown))
+                outputs = shown_in(placeholder, by_row[message.seq], keeps, message.seq)
+                sizes[message.seq] = count_message(counter, with_cleared(message, outputs))
         counts = Counts(counter.name, Size(before), Size(sum(sizes.values())), counter.exact)
         return cls(
             head_seq=view.head_seq,

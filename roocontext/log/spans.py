@@ -225,8 +225,8 @@ def compacted_at(controls: Sequence[Control], seq: int) -> dict[int, Control]:
 
 def visible_ranges(spans: Sequence[Span], seq: int) -> list[Range]:
     """The ranges of seq to read for the view right after entry `seq`, in view order."""
-    shown = sorted((s for s in spans if s.visible and s.lo <= seq), key=lambda s: s.position)
-    return [(span.lo, min(span.hi, seq)) for span in shown]
+    visible = sorted((s for s in spans if s.visible and s.lo <= seq), key=lambda s: s.position)
+    return [(span.lo, min(span.hi, seq)) for span in visible]
 
 
 def within(ranges: Sequence[Range], seq: int) -> bool:

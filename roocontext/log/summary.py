@@ -170,8 +170,8 @@ def hidden_line(hidden: Range) -> str:
 
 def hidden_in(text: str) -> Range | None:
     """The range that a summary's last line names, if it has one."""
-    found = _LINE.search(text)
-    return found and (int(found[1]), int(found[2]))
+    line = _LINE.search(text)
+    return line and (int(line[1]), int(line[2]))
 
 
 def without_hidden_line(text: str) -> str:

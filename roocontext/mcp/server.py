@@ -125,8 +125,8 @@ class _Authenticated:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._expected):
+            header = dict(scope["headers"]).get(b"authorization", b"")
+            if not hmac.compare_digest(header, self._expected):
                 refusal = PlainTextResponse(
                     "Send the token of ROOCONTEXT_TOKEN.\n", 401, {"WWW-Authenticate": "Bearer"}
                 )

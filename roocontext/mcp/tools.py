@@ -169,8 +169,8 @@ class Queries:
         There are fewer than `limit` if they are large.
         """
         selection = Selection(newest=limit, most_bytes=PAGE_BYTES)
-        shown = reports.history.effective_history(self._chat(session), None, selection=selection)
-        return answer_text(shown, longest)
+        history = reports.history.effective_history(self._chat(session), None, selection=selection)
+        return answer_text(history, longest)
 
     def why_hidden(self, session: SessionName, seq: Seq) -> str:
         """Say whether the model sees an entry, and if not, what hides it and how to undo that."""

@@ -136,13 +136,13 @@ def clear_plan(
 
     `keeps` are how many characters stay of the head and the tail of some of them.
     """
-    kept = tuple(Kept(*block, *parts) for block, parts in sorted(keeps.items()))
-    after = size_without(situation, blocks, placeholder, kept)
+    parts_kept = tuple(Kept(*block, *parts) for block, parts in sorted(keeps.items()))
+    after = size_without(situation, blocks, placeholder, parts_kept)
     return Plan(
         head_seq=situation.head_seq,
         action=Action.CLEAR,
         clears=tuple(sorted(blocks)),
-        keeps=kept,
+        keeps=parts_kept,
         placeholder=placeholder,
         counts=_counts(situation, after),
         compat=compat,
@@ -168,8 +168,8 @@ def saved(
     total, by_row = FREE, blocks_by_row(blocks)
     for row in situation.visible:
         if indices := by_row.get(row.seq):
-            shown = shown_in(placeholder, indices, keeps, row.seq)
-            total = total.plus(row.size).minus(cleared_size(situation, row, shown))
+            outputs = shown_in(placeholder, indices, keeps, row.seq)
+            total = total.plus(row.size).minus(cleared_size(situation, row, outputs))
     return total
 
 

@@ -48,16 +48,16 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     Outputs of protected tools, of pinned messages and of their partners are left out.
     """
     situation = layout.situation
-    kept = whole_groups(layout.groups, situation.pins)
+    pinned = whole_groups(layout.groups, situation.pins)
     names: dict[str, str] = {}
-    found: list[Output] = []
+    outputs: list[Output] = []
     for row in situation.visible:
         names |= _called(row)
-        if row.seq not in kept:
+        if row.seq not in pinned:
             fresh = row.seq in layout.fresh
-            shown = ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
-            found += _outputs(situation, row, names, shown)
-    return tuple(found)
+            output = ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
+            outputs += _outputs(situation, row, names, output)
+    return tuple(outputs)
 
 
 def stripped(
@@ -69,13 +69,13 @@ def stripped(
     blocks = blocks_by_row(output.place for output in chosen)
     total = FREE
     for row in rows:
-        shown = {
+        replaced = {
             block: ShownOutput(SHORTENED, LEAST, LEAST)
             if (row.seq, block) in fresh
             else ShownOutput(placeholder)
             for block in blocks.get(row.seq, ())
         }
-        total = total.plus(cleared_size(situation, row, shown) if shown else row.size)
+        total = total.plus(cleared_size(situation, row, replaced) if replaced else row.size)
     return total
 
 

@@ -156,14 +156,14 @@ def read_call(arguments: Any, kind: type[Call]) -> Call:
     if not isinstance(arguments, Mapping):
         raise InvalidOption("The arguments must be an object.", name="input")
     # Some models send an empty text for an argument that they leave out.
-    given = {name: value for name, value in arguments.items() if value not in (None, "")}
-    for name, value in given.items():
+    fields = {name: value for name, value in arguments.items() if value not in (None, "")}
+    for name, value in fields.items():
         if isinstance(value, float) and value.is_integer():
-            given[name] = int(value)  # Gemini sends every number as a float
+            fields[name] = int(value)  # Gemini sends every number as a float
         elif name in ("since", "until"):
-            given[name] = _moment(name, value)
+            fields[name] = _moment(name, value)
     try:
-        return msgspec.convert(given, kind)
+        return msgspec.convert(fields, kind)
     except msgspec.ValidationError as error:
         raise InvalidOption(f"Wrong arguments: {error}.", name="input") from None
 

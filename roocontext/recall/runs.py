@@ -139,8 +139,10 @@ class RecallRuns:
     def _of_hit(self, hit: Hit, message: Original) -> Excerpt:
         is_own = hit.session_id == self._chat.id
         excerpt = _of_original(None if is_own else hit.session_id, message)
-        shown = hit.snippet
-        text = f"{'…' if shown.is_continued else ''}{shown.text}{'…' if shown.continues else ''}"
+        snippet = hit.snippet
+        text = (
+            f"{'…' if snippet.is_continued else ''}{snippet.text}{'…' if snippet.continues else ''}"
+        )
         in_view = IN_VIEW if is_own and hit.visible and not hit.cleared else ""
         return excerpt._replace(text=text, remark=excerpt.remark or in_view)
 

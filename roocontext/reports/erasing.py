@@ -101,8 +101,8 @@ def redaction(chat: "Session", seq: int, *, dry_run: bool) -> RedactedReport:
 
 def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
     """The content that a purge would delete. If the session was purged before, its receipt."""
-    found = store.find(name, limit=1) if changed else []
-    info = next((info for info in found if info.session_id == name), None)
+    infos = store.find(name, limit=1) if changed else []
+    info = next((info for info in infos if info.session_id == name), None)
     return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
 
 

@@ -262,7 +262,7 @@ def streamed_history(
 ) -> tuple[Shown, Iterator[MessageRow]]:
     """The whole effective history now, with its messages as an iterator."""
     start = chat.view(limit=1)
-    shown = Shown(
+    header = Shown(
         session_id=chat.id,
         title=chat.info().title,
         seq=start.seq,
@@ -272,7 +272,7 @@ def streamed_history(
         messages=[],
     )
     pages = chat.internals.pages(as_of=start.seq)
-    return shown, message_rows(message for page in pages for message in page.messages)
+    return header, message_rows(message for page in pages for message in page.messages)
 
 
 def message_rows(messages: Iterable["Message"]) -> Iterator[MessageRow]:
@@ -304,10 +304,10 @@ def some_entries(
         moment, last = read_cursor(name, after, int, int)
         first = max(1, last + 1)
     moment = chat.info().last_seq if moment is None else moment
-    shown = [*islice(within_bytes(rows_from(chat, first, as_of=moment)), limit)]
-    is_last = not shown or shown[-1].seq >= moment
-    following = None if is_last else write_cursor(name, moment, shown[-1].seq)
-    return Entries(entries=shown, next=following)
+    rows = [*islice(within_bytes(rows_from(chat, first, as_of=moment)), limit)]
+    is_last = not rows or rows[-1].seq >= moment
+    following = None if is_last else write_cursor(name, moment, rows[-1].seq)
+    return Entries(entries=rows, next=following)
 
 
 def rows_from(

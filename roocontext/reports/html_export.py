@@ -79,8 +79,8 @@ def _masked_report(sections: "Sequence[_Section]") -> Html:
     masker = sum(
         (section.masker.counts for section in sections if section.masker), start=Masker().counts
     )
-    found = counts_in_words(masker)
-    return tag("p", f"Masked: {found}." if found else "Nothing was found to mask.", class_="past")
+    masked = counts_in_words(masker)
+    return tag("p", f"Masked: {masked}." if masked else "Nothing was found to mask.", class_="past")
 
 
 class _Section:
@@ -132,8 +132,7 @@ class _Section:
         yield Html(opening)
         rows = EntryRows(
             self,
-            excerpt.acts,
-            excerpt.controls,
+            excerpt.kinds,
             anchor=f"{self._name}e",
             heading="h3",
             moved=moved_in(excerpt.spans),

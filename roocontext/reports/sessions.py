@@ -116,7 +116,7 @@ def matching_sessions(
     """
     times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
     size = ALL if text else limit
-    found = store.overview(limit=size, after=after, parent=parent, where=where, **times)
+    listed = store.overview(limit=size, after=after, parent=parent, where=where, **times)
     wanted = text.casefold()
 
     def is_about(info: "SessionInfo") -> bool:
@@ -124,10 +124,10 @@ def matching_sessions(
         # Python compares the letters, because SQLite ignores the case of ASCII letters only.
         return any(wanted in text.casefold() for text in texts)
 
-    matching = [overview for overview in found if is_about(overview.info)] if text else found
+    matching = [overview for overview in listed if is_about(overview.info)] if text else listed
     page = cut_page(matching, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
     rows = [_row(overview, model) for overview in page]
-    return Sessions(sessions=rows, purged=[], next=found.next or page.next)
+    return Sessions(sessions=rows, purged=[], next=listed.next or page.next)
 
 
 def purged(
@@ -142,14 +142,14 @@ def purged(
     """The purged sessions with a text in their ids, the last purged first."""
     lo = None if since is None else milliseconds(since)
     hi = None if until is None else milliseconds(until)
-    found = [
+    receipts = [
         receipt
         for receipt in store.purged(limit=ALL, after=after)
         if text.casefold() in receipt.session_id.casefold()
         and (lo is None or receipt.purged_at >= lo)
         and (hi is None or receipt.purged_at < hi)
     ]
-    page = cut_page(found, limit, cursor_of_receipt)
+    page = cut_page(receipts, limit, cursor_of_receipt)
     return Sessions(sessions=[], purged=[PurgedRow.of(receipt) for receipt in page], next=page.next)
 
 

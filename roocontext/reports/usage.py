@@ -4,7 +4,7 @@ The costs are those of one session, or of all by day, by model or by session.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import fsum
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,13 @@ from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.history import tool_of
-from roocontext.reports.times import local_time
 from roocontext.tokens import counter_for, prices, spending
 
 if TYPE_CHECKING:
     from roocontext import Session, Store
     from roocontext.log.counting import Counter, ReportedUsage
     from roocontext.store.proof.verify import Progress
+    from roocontext.store.reading.usage import UsageGrouping
     from roocontext.tokens import Prices, Spent
 
 
@@ -179,14 +179,6 @@ def _cost(spent: "Iterable[Spent]") -> float | None:
     return fsum(costs) if costs else None
 
 
-BY: "Mapping[str, Callable[[ReportedUsage, int], str]]" = {
-    "day": lambda _, time: local_time(time).split()[0],
-    "model": lambda row, _: row.model or "(not named)",
-    "session": lambda row, _: row.session_id,
-}
-"""The ways to group calls, and the name of a call's group."""
-
-
 class SpendingRow(Document):
     """The calls of a day, a model or a session, including those that wrote summaries.
 
@@ -222,7 +214,7 @@ class Spending(Document):
 
 def spending_of(
     store: "Store",
-    by: str = "day",
+    by: "UsageGrouping" = "day",
     *,
     since: datetime | None = None,
     until: datetime | None = None,
@@ -234,20 +226,15 @@ def spending_of(
     If `recorded`, their time is when they were recorded.
     """
     used = prices()
-    reported = store.usage(since=since, until=until, where=where, recorded=recorded)
-    groups: defaultdict[str, list[ReportedUsage]] = defaultdict(list)
-    for row in reported:
-        time = row.recorded_at if recorded else row.happened_at
-        groups[BY[by](row, time)].append(row)
-    rows = [_row(name, group, used) for name, group in groups.items()]
-    if by == "day":
-        rows.sort(key=lambda row: row.name)
-    else:
+    groups = store.usage(since=since, until=until, where=where, recorded=recorded, by=by, zone=None)
+    rows = [_row(group.name or "(not named)", group.rows, used) for group in groups]
+    if by != "day":
         rows.sort(key=lambda row: (-(row.cost or 0), -row.input, row.name))
-    return Spending.of(_row("", reported, used), by=by, priced=used.date, rows=rows)
+    total = _row("", [row for group in groups for row in group.rows], used)
+    return Spending.of(total, by=by, priced=used.date, rows=rows)
 
 
-def _row(name: str, reported: "list[ReportedUsage]", table: "Prices") -> SpendingRow:
+def _row(name: str, reported: "Sequence[ReportedUsage]", table: "Prices") -> SpendingRow:
     sessions = len({row.session_id for row in reported})
     sums = _sums(spending(reported, table), SpendingRow)
     return SpendingRow(name=name, sessions=sessions, **sums)

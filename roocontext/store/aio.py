@@ -8,14 +8,17 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import wraps
 from itertools import islice
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
+from roocontext.log.counting import ReportedUsage, UsageGroup
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
+from roocontext.store.reading.pages import Page
+from roocontext.store.reading.usage import UsageGrouping
 from roocontext.store.session import Session
 from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
 from roocontext.store.sessions.retention import AgeClock
@@ -165,6 +168,52 @@ class AsyncStore(_Threaded[Store]):
         purge: Callable[..., Purged | list[Purged]] = self._plain.purge
         return await self._threads.run(lambda: purge(session_id, **rule, dry_run=dry_run))
 
+    @overload
+    async def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        recorded: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+        by: None = None,
+        zone: tzinfo | None = UTC,
+    ) -> Page[ReportedUsage]: ...
+
+    @overload
+    async def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        recorded: bool = False,
+        limit: None = None,
+        after: None = None,
+        by: UsageGrouping,
+        zone: tzinfo | None = UTC,
+    ) -> list[UsageGroup]: ...
+
+    async def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        recorded: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+        by: UsageGrouping | None = None,
+        zone: tzinfo | None = UTC,
+    ) -> Page[ReportedUsage] | list[UsageGroup]:
+        """See Store.usage."""
+        asked: dict[str, Any] = {"since": since, "until": until, "where": where, "zone": zone}
+        page = {"limit": limit, "after": after}
+        read: Callable[..., Page[ReportedUsage] | list[UsageGroup]] = self._plain.usage
+        return await self._threads.run(lambda: read(**asked, **page, by=by, recorded=recorded))
+
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run a function of several calls over the synchronous store, in one of the threads."""
         return await self._threads.run(work, self._plain)
@@ -180,7 +229,6 @@ class AsyncStore(_Threaded[Store]):
     restore = _threaded(Store.restore)
     archive = _threaded(Store.archive)  # `put` and the progress are called in a thread
     purged = _threaded(Store.purged)
-    usage = _threaded(Store.usage)
     search = _threaded(Store.search)
     index = _threaded(Store.index)
     drop_index = _threaded(Store.drop_index)
@@ -239,7 +287,7 @@ class AsyncChanges:
 
 
 class AsyncSessionInternals(_Threaded[SessionInternals]):
-    """What AsyncSession.internals returns."""
+    """The result of AsyncSession.internals."""
 
     snapshot = _threaded(SessionInternals.snapshot)
     keep_counts = _threaded(SessionInternals.keep_counts)

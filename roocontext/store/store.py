@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from sqlalchemy import URL
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
-from roocontext.log.counting import ReportedUsage
+from roocontext.log.counting import ReportedUsage, UsageGroup
 from roocontext.log.encoding import MIN_INTEGER, check_id
 from roocontext.store.engine import migrate
 from roocontext.store.engine.check_arguments import check_maybe, check_seconds, check_whole
@@ -31,6 +31,7 @@ from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
 from roocontext.store.reading.pages import Page, to_limit
+from roocontext.store.reading.usage import UsageGrouping
 from roocontext.store.session import Session
 from roocontext.store.sessions import overview, retention, sessions
 from roocontext.store.sessions.changes import Changes, Feed, Poller
@@ -316,6 +317,7 @@ class Store:
         check_whole("limit", limit, least=1)
         return self._database.lookup(sessions.beginning_with, beginning, limit, after)
 
+    @overload
     def usage(
         self,
         *,
@@ -325,16 +327,51 @@ class Store:
         recorded: bool = False,
         limit: int | None = None,
         after: str | None = None,
-    ) -> Page[ReportedUsage]:
+        by: None = None,
+        zone: tzinfo | None = UTC,
+    ) -> Page[ReportedUsage]: ...
+
+    @overload
+    def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        recorded: bool = False,
+        limit: None = None,
+        after: None = None,
+        by: UsageGrouping,
+        zone: tzinfo | None = UTC,
+    ) -> list[UsageGroup]: ...
+
+    def usage(
+        self,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Mapping[str, str] | None = None,
+        recorded: bool = False,
+        limit: int | None = None,
+        after: str | None = None,
+        by: UsageGrouping | None = None,
+        zone: tzinfo | None = UTC,
+    ) -> Page[ReportedUsage] | list[UsageGroup]:
         """Read the usage that was reported for the replies and summaries of all sessions.
 
         The rows are in the order of the session ids. With `since` and `until`, only entries count
         that happened at or after the first and before the second; with `recorded`, those that were
         recorded then; with `where`, only sessions as in `sessions`. Entries that a fork copied do
-        not count. No content is read.
+        not count, those of archived sessions do. No content is read.
+
+        With `by`, the rows are returned in groups: by "day", "model" or "session", in the order of
+        the names. Days are those of the `zone`, None for the local one. `tokens.spending` sums up
+        the rows of a group.
         """
         asked = wanted(None, where, since, until)
-        return self._database.snapshot(
+        if by is not None:
+            usage.check_grouping(by, zone, limit, after)
+        rows = self._database.snapshot(
             usage.reported_between,
             active_sessions(asked),
             asked.params,
@@ -342,6 +379,7 @@ class Store:
             limit=to_limit(limit),
             after=after,
         )
+        return rows if by is None else usage.grouped_usage(rows, by, zone, recorded=recorded)
 
     def search(
         self,

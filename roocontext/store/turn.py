@@ -77,7 +77,7 @@ class SessionTurn(Session):
 
     @property
     def is_held(self) -> bool:
-        """Whether nobody can have taken over yet, as far as this process knows without asking.
+        """True if nobody can have taken over yet, as far as this process knows without asking.
 
         It is False when the lease has passed without a renewal. A write says for certain.
         """

@@ -60,7 +60,7 @@ def failed_response(
     status = document["status"]
     name = _NAMES.get(status, document["title"])
     style, known_as = inline_style()
-    # A name that is not this server's has no page of ours.
+    # Under a name that is not this server's there is no page to link.
     home = None if isinstance(error, HostRefused) else tag("a", "roocontext", href=LIST)
     links = [tag("li", tag("a", name, href=where)) for name, where in nearest]
     page = page_frame(
@@ -84,7 +84,7 @@ def failed_response(
 
 
 def nearest_to(store: "Store", path: str, error: RooContextError) -> Nearest:
-    """What there is near an address that leads to nothing, or that is out of date."""
+    """A link to the nearest page of an address that leads to nothing or is out of date."""
     asked = _SESSION.match(path)
     if asked is None:
         return ()

@@ -71,9 +71,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What a server allows, and by which names it is reached.
+    """The rights that a server gives, and the names by which it is reached.
 
-    Without a `port`, it is reached by a socket file. Without a `token`, whoever can connect is
+    Without a `port`, it is reached by a socket file. Without a `token`, anyone who can connect is
     trusted. A `public` server is also reached by any address of this machine.
     """
 

@@ -182,9 +182,9 @@ def test_code_blocks_are_of_known_kinds(page: Path) -> None:
 
 
 def test_every_target_that_a_page_names_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
-        named = set(re.findall(r"`make (\w+)`", page.read_text()))
+        named = set(re.findall(r"`make ([a-z-]+)`", page.read_text()))
         named |= {
             line.split()[1]
             for block in blocks(page)

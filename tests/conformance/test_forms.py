@@ -14,6 +14,7 @@ from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
 from support import provider_rules_dialects
+from support.examples import examples
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
 from support.provider_checks import CHECKS
@@ -116,7 +117,7 @@ def parts_of(message: Any) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(25))
 @given(HISTORIES, compactions)
 def test_any_session_goes_out_acceptable_in_every_form(history, compacted):
     with Store.open(":memory:") as store:

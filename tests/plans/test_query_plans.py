@@ -6,14 +6,13 @@ a statement anew each time or once for all parameters, with or without statistic
 these may it read the log from end to end, or join it by hashing.
 """
 
-import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -25,11 +24,9 @@ from roocontext.log.plan import Action
 from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import metadata
 from roocontext.store.engine.transaction import Transaction
+from roocontext.store.sessions.excerpt import Anchor, Extent
+from support.query_plans import LONG, Catcher, Caught, explain, fill_postgres, fill_sqlite, nodes
 from support.steady_sources import SetClock
-
-LONG = 6_000
-SESSIONS = 1_500
-SHORT = 8
 
 PARENT = "p7"
 """The parent of ten sessions, as it is of every ten."""
@@ -38,35 +35,6 @@ LATE = 1 << 42
 MOMENT = datetime.fromtimestamp((LONG - 15) / 1_000, UTC)
 
 REPLY = {"type": "message", "id": "msg_1", "content": [], "stop_reason": "end_turn"}
-
-Params = Any
-PLANNED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
-
-
-class Caught(NamedTuple):
-    """A statement as it was given to the driver."""
-
-    operation: str
-    text: str
-    params: Params
-
-
-class Catcher:
-    """Keeps the statements of the operation that is going on."""
-
-    def __init__(self) -> None:
-        self.operation: str | None = None
-        self.caught: list[Caught] = []
-
-    def catch(self, text: str, params: Params) -> None:
-        """Keep a statement; commands that begin and end transactions have no plan."""
-        if self.operation and text.startswith(PLANNED):
-            self.caught.append(Caught(self.operation, text, params))
-
-    def of(self, operation: str) -> list[Caught]:
-        """The statements of one operation."""
-        return [caught for caught in self.caught if caught.operation == operation]
-
 
 OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "view": lambda _, chat: chat.view(),
@@ -173,6 +141,10 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "fork": lambda _, chat: chat.fork(5, session_id="fork"),
     "redact": lambda _, chat: chat.redact(LONG - 50),
     "audit": lambda _, chat: next(chat.internals.audit_pages(10)),
+    "excerpt": lambda _, chat: [chat.internals.excerpt(extent) for extent in Extent],
+    "excerpt of the past": lambda _, chat: chat.internals.excerpt(
+        Extent.LIVE, Anchor(at=LONG // 2), as_of=LONG - 10
+    ),
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }
@@ -219,68 +191,6 @@ def work(store: Store, catcher: Catcher) -> None:
     catcher.operation = None
 
 
-ENTRY = """session_id, seq, kind, format, role, recorded_at, message_id, size, messages_total,
-    bytes_total, latest_happened, salt, content_digest, hash, content"""
-SESSION = """session_id, created_at, updated_at, updated_minute, listed_at, listed_minute, last_seq,
-    last_hash, head_seq, messages, bytes, latest_recorded, recorded_back, latest_happened,
-    happened_at, unindexed, parent"""
-SPAN = "session_id, lo, hi, position"
-OPEN_END = (1 << 62) - 1
-
-
-def fill(run: Callable[[str], Any], series: str, blob: str, text: str, terms: str) -> None:
-    """One long session and many short ones, past the library: their hashes do not matter here.
-
-    All of it is indexed. Of a thousand messages one has the word that is searched for, and of two
-    thousand one is too large for the index.
-    """
-    for sessions, last, name, session in (
-        (1, LONG, "'long'", "'long'"),
-        (SESSIONS, SHORT, "'s' || n", f"'s' || ((n - 1) / {SHORT} + 1)"),
-    ):
-        every_entry = series.format(last=sessions * last)
-        every_session = series.format(last=sessions)
-        seq = f"((n - 1) % {last}) + 1"
-        run(
-            f"INSERT INTO entries ({ENTRY}) SELECT {session}, {seq}, 'message', 'anthropic',"
-            f" 'user', n, 'm' || ({seq}), 202, {seq}, 202 * ({seq}), n, {blob}, {blob},"
-            f" {blob}, {text}"
-            f" FROM {every_entry}"
-        )
-        run(
-            f"INSERT INTO sessions ({SESSION}) SELECT {name}, n, n, n / 60000, n, n / 60000,"
-            f" {last}, {blob}, {last}, {last}, 202 * {last}, {last}, 0, {last}, n,"
-            " FALSE, 'p' || (n / 10)"
-            f" FROM {every_session}"
-        )
-        run(
-            f"INSERT INTO spans ({SPAN}) SELECT {name}, 1, {OPEN_END}, 4294967296"
-            f" FROM {every_session}"
-        )
-        run(
-            "INSERT INTO counts (session_id, variant, counter, seq, tokens, exact)"
-            f" SELECT {session}, '', 'other', {seq}, 7, TRUE"
-            f" FROM {every_entry}"
-        )
-        words = terms.format("CASE WHEN n % 1000 = 7 THEN 'hello' ELSE 'word' || n END")
-        run(
-            "INSERT INTO search_rows (session_id, seq, recorded_at, happened_at, terms)"
-            f" SELECT {session}, {seq}, n, n, CASE WHEN n % 2000 <> 9 THEN {words} END"
-            f" FROM {every_entry}"
-        )
-    run(
-        "INSERT INTO facts (session_id, key, value)"
-        """ SELECT 's' || n, '"user"', '"u' || (n % 100) || '"' FROM """
-        + series.format(last=SESSIONS)
-    )
-    run("INSERT INTO search_marks (session_id, seq) SELECT session_id, last_seq FROM sessions")
-    # Of other sessions only: what is cached of the long one has to be its fold.
-    run(
-        "INSERT INTO clearings (session_id, seq, block, cleared_by, placeholder)"
-        f" SELECT 's' || n, 1, 0, 2, 'gone' FROM {series.format(last=SESSIONS)}"
-    )
-
-
 VIEWS = ("view", "rest of the view", "page", "view of the past")
 INDEXES = {
     "entries.client_id =": "entries_client_id",
@@ -324,31 +234,10 @@ def sqlite_work(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Catcher
     path, catcher = tmp_path_factory.mktemp("plans") / "store.db", Catcher()
     Store.open(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        fill(
-            connection.execute,
-            "(WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t"
-            " WHERE n < {last}) SELECT n FROM t)",
-            "zeroblob(32)",
-            "'\"' || hex(zeroblob(100)) || '\"'",
-            "({})",
-        )
-
-    connect = sqlite3.connect
-
-    def recording(*args: Any, factory: type[sqlite3.Connection], **options: Any) -> Any:
-        class RecordingCursor(sqlite3.Cursor):
-            def execute(self, text: str, *params: Any) -> sqlite3.Cursor:
-                catcher.catch(text, *params or ((),))
-                return super().execute(text, *params)
-
-        class Recording(factory):
-            def cursor(self, kind: type[sqlite3.Cursor] = RecordingCursor) -> sqlite3.Cursor:
-                return super().cursor(kind)
-
-        return connect(*args, factory=Recording, **options)
+        fill_sqlite(connection.execute)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite3, "connect", recording)
+        catcher.watch_sqlite(patch)
         with Store.open(path, durability="normal") as store:
             work(store, catcher)
     return path, catcher
@@ -395,6 +284,20 @@ def test_sqlite_reads_a_view_by_its_spans(sqlite_work: tuple[Path, Catcher]) -> 
     assert [spans, f"SEARCH entries USING INDEX {key}"] in [plan[:2] for plan in plans]
 
 
+@pytest.mark.parametrize("operation", ["excerpt", "excerpt of the past"])
+def test_sqlite_reads_an_excerpt_by_ranges_of_seq(
+    sqlite_work: tuple[Path, Catcher], operation: str
+) -> None:
+    path, catcher = sqlite_work
+    steps = []
+    with closing(sqlite3.connect(path)) as connection:
+        for _, text, params in catcher.of(operation):
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
+            steps += [row[3] for row in rows if "sqlite_autoindex_entries_1" in row[3]]
+    assert steps
+    assert all("seq>" in step or "seq=" in step for step in steps)
+
+
 def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, Catcher]) -> None:
     path, catcher = sqlite_work
     (overview,) = catcher.of("overview")
@@ -428,24 +331,12 @@ def test_sqlite_finds_terms_by_their_indexes(
 def postgres_work(postgres: Any) -> Iterator[tuple[psycopg.Connection, Catcher]]:
     """A store on PostgreSQL that has no statistics yet, and what it ran."""
     url, catcher = postgres.fresh(), Catcher()
-    execute = psycopg.RawCursor.execute
-
-    def recording(self: Any, text: Any, params: Any = None, **options: Any) -> Any:
-        catcher.catch(str(text), params)
-        return execute(self, text, params, **options)
-
     with psycopg.connect(url, autocommit=True) as admin:
         for table in metadata.tables:
             admin.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
-        fill(
-            admin.execute,
-            "generate_series(1, {last}) AS n",
-            "decode(repeat('00', 32), 'hex')",
-            "'\"' || repeat('0', 200) || '\"'",
-            "to_tsvector('simple', {})",
-        )
+        fill_postgres(admin.execute)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(psycopg.RawCursor, "execute", recording)
+            catcher.watch_postgres(patch)
             with Store.open(url, durability="normal") as store:
                 work(store, catcher)
         yield admin, catcher
@@ -464,8 +355,8 @@ def test_postgres_searches_and_never_scans(
     operations = {caught.text: caught for caught in reversed(catcher.caught)}
     for operation, text, params in operations.values():
         times = 10 if mode == "auto" and text.startswith("SELECT") else 0
-        plan = _explain(admin, text, params, times)
-        for node in _nodes(plan):
+        plan = explain(admin, text, params, times)
+        for node in nodes(plan):
             kind, table = node["Node Type"], node.get("Relation Name")
             assert not (
                 kind == "Seq Scan" and table in ("entries", "clearings", "counts", "facts")
@@ -481,7 +372,7 @@ def test_postgres_searches_and_never_scans(
                 assert not (kind == "Sort" and is_of_content), (text, plan)
         indexes = _expected_index(text)
         if vacuumed and indexes:
-            assert indexes & {node.get("Index Name") for node in _nodes(plan)}, (text, plan)
+            assert indexes & {node.get("Index Name") for node in nodes(plan)}, (text, plan)
 
 
 @pytest.mark.parametrize("vacuumed", [False, True], ids=["before VACUUM", "after VACUUM"])
@@ -494,8 +385,8 @@ def test_postgres_finds_terms_by_their_indexes(
         admin.execute("VACUUM ANALYZE")
     admin.execute(f"SET plan_cache_mode = {mode}")
     for _, text, params in _of_terms(catcher):
-        plan = _explain(admin, text, params, 10 if mode == "auto" else 0)
-        names = {node.get("Index Name") or node.get("Relation Name") for node in _nodes(plan)}
+        plan = explain(admin, text, params, 10 if mode == "auto" else 0)
+        names = {node.get("Index Name") or node.get("Relation Name") for node in nodes(plan)}
         index = "search_rows_unindexed" if "terms IS NULL" in text else "search_rows_terms"
         assert index in names, (text, plan)
         assert "search_rows_pkey" not in names, (text, plan)
@@ -510,8 +401,8 @@ def test_postgres_reads_a_view_by_its_spans(
         admin.execute(command)
         for mode in ("force_custom_plan", "force_generic_plan"):
             admin.execute(f"SET plan_cache_mode = {mode}")
-            plan = _explain(admin, view.text, view.params, 0)
-            (found,) = [node for node in _nodes(plan) if node.get("Relation Name") == "entries"]
+            plan = explain(admin, view.text, view.params, 0)
+            (found,) = [node for node in nodes(plan) if node.get("Relation Name") == "entries"]
             # Both ends of a span are conditions of the index, not a filter of what it finds.
             assert found["Node Type"] == "Index Scan", plan
             assert "seq >= spans.lo) AND (seq <= spans.hi" in found["Index Cond"], plan
@@ -549,8 +440,8 @@ def test_postgres_lists_the_newest_by_their_minute(
         ("list by recording", "sessions_updated"),
     ):
         _, text, params = catcher.of(operation)[-1]
-        plan = _explain(admin, text, params, 0)
-        assert index in {node.get("Index Name") for node in _nodes(plan)}, plan
+        plan = explain(admin, text, params, 0)
+        assert index in {node.get("Index Name") for node in nodes(plan)}, plan
 
 
 def test_append_stays_off_the_indexes_of_sessions(postgres: Any) -> None:
@@ -645,35 +536,8 @@ def _of_terms(catcher: Catcher) -> list[Caught]:
     return found
 
 
-def _explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:
-    """The plan of a statement that was prepared and, if it changes nothing, run so many times."""
-    admin.execute(f"PREPARE planned AS {text}")
-    try:
-        given = ", ".join(map(_literal, params or ()))
-        call = f"planned({given})" if given else "planned"
-        for _ in range(times):
-            admin.execute(f"EXECUTE {call}")
-        row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()
-    finally:
-        admin.execute("DEALLOCATE planned")
-    assert row is not None
-    found = row[0] if isinstance(row[0], list) else json.loads(row[0])
-    plan: dict[str, Any] = found[0]["Plan"]
-    return plan
-
-
-def _literal(value: Any) -> str:
-    return psycopg.sql.Literal(value).as_string(None)
-
-
-def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield plan
-    for part in plan.get("Plans", ()):
-        yield from _nodes(part)
-
-
 def _tables(plan: dict[str, Any]) -> set[str]:
-    return {node["Relation Name"] for node in _nodes(plan) if "Relation Name" in node}
+    return {node["Relation Name"] for node in nodes(plan) if "Relation Name" in node}
 
 
 def test_audit_reads_the_control_rows_once(catcher: Catcher) -> None:

@@ -10,21 +10,29 @@ from typing import Any
 
 import pytest
 
+from roocontext import Store
+from roocontext.store.engine.roles import grants, secure
 from support.fake_provider import ModelServer
 from support.pgbouncer import GIVEN, bouncers, pooled
+from support.server_role import Role
 from support.service_workers import LEASE, Orders, Service, Worker
 
 
 @pytest.fixture
 def service(postgres: Any, tmp_path: Path, unused_ports: list[int]) -> Iterator[Service]:
-    """Two workers over a fresh database."""
+    """Two workers over a fresh database that is secured, as a role that owns nothing."""
     found = bouncers()
     assert found, f"PgBouncer is not installed: {GIVEN} may name the program"
     url = postgres.fresh()
     tool_log = tmp_path / "tool.log"
     with ExitStack() as stack:
         stack.callback(postgres.drop, url)
-        pooler = stack.enter_context(pooled(found[0], url, connections=10))
+        Store.open(url).close()
+        secure(url)
+        role = Role(url)
+        stack.callback(role.drop)
+        role.may(*grants("agent", erase=False))
+        pooler = stack.enter_context(pooled(found[0], url, connections=10, role=role.name))
         model = stack.enter_context(ModelServer(otherwise=Orders()))
         environment = {
             **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
@@ -42,7 +50,7 @@ def service(postgres: Any, tmp_path: Path, unused_ports: list[int]) -> Iterator[
         for one, worker in zip(starts, workers, strict=True):
             one.join()
             stack.callback(worker.end)
-        yield Service(workers, url, tool_log, model)
+        yield Service(workers, url, role, tool_log, model)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import psycopg
 from roocontext import Store
 from support.next_release import NextRelease
 from support.pages import every_page
-from support.service_workers import GONE, Client, Service
+from support.service_workers import GONE, PATIENCE, Client, Service
 
 USERS = 50
 TURNS = 2
@@ -45,9 +45,14 @@ def users_of(service: Service) -> dict[str, Client]:
     return {f"user-{n:02}": service.client(f"user-{n:02}", n) for n in range(USERS)}
 
 
-def use(client: Client, chat: str, number: int) -> None:
-    """A user's day: every fourth leaves in the middle of a reply, every fifth stops one."""
+def use(client: Client, chat: str, foreign: str, number: int, upgraded: threading.Event) -> None:
+    """A user's day: every third comes back after the upgrade, every fourth leaves, fifth stops."""
     for turn in range(TURNS):
+        if turn == 1 and number % 3 == 0:
+            assert upgraded.wait(PATIENCE)
+        listed = client.surely("GET", "/chats")
+        assert [one["chat"] for one in listed["chats"]] == [chat]
+        assert client.answered("GET", f"/chats/{foreign}").status == 404
         key = f"{client.user}-{turn}"
         if turn == 1 and number % 5 == 0:
             stop_in_the_middle(client, chat, key)
@@ -63,9 +68,10 @@ def stop_in_the_middle(client: Client, chat: str, key: str) -> None:
 
 
 def checked(store: Store, chat: str, user: str) -> list[str]:
-    """The calls of a chat in which nothing is lost or doubled."""
+    """The calls of a user's only chat, in which nothing is lost or doubled."""
     session = store.session(chat)
-    assert session.info().metadata == {"user": user}
+    assert [(info.session_id, info.owner) for info in store.sessions()] == [(chat, user)]
+    assert {hit.session_id for hit in store.search("order", limit=100)} == {chat}
     assert session.verify().ok
     rows = [row for row in session.audit() if row.kind.value == "message"]
     typed = [row.content for row in rows if row.role == "user" and isinstance(row.content, str)]
@@ -85,14 +91,16 @@ class TestUnderLoad:
     def test_nothing_is_lost_or_doubled_while_workers_die_and_are_upgraded(
         self, service: Service, tmp_path: Path
     ) -> None:
-        upgrade = NextRelease(tmp_path)
+        upgrade, upgraded = NextRelease(tmp_path), threading.Event()
         users = users_of(service)
         chats = {name: client.surely("POST", "/chats")["chat"] for name, client in users.items()}
         tails = {name: Tail(service.client(name)) for name in [*users][:3]}
         with ThreadPoolExecutor(USERS) as pool:
             days = [
-                pool.submit(use, client, chats[name], number)
-                for number, (name, client) in enumerate(users.items())
+                pool.submit(use, client, chats[name], foreign, number, upgraded)
+                for number, ((name, client), foreign) in enumerate(
+                    zip(users.items(), [*chats.values()][1:] + [*chats.values()][:1], strict=True)
+                )
             ]
             for number in range(3):
                 time.sleep(2)
@@ -100,17 +108,20 @@ class TestUnderLoad:
                 worker.kill()
                 worker.start()
             upgrade.upgrade(service.url)
+            service.role.may("GRANT INSERT ON stamps TO agent")
             for worker in service.workers:  # what it runs is finished first
                 worker.end()
                 worker.start(PYTHONPATH=str(tmp_path))
+            upgraded.set()
             for day in days:
                 day.result(240)
         for tail in tails.values():
             tail.ended.set()
-        with Store.open(service.url) as store:
-            calls = [call for name, chat in chats.items() for call in checked(store, chat, name)]
-            for chat in chats.values():  # so that the tails see something and end
-                store.session(chat).note("end", {})
+        calls: list[str] = []
+        for name, chat in chats.items():
+            with Store.open(service.role.url, owner=name, upgrade=False) as store:
+                calls += checked(store, chat, name)
+                store.session(chat).note("end", {})  # so that a tail sees something and ends
         with psycopg.connect(service.url) as server:
             assert server.execute("SELECT count(*) > 0 FROM stamps").fetchone() == (True,)
         ran = Counter(service.ran)

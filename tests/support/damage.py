@@ -216,6 +216,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "calls": lambda _, chat: chat.internals.calls(),
     "usage": lambda _, chat: chat.usage(family=True),
     "usage of all": lambda store, _: store.usage(since=NOW, until=NOW),
+    "usage by day": lambda store, _: store.usage(by="day", zone=None),
     "frame": lambda _, chat: chat.frame(),
     "restorable": lambda _, chat: chat.internals.restorable([BYTES]),
     "request of the past": lambda _, chat: chat.request(as_of=9, unanswered=True, prefill=True),

@@ -27,8 +27,8 @@ def bouncers() -> list[str]:
 
 
 @contextmanager
-def pooled(program: str, url: str, *, connections: int) -> Iterator[str]:
-    """The URL of the same database behind a pooler with so many connections to the server."""
+def pooled(program: str, url: str, *, connections: int, role: str | None = None) -> Iterator[str]:
+    """The URL of the same database through a pooler with so many connections, as a role."""
     there = make_url(url)
     with tempfile.TemporaryDirectory(prefix="bouncer-") as folder, psycopg.connect(url) as known:
         home = Path(folder)
@@ -37,11 +37,11 @@ def pooled(program: str, url: str, *, connections: int) -> Iterator[str]:
         port = _free_port()
         (home / "pgbouncer.ini").write_text(
             "[databases]\n"
-            f"* = host='{info.host}' port={info.port} user='{info.user}'\n"
+            f"* = host='{info.host}' port={info.port} user='{role or info.user}'\n"
             "[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
             f"pool_mode = transaction\ndefault_pool_size = {connections}\n"
-            "max_client_conn = 200\nauth_type = any\n"
+            "max_client_conn = 1000\nauth_type = any\n"
             "ignore_startup_parameters = extra_float_digits\n"
         )
         # It refuses to run as root; who owns the server's socket may use it.

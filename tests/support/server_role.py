@@ -11,6 +11,7 @@ class Role:
     """A role of the server, which the owner grants rights."""
 
     def __init__(self, url: str) -> None:
+        self.owner_url = url
         plain = make_url(url).set(drivername="postgresql")
         self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
         self.name = f"agent_{plain.database}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support.fake_provider import Exchange, ModelServer
+from support.server_role import Role
 
 APP = Path(__file__).parents[2] / "examples" / "service"
 LEASE = 3
@@ -93,6 +94,7 @@ class Worker:
                 *("--host", "127.0.0.1", "--port", str(self.port), "--log-level", "warning"),
                 *("--timeout-graceful-shutdown", "3"),  # a live tail never ends by itself
             ],
+            cwd=APP,  # not the root of the package, which would come before PYTHONPATH
             env={**self.environment, **more},
         )
         until = time.monotonic() + PATIENCE
@@ -140,16 +142,20 @@ class Client:
             is_json = "json" in answer.headers.get("content-type", "")
             return Answer(answer.status, json.loads(body) if is_json else None)
 
-    def surely(self, method: str, path: str, document: Any = None) -> Any:
-        """The document of an answer, of whichever worker is there."""
+    def answered(self, method: str, path: str, document: Any = None) -> Answer:
+        """The answer of whichever worker is there."""
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             with suppress(*GONE):
                 answer = self.ask(method, path, document)
                 if answer.status < 500:
-                    return answer.json
+                    return answer
             time.sleep(0.3)
         raise AssertionError(f"no worker answered {method} {path}")
+
+    def surely(self, method: str, path: str, document: Any = None) -> Any:
+        """The document of that answer."""
+        return self.answered(method, path, document).json
 
     def stream(self, method: str, path: str, document: Any = None) -> Iterator[dict[str, Any]]:
         """The events of a stream, as they come. Closing it closes the connection."""
@@ -196,7 +202,9 @@ class Service:
 
     workers: list[Worker]
     url: str
-    """The database, without the pooler."""
+    """The database, without the pooler, as its owner."""
+    role: Role
+    """The role of the workers."""
     tool_log: Path
     model: ModelServer
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
@@ -240,13 +241,14 @@ def fork_beside_a_transaction(child: Any, url: str, session: str) -> None:
                 go_on.wait()
             return super().salt()
 
-    with Store.open(url, ids=WaitingIds()) as store:
+    with Store.open(url, ids=WaitingIds(), lock_timeout=3_600) as store:
         chat = store.session(session)
         chat.append_many([{"role": "user", "content": f"{n}"} for n in range(4)])
         thread = threading.Thread(target=chat.fork, args=(2,))
         thread.start()
         inside.wait()
-        ended(forked(lambda: _check_refused(chat.head_seq, lambda: Store.open(url))))
+        write = partial(chat.append, "user", "below")
+        ended(forked(lambda: _check_refused(chat.head_seq, write, lambda: Store.open(url))))
         go_on.set()
         thread.join()
         assert len(store.sessions()) == 2

@@ -29,7 +29,7 @@ PARTS = (
     ),
     Part(
         "order",
-        "One order of the log explains what processes, threads and tasks were told",
+        "One order of the log explains the answers that processes, threads and tasks got",
         ("torture/test_histories.py", "torture/test_concurrency.py"),
     ),
     Part(

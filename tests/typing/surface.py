@@ -24,7 +24,7 @@ from roocontext import (
     View,
 )
 from roocontext.context import Status
-from roocontext.log.counting import BYTES
+from roocontext.log.counting import BYTES, ReportedUsage, UsageGroup
 from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.reading.live import LiveMessage
@@ -54,6 +54,8 @@ def sync() -> None:
         assert_type(chat.parent, str | None)
         assert_type(store.search("typed", role="tool", among="hidden"), HitPage)
         assert_type(store.index(), int)
+        assert_type(store.usage(limit=3), Page[ReportedUsage])
+        assert_type(store.usage(by="day", zone=None), list[UsageGroup])
         assert_type(chat.children(), Page[SessionInfo])
 
 

@@ -46,8 +46,8 @@ def mcp(
         line = "The server needs the mcp package. Install the extra: pip install 'roocontext[mcp]'."
         raise Refusal(line, Code.USAGE) from None
     token = None if http is None else _token()
-    shown = context.store(write=allow_write, where=conditions(where))
-    with context.obj.bars.hidden(), shown as store:
+    opened = context.store(write=allow_write, where=conditions(where))
+    with context.obj.bars.hidden(), opened as store:
         server = serving.SessionServer(store, allow_write=allow_write)
         if http is not None:
             serving.run_on_http(server, http, token)
@@ -61,9 +61,9 @@ def _token() -> str | None:
     """The token that clients must send, if one is set."""
     from roocontext.web.serving import token_for  # noqa: PLC0415 - heavy
 
-    given = os.environ.get(TOKEN)
+    token = os.environ.get(TOKEN)
     try:
-        return None if given is None else token_for(given, public=False)
+        return None if token is None else token_for(token, public=False)
     except InvalidOption as error:
         raise Refusal(str(error), Code.USAGE) from None
 

@@ -85,7 +85,7 @@ def serve(
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command asks of a server."""
+    """The options of a server that a command gives."""
 
     host: str = "127.0.0.1"
     port: int = 0

@@ -63,12 +63,12 @@ def _live(session: Session) -> list[LiveMessage]:
     rows: list[LiveMessage] = []
     for one in live:
         message = one.message
-        found = _compactions(message)
-        if not found:
+        compactions = _compactions(message)
+        if not compactions:
             rows.append(one)
             continue
         if (covering := coverings.get(message.seq)) is not None:
-            text = {it.block: it.text for it in found}.get(covering.details["source"][1])
+            text = {it.block: it.text for it in compactions}.get(covering.details["source"][1])
             if text is None:
                 sealed[covering.compaction_id] = one.condense_parent
             else:

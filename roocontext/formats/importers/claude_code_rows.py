@@ -175,12 +175,12 @@ def row_of(line: SourceLine, index: int = 0) -> TranscriptRow:
 
 def _read_kept(row: TranscriptRow, metadata: Any) -> None:
     row.metadata = as_dict(metadata)
-    kept = as_dict(row.metadata.get("preservedMessages"))
+    preserved = as_dict(row.metadata.get("preservedMessages"))
     segment = row.metadata.get("preservedSegment")
     if isinstance(segment, dict):
         row.segment = (str(segment.get("headUuid")), str(segment.get("tailUuid")))
-    row.kept = [uuid for uuid in list_at(kept, "uuids") if isinstance(uuid, str)]
-    row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), kept.get("anchorUuid"))
+    row.kept = [uuid for uuid in list_at(preserved, "uuids") if isinstance(uuid, str)]
+    row.keeps_first = row.uuid in (as_dict(segment).get("anchorUuid"), preserved.get("anchorUuid"))
 
 
 def sent_of(attachment: Any, rendered: Any) -> Content | None:

@@ -284,9 +284,9 @@ def _summed_up(summary: str, at: Placed, ts: int | None, history: CodexHistory) 
 
 def _keep_turns(turns: list[Item], history: CodexHistory) -> list[str]:
     """Keep the user's messages that are sent as they are; return the texts of those after them."""
-    kept = [item for item in turns if not item.text.startswith(f"{_PREFIX}\n")]
-    sent = [*_within_limit(item.text for item in reversed(kept))][::-1]
-    for number, (item, text) in enumerate(zip(kept[len(kept) - len(sent) :], sent, strict=True)):
+    own = [item for item in turns if not item.text.startswith(f"{_PREFIX}\n")]
+    sent = [*_within_limit(item.text for item in reversed(own))][::-1]
+    for number, (item, text) in enumerate(zip(own[len(own) - len(sent) :], sent, strict=True)):
         if not _is_text(item.payload, text):
             return sent[number:]
         history.items.append(item)

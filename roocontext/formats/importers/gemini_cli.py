@@ -263,12 +263,12 @@ def _messages(name: str, record: dict[str, Any], ts: int | None) -> list[Added]:
         parts = [*_thoughts(record), *parts, *map(_call, calls)]
     if not parts:
         return []
-    kept = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
-    kept["toolCalls"] = [
+    fields = {key: value for key, value in record.items() if key not in ("content", "toolCalls")}
+    fields["toolCalls"] = [
         {k: v for k, v in call.items() if k != "result"} if _result(call) else call
         for call in calls
     ]
-    message = _message("model", parts, name, ts, kept)
+    message = _message("model", parts, name, ts, fields)
     # Even if a message of the user holds them too: the program sends them twice.
     results, back = [part for call in calls for part in _result(call)], f"{name}:results"
     answer = [Added(back, _message("user", results, back, ts))] if results else []

@@ -109,7 +109,7 @@ def _events(
 
 @dataclass(slots=True)
 class _Conversation:
-    """What was read of a session: where it stands, and what later events may name."""
+    """The state of a session so far: its place, and the ids that later events may name."""
 
     tip: str | None = None
     before: dict[str, str | None] = field(default_factory=dict)

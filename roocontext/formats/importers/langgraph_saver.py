@@ -154,10 +154,10 @@ def _checkpoint(
             f" {_NEWEST}",
             advice="",
         )
-    found = {channel: conversation(value) for channel, value in values.items()}
-    conversations = {channel: told for channel, told in found.items() if told}
-    said = as_dict(decoded(metadata)) if metadata is not None else {}
-    return _Checkpoint(name, parent, _ms(stored.get("ts")), conversations, said)
+    readable = {channel: conversation(value) for channel, value in values.items()}
+    conversations = {channel: told for channel, told in readable.items() if told}
+    facts = as_dict(decoded(metadata)) if metadata is not None else {}
+    return _Checkpoint(name, parent, _ms(stored.get("ts")), conversations, facts)
 
 
 def _ms(ts: Any) -> int | None:
@@ -233,9 +233,9 @@ class _Graph:
         have = Counter(one.channel for one in self.state.shown)
         for channel, messages in checkpoint.conversations.items():
             for message in messages[have[channel] :]:
-                said = self._said(message, channel)
-                self.state = self.state._replace(tip=said.event, shown=(*self.state.shown, said))
-                yield Added(said.event, self._new(message, channel, checkpoint))
+                added = self._said(message, channel)
+                self.state = self.state._replace(tip=added.event, shown=(*self.state.shown, added))
+                yield Added(added.event, self._new(message, channel, checkpoint))
 
     def _back(
         self, checkpoint: _Checkpoint, to: str | None, shown: tuple[_Said, ...], fixed: int

@@ -197,9 +197,9 @@ def _reverted(
         return
     yield WentBack("reverted", last[str(name)])
     if isinstance(part, str):
-        kept = [before for before in message.parts if str(before.get("id")) < part]
+        parts = [before for before in message.parts if str(before.get("id")) < part]
         ts = _time(message.info, "created")
-        for row in turns_of(message.info, kept):
+        for row in turns_of(message.info, parts):
             yield Added(f"{row.id}:kept", _message(row, message, ts, None, is_last=False))
 
 

@@ -68,13 +68,13 @@ class ProviderForm(PartReader, Protocol):
     """The ids that the provider accepts; None if it distinguishes calls by their order."""
     tool_name: ClassVar[re.Pattern[str]]
     alternates: ClassVar[bool] = False
-    """Whether consecutive rows of one role become one message, and the user begins."""
+    """True if consecutive rows of one role become one message, and the user begins."""
     lists: ClassVar[bool] = False
-    """Whether a turn is a list of items, in which rows that join stay separate."""
+    """True if a turn is a list of items, in which rows that join stay separate."""
     holds: ClassVar[bool] = False
-    """Whether something else of the assistant's has to follow its thinking."""
+    """True if something else of the assistant has to follow its thinking."""
     apart: ClassVar[bool] = False
-    """Whether nothing of the same turn may come before the first thinking of a row."""
+    """True if nothing of the same turn may come before the first thinking of a row."""
 
     def for_request(self, messages: Sequence[Message], state: RequestState) -> "ProviderForm":  # noqa: ARG002
         """The form for one request; here it is the same for all."""
@@ -200,13 +200,17 @@ def _is_compaction(part: OutgoingPart) -> bool:
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
     tools = (PartKind.CALL, PartKind.RESULT)
-    shown = [[part for part in row.parts if part.kind in tools] for row in rows]
+    tool_parts = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
-        (row.role, [part.block for part in parts]) for row, parts in zip(rows, shown, strict=True)
+        (row.role, [part.block for part in parts])
+        for row, parts in zip(rows, tool_parts, strict=True)
     ]
     links = links_of((row.message.seq, row.message.answers) for row in rows)
     for pair in pairs(readings, links):
-        call, answer = shown[pair.call[0]][pair.call[1]], shown[pair.result[0]][pair.result[1]]
+        call, answer = (
+            tool_parts[pair.call[0]][pair.call[1]],
+            tool_parts[pair.result[0]][pair.result[1]],
+        )
         call.answer, answer.call = answer, call
     called: set[str] = set()
     for row in rows:

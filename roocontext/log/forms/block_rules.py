@@ -128,8 +128,8 @@ def _with_output(block: Block) -> Block:
     if block["type"] != "tool_result" or isinstance(output, str):
         return block
     parts = output if isinstance(output, list) else []
-    kept = [part for part in parts if isinstance(part, dict) and _refusal("tool", part) is None]
-    return block if kept == output else {**block, "content": kept}
+    accepted = [part for part in parts if isinstance(part, dict) and _refusal("tool", part) is None]
+    return block if accepted == output else {**block, "content": accepted}
 
 
 _encode: Final = msgspec.json.Encoder().encode

@@ -163,8 +163,10 @@ class _Chat(ProviderForm):
         whole = not refused and content.get("role") == role and is_utf8(content)
         if role == "assistant":
             reasoning = _reasoning(content, server)
-            kept = (reasoning.native if reasoning else None) or {}
-            whole = whole and kept == {it: content[it] for it in REASONING_FIELDS if it in content}
+            native = (reasoning.native if reasoning else None) or {}
+            whole = whole and native == {
+                it: content[it] for it in REASONING_FIELDS if it in content
+            }
             asked = calls_of(content)
             calls = [self._call(call, server) for call in asked]
             whole = whole and all(it.native is call for it, call in zip(calls, asked, strict=True))
@@ -206,8 +208,8 @@ class _Chat(ProviderForm):
         if not self._dialect.is_strict:
             return _is_part(_PARTS.get(role, {"text"}), part)
         # An assistant's message without words or calls is refused.
-        said = role != "assistant" or bool(string(part, "text").strip())
-        return said and _is_part(_STRICT_PARTS.get(role, {"text"}), part)
+        has_words = role != "assistant" or bool(string(part, "text").strip())
+        return has_words and _is_part(_STRICT_PARTS.get(role, {"text"}), part)
 
     def _call(self, call: Block, server: Dialect) -> OwnPiece:
         block, kind = call_block(call), string(call, "type")
@@ -271,8 +273,8 @@ class _Chat(ProviderForm):
         # Only the user may send images (openai/openai-node#1030), so those of a result follow all
         # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
         if images:
-            shown = [self._part(it) for _, it in images]
-            yield images[0][0], {"role": "user", "content": shown}
+            content = [self._part(it) for _, it in images]
+            yield images[0][0], {"role": "user", "content": content}
         rest = [part for part in turn.parts if part.kind is not PartKind.RESULT]
         for row, group in groupby(rest, key=lambda part: part.row):
             parts = list(group)
@@ -330,9 +332,9 @@ class _Chat(ProviderForm):
         has_any = reasoning_text(message) or message.keys() & dialect.fields
         if is_wanted and not has_any:
             # Not the same line each time: models repeat it (Lingtai-AI/lingtai-kernel#9).
-            said = f"[No reasoning was recorded for message {row.message.seq}.]"
+            placeholder = f"[No reasoning was recorded for message {row.message.seq}.]"
             state.repairs.add(row, Rule.UNREASONED)
-            message = {**message, dialect.text: said}
+            message = {**message, dialect.text: placeholder}
         return message
 
 
@@ -341,16 +343,18 @@ def _reasoning(content: Block, server: Dialect) -> OwnPiece | None:
     held = {name: it for name in REASONING_FIELDS if (it := content.get(name)) is not None}
     if not held:
         return None
-    kept = {name: it for name, it in held.items() if name in server.fields}
+    fields = {name: it for name, it in held.items() if name in server.fields}
     text = held.get(server.text, reasoning_text(content)) if server.text else ""
     if text:
-        kept[server.text] = text
-    if not is_utf8(kept):
-        kept = {}
+        fields[server.text] = text
+    if not is_utf8(fields):
+        fields = {}
     # Some servers send the same text under two names.
-    lost = [it for name, it in held.items() if it and name not in kept and it not in kept.values()]
-    rules = [Rule.FIELD if kept else Rule.THINKING] if lost else []
-    return OwnPiece(PartKind.THINKING, None, kept or None, rules)
+    lost = [
+        it for name, it in held.items() if it and name not in fields and it not in fields.values()
+    ]
+    rules = [Rule.FIELD if fields else Rule.THINKING] if lost else []
+    return OwnPiece(PartKind.THINKING, None, fields or None, rules)
 
 
 def _is_signed(call: Block) -> bool:

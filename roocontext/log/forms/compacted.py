@@ -49,12 +49,12 @@ def readable_by(
         (index for index, message in enumerate(messages) if message.compacted), default=None
     )
     ordered = messages if newest is None else [*_unread_last(messages, newest)]
-    shown = [
+    outgoing = [
         row
         for message in ordered
         for row in (_rows(message, form, model) if message.seq in held else (message,))
     ]
-    return shown, repairs
+    return outgoing, repairs
 
 
 def compacting(form: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -135,8 +135,8 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
 
 def _is_redacted(message: Message, compacted: Compacted) -> bool:
     """True if nothing is left of a compaction that is in effect."""
-    found = compactions_in(message.format, message.content)
-    return all(it.failed for it in found if it.block == compacted.block)
+    compactions = compactions_in(message.format, message.content)
+    return all(it.failed for it in compactions if it.block == compacted.block)
 
 
 def _summary(message: Message, compacted: Compacted) -> Message:

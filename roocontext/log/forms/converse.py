@@ -161,14 +161,14 @@ def _document_name(title: str, place: str) -> str:
 def _piece(role: str, block: Block, rules: list[Rule], *, equal: bool) -> OwnPiece:
     if "cachePoint" in block:
         return OwnPiece(PartKind.OTHER, None, None, [Rule.FIELD])
-    shown = converse_block(block)
-    kind = PartKind.OTHER if shown is None else kind_of(shown)
+    common = converse_block(block)
+    kind = PartKind.OTHER if common is None else kind_of(common)
     native = with_bytes(block) if _is_sound(role, block) else None
     if kind is PartKind.THINKING:
         sealed = equal and native is not None and _is_sealed(block["reasoningContent"])
         thought = native if sealed else None
         return OwnPiece(kind, None, thought, [] if thought else [Rule.THINKING])
-    return OwnPiece(kind, shown, native, [Rule.MALFORMED] if shown is None else rules)
+    return OwnPiece(kind, common, native, [Rule.MALFORMED] if common is None else rules)
 
 
 def _is_sealed(reasoning: Block) -> bool:
@@ -224,8 +224,8 @@ def _result(part: OutgoingPart) -> Block:
         return as_dict(part.native)
     is_error = part.block.get("is_error") is True
     outputs = outputs_of(part.block)
-    shown = [it for it in outputs if it["type"] == "text" or not is_error]
-    content = [_block(part, number, it) for number, it in enumerate(shown) if _says(it)]
+    sendable = [it for it in outputs if it["type"] == "text" or not is_error]
+    content = [_block(part, number, it) for number, it in enumerate(sendable) if _says(it)]
     made = {"toolUseId": part.block["tool_use_id"], "content": content or [{"text": NO_OUTPUT}]}
     return {"toolResult": {**made, "status": "error"} if is_error else made}
 

@@ -35,15 +35,15 @@ class Dialect:
     wants: re.Pattern[str] | None = None
     """The models that refuse calls without the text of reasoning, while they reason."""
     on_every_reply: bool = False
-    """Whether they want it of every reply, and not only of those with calls."""
+    """True if they want it of every reply, and not only of those with calls."""
     signs: bool = False
-    """Whether the first call of a reply carries a thought signature of Gemini's."""
+    """True if the first call of a reply carries a thought signature of Gemini."""
     in_content: bool = False
-    """Whether reasoning is a part of the content."""
+    """True if reasoning is a part of the content."""
     has_developer: bool = False
-    """Whether the role `developer` exists."""
+    """True if the role `developer` exists."""
     is_strict: bool = False
-    """Whether only documented fields are accepted, and no user or system right after a result."""
+    """True if only documented fields are accepted, and no user or system right after a result."""
     tool_id: re.Pattern[str] = _USUAL_ID
 
 

@@ -212,8 +212,8 @@ def _response(part: OutgoingPart) -> dict[str, Any]:
         response = part.native["functionResponse"]
         if {key: response[key] for key in ("name", "id") if key in response} == named:
             return as_dict(part.native)
-        kept = {key: it for key, it in response.items() if key not in ("id", "name")}
-        return {**part.native, "functionResponse": {**named, **kept}}
+        fields = {key: it for key, it in response.items() if key not in ("id", "name")}
+        return {**part.native, "functionResponse": {**named, **fields}}
     output = "\n".join(texts_in(outputs_of(part.block)))
     key = "error" if part.block.get("is_error") is True else "output"
     return {"functionResponse": {**named, "response": {key: output}}}

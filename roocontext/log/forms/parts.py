@@ -75,13 +75,13 @@ def texts_in(blocks: Sequence[Block]) -> list[str]:
 
 def shown_as_text(block: Block) -> Block:
     """Show a document, a search result or anything else as text."""
-    shown = _document_text(block)
-    if not shown.strip():
+    words = _document_text(block)
+    if not words.strip():
         if tool := string(block, "tool_name"):
             return text(f"[the tool {tool}]")
         return attachment(string(block, "title") or block.get("type"))
     heads = (string(block, key) for key in ("title", "source", "context"))
-    return text("\n".join([*filter(None, heads), shown]))
+    return text("\n".join([*filter(None, heads), words]))
 
 
 def attachment(kind: object) -> Block:
@@ -151,9 +151,9 @@ class OutgoingRow:
     message: Message
     role: str
     is_own: bool
-    """Whether it is stored in the shape in which it is sent."""
+    """True if it is stored in the shape in which it is sent."""
     is_whole: bool
-    """Whether the stored object can be sent if all of its pieces can."""
+    """True if the stored object can be sent whenever all of its pieces can."""
     pieces: int
     parts: list["OutgoingPart"] = field(default_factory=list)
 
@@ -242,7 +242,7 @@ class RequestState:
     ids: set[str] = field(default_factory=set)
     """The ids of earlier rows."""
     has_lost_reasoning: bool = False
-    """Whether the reasoning that the assistant's next items refer to was left out."""
+    """True if the reasoning that the assistant's next items refer to was left out."""
 
     def is_of_model(self, message: Message) -> bool:
         """Return True if the model wrote this row."""
@@ -307,8 +307,8 @@ class OutgoingRows:
         if block.get("type") != "document" or not self._form.shows(block):
             return [block]
         heads = [string(block, it) for it in _ABOUT if it not in self._form.about_documents]
-        said = "\n".join(filter(str.strip, heads))
-        return [*([text(said)] if said else []), block]
+        about = "\n".join(filter(str.strip, heads))
+        return [*([text(about)] if about else []), block]
 
     def _add_one(self, row: OutgoingRow, index: int, block: Block) -> bool:
         if block.get("type") in THINKING:
@@ -339,12 +339,12 @@ class OutgoingRows:
         if kind in ("image", "document") and self._form.shows(block):
             return block
         if kind == "image":
-            shown = attachment(as_dict(block.get("source")).get("media_type") or kind)
+            as_text = attachment(as_dict(block.get("source")).get("media_type") or kind)
         else:
-            shown = shown_as_text(block)
-        if shown["text"].endswith(" attached]"):
+            as_text = shown_as_text(block)
+        if as_text["text"].endswith(" attached]"):
             named.append(kind)
-        return shown
+        return as_text
 
 
 def changed(block: Block, change: Callable[[Block], Block]) -> Block:
@@ -390,10 +390,10 @@ def fix_own(role: str, block: Block) -> tuple[Block | None, list[Rule]]:
         if slim["type"] in THINKING and fixed.keys() - slim.keys() != {"cache_control"}:
             return None, [Rule.THINKING]  # sent byte-exact or not at all
         rules.append(Rule.FIELD)
-    shown = changed(slim, _shown_image)
-    if shown is not slim:
+    reduced = changed(slim, _shown_image)
+    if reduced is not slim:
         rules.append(Rule.MEDIA)
-    return shown, rules
+    return reduced, rules
 
 
 def is_anthropic_image(image: Block) -> bool:

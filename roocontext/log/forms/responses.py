@@ -241,8 +241,8 @@ def _composed(role: str, side: str, blocks: Sequence[Block]) -> Iterator[dict[st
         texts = (block["text"] for block in blocks)
         yield from ({"type": "message", "role": role, "content": it} for it in texts)
     else:
-        shown = [_content_part(block) for block in blocks]
-        yield {"type": "message", "role": role, "content": shown}
+        content = [_content_part(block) for block in blocks]
+        yield {"type": "message", "role": role, "content": content}
 
 
 def _gathered(part: OutgoingPart) -> object:
@@ -303,10 +303,10 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
     if call_type in _SYNTHETIC:
         fields = _SYNTHETIC[call_type](part, "\n".join(texts))
         return {"type": f"{call_type}_output", **named, **fields}
-    shown: Any = [_content_part(it) for it in outputs]
+    output: Any = [_content_part(it) for it in outputs]
     if len(outputs) == len(texts) <= 1:
-        shown = "".join(texts)
-    return {"type": "function_call_output", **named, "output": shown}
+        output = "".join(texts)
+    return {"type": "function_call_output", **named, "output": output}
 
 
 RESPONSES_FORM: Final = _Responses()

@@ -107,8 +107,8 @@ def name_for(wanted: str, accepted: re.Pattern[str]) -> str:
     """Return the name itself if it is valid, else one made from it."""
     if accepted.fullmatch(wanted):
         return wanted
-    kept = re.sub(r"[^a-zA-Z0-9_]", "_", wanted)[:40]
-    return f"t_{kept}_{_hash(wanted)[:8]}"
+    valid = re.sub(r"[^a-zA-Z0-9_]", "_", wanted)[:40]
+    return f"t_{valid}_{_hash(wanted)[:8]}"
 
 
 MADE_NAME: Final = re.compile(r"t_\w{0,40}_[0-9a-f]{8}")
@@ -218,8 +218,8 @@ def convert(
             made += [*make(functions), own]
             functions = []
         else:
-            found = _functions(definition)
-            functions += [it._replace(name=name_for(it.name, accepted)) for it in found]
+            declared = _functions(definition)
+            functions += [it._replace(name=name_for(it.name, accepted)) for it in declared]
     return [*made, *make(functions)]
 
 
@@ -317,22 +317,28 @@ def _functions(definition: Block) -> Iterator[Function]:
         declared, others = tool.get("functionDeclarations"), tool.keys() - {"functionDeclarations"}
         if others or not dicts(declared):
             raise _not_a_function(min(others, default="functionDeclarations"))
-        for it in dicts(declared):
-            schema = it.get("parametersJsonSchema") or _from_gemini(it.get("parameters")) or _EMPTY
-            yield Function(string(it, "name"), string(it, "description"), schema)
+        for holder in dicts(declared):
+            schema = (
+                holder.get("parametersJsonSchema")
+                or _from_gemini(holder.get("parameters"))
+                or _EMPTY
+            )
+            yield Function(string(holder, "name"), string(holder, "description"), schema)
         return
     kind = string(definition, "type")
     holders = (definition.get(key) for key in ("function", "custom", "toolSpec"))
-    it = as_dict(next(filter(None, holders), definition))
-    if not string(it, "name") or kind not in ("", "function", "custom"):
-        raise _not_a_function(string(it, "name") or kind or "without a name")
+    holder = as_dict(next(filter(None, holders), definition))
+    if not string(holder, "name") or kind not in ("", "function", "custom"):
+        raise _not_a_function(string(holder, "name") or kind or "without a name")
     without = _CUSTOM if kind == "custom" else _EMPTY
     schemas = (
-        *(it.get(key) for key in ("input_schema", "parameters")),
-        as_dict(it.get("inputSchema")).get("json"),
+        *(holder.get(key) for key in ("input_schema", "parameters")),
+        as_dict(holder.get("inputSchema")).get("json"),
     )
     schema = next((given for given in schemas if isinstance(given, dict)), without)
-    yield Function(string(it, "name"), string(it, "description"), schema, it.get("strict") is True)
+    yield Function(
+        string(holder, "name"), string(holder, "description"), schema, holder.get("strict") is True
+    )
 
 
 def _not_a_function(name: str) -> InvalidOption:

@@ -70,8 +70,8 @@ class _Converse(ItemReader):
             case {"toolUse": dict(call)}:
                 return {"toolUse": {**strings(call, "toolUseId", "name", "type"), "input": {}}}
             case {"toolResult": dict(result)}:
-                kept = strings(result, "toolUseId", "status", "type")
-                return {"toolResult": {**kept, "content": [{"text": REDACTED}]}}
+                fields = strings(result, "toolUseId", "status", "type")
+                return {"toolResult": {**fields, "content": [{"text": REDACTED}]}}
             case {"image": _} | {"document": _} | {"video": _} | {"audio": _}:
                 return {next(iter(item)): {}}
         return {"text": REDACTED}
@@ -104,16 +104,16 @@ def converse_block(block: Block) -> Block | None:
     """Show a block as one of Anthropic's; None for a cache point, which is no content."""
     match block:
         case {"toolUse": dict(call)}:
-            shown = tool_use(
+            call_block = tool_use(
                 string(call, "toolUseId"), string(call, "name"), as_dict(call.get("input"))
             )
-            return {**shown, "type": "tool_use" if is_call(block) else "server_tool_use"}
+            return {**call_block, "type": "tool_use" if is_call(block) else "server_tool_use"}
         case {"toolResult": dict(result)}:
             parts = [_part(part) for part in dicts(result.get("content"))]
             is_error = result.get("status") == "error"
-            shown = tool_result(string(result, "toolUseId"), parts, is_error=is_error)
+            call_block = tool_result(string(result, "toolUseId"), parts, is_error=is_error)
             is_served = bool(string(result, "type"))
-            return {**shown, "type": "server_tool_result"} if is_served else shown
+            return {**call_block, "type": "server_tool_result"} if is_served else call_block
         case {"reasoningContent": dict(reasoning)}:
             return _thought(reasoning)
         case {"cachePoint": _}:
@@ -128,9 +128,9 @@ def _part(part: Block) -> Block:
         case {"json": value}:
             return text(compact_json(value))
         case {"citationsContent": dict(cited)}:
-            said = "".join(string(it, "text") for it in dicts(cited.get("content")))
+            words_cited = "".join(string(it, "text") for it in dicts(cited.get("content")))
             sources = dicts(cited.get("citations"))
-            return {**text(said), **({"citations": sources} if sources else {})}
+            return {**text(words_cited), **({"citations": sources} if sources else {})}
         case {"searchResult": dict(found)}:
             inner = [text(string(it, "text")) for it in dicts(found.get("content"))]
             return {"type": "search_result", **strings(found, "source", "title"), "content": inner}
@@ -150,8 +150,12 @@ def _media(part: Block) -> Block:
 def _thought(reasoning: Block) -> Block:
     if isinstance(reasoning.get("redactedContent"), str):
         return {"type": "redacted_thinking", "data": reasoning["redactedContent"]}
-    said = as_dict(reasoning.get("reasoningText"))
-    return {"type": "thinking", "thinking": string(said, "text"), **strings(said, "signature")}
+    reasoning_text = as_dict(reasoning.get("reasoningText"))
+    return {
+        "type": "thinking",
+        "thinking": string(reasoning_text, "text"),
+        **strings(reasoning_text, "signature"),
+    }
 
 
 def _document(document: Block) -> Block:
@@ -160,14 +164,14 @@ def _document(document: Block) -> Block:
     kind, data = string(document, "format"), string(source, "bytes")
     if data and kind == "pdf":
         return {**pdf(data), **about}
-    said = string(source, "text") or "\n".join(
+    content = string(source, "text") or "\n".join(
         string(it, "text") for it in dicts(source.get("content"))
     )
     if data and kind in _TEXTUAL:
-        said = (from_base64(data) or b"").decode(errors="replace")
-    if not said:
+        content = (from_base64(data) or b"").decode(errors="replace")
+    if not content:
         return attached(name or kind or "document")
-    inner = {"type": "text", "media_type": "text/plain", "data": said}
+    inner = {"type": "text", "media_type": "text/plain", "data": content}
     return {"type": "document", "source": inner, **about}
 
 

@@ -69,8 +69,8 @@ class _Gemini(ItemReader):
 
     def cleared(self, item: Block, placeholder: str) -> Block:
         key = _response_key(item) or ""
-        kept = {name: value for name, value in item[key].items() if name != "parts"}
-        return {**item, key: {**kept, "response": {"output": placeholder}}}
+        fields = {name: value for name, value in item[key].items() if name != "parts"}
+        return {**item, key: {**fields, "response": {"output": placeholder}}}
 
     def skeleton(self, content: object) -> object:
         parts = list(map(self.bare, self.items(content)))
@@ -122,8 +122,8 @@ def gemini_block(part: Block) -> Block | None:
         case {"functionResponse": dict(response)}:
             output, is_error = _output_of(response.get("response"))
             media = [it for part in dicts(response.get("parts")) if (it := _value_block(part))]
-            shown = [*texts(output), *media] if media else output
-            return tool_result(_id_of(response), shown, is_error=is_error)
+            content = [*texts(output), *media] if media else output
+            return tool_result(_id_of(response), content, is_error=is_error)
         case {"functionCall": dict(call)}:
             return tool_use(_id_of(call), string(call, "name"), as_dict(call.get("args")))
         case {"thought": True}:

@@ -68,15 +68,15 @@ class _LangChain(ItemReader):
         calls = _calls(data)
         ids = {call["id"] for call in calls}
         parts = _parts(data.get("content"))
-        shown = [_part(part) for part in parts if not (_is_call(part) and part.get("id") in ids)]
-        return side_of(role), [*shown, *calls]
+        blocks = [_part(part) for part in parts if not (_is_call(part) and part.get("id") in ids)]
+        return side_of(role), [*blocks, *calls]
 
     def is_output(self, item: Block) -> bool:
         return role_of(item) == "tool"
 
     def cleared(self, item: Block, placeholder: str) -> Block:
-        kept = {key: value for key, value in item.items() if key != "raw"}
-        return {**kept, "data": {**_data(item), "content": placeholder}}
+        fields = {key: value for key, value in item.items() if key != "raw"}
+        return {**fields, "data": {**_data(item), "content": placeholder}}
 
     def bare(self, item: Block) -> Block:
         data = _data(item)

@@ -116,10 +116,10 @@ def chat_block(part: Block) -> Block:
 
 def _thoughts(message: Block) -> list[Block]:
     """The reasoning that servers compatible with OpenAI's API return in fields of their own."""
-    said = string(message, "reasoning_content") or string(message, "reasoning")
+    thinking = string(message, "reasoning_content") or string(message, "reasoning")
     details = dicts(message.get("reasoning_details"))
-    said = said or "".join(string(it, "text") or string(it, "summary") for it in details)
-    return [_thought(said)] if said else []
+    thinking = thinking or "".join(string(it, "text") or string(it, "summary") for it in details)
+    return [_thought(thinking)] if thinking else []
 
 
 def _thought(said: str) -> Block:
@@ -141,11 +141,11 @@ def _parts(value: object) -> list[Block]:
 
 
 def _bare_call(call: Block) -> Block:
-    kept = strings(call, "id", "type")
+    fields = strings(call, "id", "type")
     if custom := as_dict(call.get("custom")):
-        return {**kept, "custom": {**strings(custom, "name"), "input": ""}}
+        return {**fields, "custom": {**strings(custom, "name"), "input": ""}}
     function = strings(as_dict(call.get("function")), "name")
-    return {**kept, "function": {**function, "arguments": "{}"}}
+    return {**fields, "function": {**function, "arguments": "{}"}}
 
 
 OPENAI: Final[Reader] = _OpenAI()

@@ -233,9 +233,9 @@ def _extended(block: Block, delta: Block) -> Block:
         return {"reasoningContent": {"reasoningText": _grown(before, reasoning)}}
     if isinstance(delta.get("citation"), dict):
         cited = as_dict(block.get("citationsContent"))
-        said = cited.get("content") or [{"text": string(block, "text")}]
+        quoted = cited.get("content") or [{"text": string(block, "text")}]
         sources = [*dicts(cited.get("citations")), delta["citation"]]
-        return {"citationsContent": {"content": said, "citations": sources}}
+        return {"citationsContent": {"content": quoted, "citations": sources}}
     return {**block, **delta}
 
 

@@ -43,14 +43,14 @@ class Reply:
     request_id: str | None = None
     messages: tuple[Any, ...] = ()
     beside: Mapping[str, Any] = field(default_factory=dict)
-    """What the reply has beside the message, under the provider's names."""
+    """The fields of the reply that are not part of the message, under the provider's names."""
 
     @property
     def compacting(self) -> "Compacting | None":
         """The compaction of the history in it, if it has one that did not fail."""
         newest = newest_compaction(self.format, self.content)
-        kept = tuple(NewMessage("user", [item], RESPONSES) for item in self.messages)
-        return None if newest is None else Compacting(newest, kept)
+        others = tuple(NewMessage("user", [item], RESPONSES) for item in self.messages)
+        return None if newest is None else Compacting(newest, others)
 
     def with_names(self, names: Mapping[str, str]) -> "Reply":
         """The reply with the agent's names of tools, where the request had to send others."""
@@ -70,8 +70,8 @@ class Reply:
         """
         fields = {"id": self.id, "stop_reason": self.stop_reason, "request_id": self.request_id}
         fields[REQUESTED] = requested
-        kept = {name: value for name, value in fields.items() if value is not None}
-        return {**kept, **self.beside}
+        known = {name: value for name, value in fields.items() if value is not None}
+        return {**known, **self.beside}
 
 
 def requested_model(extra: str | None) -> str | None:

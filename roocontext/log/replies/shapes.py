@@ -159,7 +159,7 @@ _OF_A_CANDIDATE: Final = (
     *("groundingMetadata", "citationMetadata", "urlContextMetadata", "safetyRatings"),
     "finishMessage",
 )
-"""What Gemini adds to the content of a reply."""
+"""Fields that Gemini adds to the content of a reply."""
 
 _UNFINISHED: Final = ("queued", "in_progress")
 """The states of a response that is not complete yet."""

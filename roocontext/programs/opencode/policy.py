@@ -120,19 +120,19 @@ class _Program(ABC):
         """The plan to clear the outputs that a walk over these rows finds, except pins."""
         if not self.prune:
             return None
-        found = prunable(
+        prune = prunable(
             steps_of(rows, without=self._spared(situation)),
             estimate,
             spared=self.spared | situation.protected_tools,
             protect=self.protect,
             minimum=self.minimum,
         )
-        if not found.refs:
+        if not prune.refs:
             return None
-        record = {"outputs": found.total, "pruned": found.pruned}
+        record = {"outputs": prune.total, "pruned": prune.pruned}
         return clear_plan(
             situation,
-            found.refs,
+            prune.refs,
             PLACEHOLDER,
             policy=self.name,
             compat=self.compat,

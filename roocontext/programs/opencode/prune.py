@@ -99,9 +99,9 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     tools = _tools(readings)
     steps = []
     for row, reading, named in zip(rows, readings, tools, strict=True):
-        found = () if row.seq in without else tuple(_outputs(row, reading[1], named))
+        outputs = () if row.seq in without else tuple(_outputs(row, reading[1], named))
         is_summary = row.message.kind is Kind.SUMMARY
-        steps.append(PastMessage(found, is_turn=_is_turn(row, reading), is_summary=is_summary))
+        steps.append(PastMessage(outputs, is_turn=_is_turn(row, reading), is_summary=is_summary))
     return steps
 
 

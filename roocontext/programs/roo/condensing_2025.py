@@ -146,12 +146,12 @@ def kept_with_calls(messages: Sequence[RooMessage], count: int) -> KeptMessages:
     start = len(messages) - count
     if start <= 0:
         return KeptMessages([*messages], [], [])
-    kept = [*messages[start:]]
-    if not (kept and kept[0]["role"] == "user" and _of_type(kept[0], "tool_result")):
-        return KeptMessages(kept, [], [])
+    last = [*messages[start:]]
+    if not (last and last[0]["role"] == "user" and _of_type(last[0], "tool_result")):
+        return KeptMessages(last, [], [])
     before = messages[start - 1]
     calls = _of_type(before, "tool_use") if before["role"] == "assistant" else []
-    return KeptMessages(kept, calls, _of_type(before, "reasoning") if calls else [])
+    return KeptMessages(last, calls, _of_type(before, "reasoning") if calls else [])
 
 
 def untagged(
@@ -214,5 +214,5 @@ def _of_type(message: RooMessage, kind: str) -> list[Block]:
 def _without_images(message: RooMessage) -> Any:
     if isinstance(message["content"], str):
         return message["content"]
-    shown = {"type": "text", "text": IMAGE_TEXT}
-    return [shown if block.get("type") == "image" else block for block in message["content"]]
+    placeholder = {"type": "text", "text": IMAGE_TEXT}
+    return [placeholder if block.get("type") == "image" else block for block in message["content"]]

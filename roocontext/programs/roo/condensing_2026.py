@@ -110,8 +110,10 @@ def _as_text(block: Block) -> Block:
 
 
 def _call(block: Block) -> str:
-    given = block.get("input", "undefined")
-    lines = "\n".join(_fields(given)) if isinstance(given, dict | list) else _printed(given)
+    arguments = block.get("input", "undefined")
+    lines = (
+        "\n".join(_fields(arguments)) if isinstance(arguments, dict | list) else _printed(arguments)
+    )
     return f"[Tool Use: {_printed(block.get('name', 'undefined'))}]\n{lines}"
 
 

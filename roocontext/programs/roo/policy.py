@@ -281,8 +281,8 @@ def roo_message(row: Row) -> RooMessage:
     own = {Kind.SUMMARY: CONDENSED, Kind.MARKER: TRUNCATED}.get(message.kind)
     if own is not None:
         fields |= {own.flag: True, own.id: message.compaction_id}
-    given = {"ts": message.ts, **tags}
-    return fields | {key: value for key, value in given.items() if value is not None}
+    optional = {"ts": message.ts, **tags}
+    return fields | {key: value for key, value in optional.items() if value is not None}
 
 
 def _cost(totals: Totals) -> int:

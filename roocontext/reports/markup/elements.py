@@ -18,7 +18,7 @@ class Html(str):
 
 
 Child: TypeAlias = "str | int | Iterable[Child] | None"
-"""What an element may contain. A string that is not `Html` is text."""
+"""The content of an element. A string that is not `Html` is text."""
 
 _VOID: Final = frozenset({"br", "hr", "img", "input", "link", "meta"})
 _ADDRESSES: Final = frozenset({"href", "src", "action"})

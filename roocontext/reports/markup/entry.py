@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.counting import FAILED_SUMMARIES
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kind
+from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.moments import iso_utc
 from roocontext.log.spans import Span
 from roocontext.reports.history import TOOL, Speakers
@@ -42,17 +42,16 @@ _HIDING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEAR
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
-    """What the rows of some entries have in common.
+    """Facts that the rows of some entries share.
 
-    `acts` are the details of the control rows up to the moment that is shown. In a view, the text
-    is what the model sees, and nothing is folded. `pins` are pinned messages with the entries that
+    `kinds` are those of the control rows up to the moment that is shown. In a view, the text is
+    what the model sees, and nothing is folded. `pins` are pinned messages with the entries that
     pin them. `spoken` are the speakers of what was rendered; `joined` are the answers that directly
     follow their calls, which are one block with them.
     """
 
     links: Links
-    acts: Mapping[int, Mapping[str, Any]]
-    controls: Sequence[Control]
+    kinds: Mapping[int, Kind]
     style: Style = field(default_factory=Style)
     is_view: bool = False
     opened: int | None = None
@@ -155,7 +154,7 @@ class EntryRows:
         return tag("li", fold, hider, class_="folded")
 
     def _kind_of(self, seq: int) -> str:
-        kind = next((control.kind for control in self.controls if control.seq == seq), None)
+        kind = self.kinds.get(seq)
         return f"{kind} {seq}" if kind else f"entry {seq}"
 
     def link(self, seq: int, text: str = "") -> Html:
@@ -233,13 +232,13 @@ class EntryRows:
             return Html(preformatted(text, "text"))
 
     def _effect(self, entry: AuditEntry) -> Html | None:
-        """What a summary or a marker does, in figures."""
+        """The effect of a summary or a marker, in figures."""
         if entry.kind not in (Kind.SUMMARY, Kind.MARKER):
             return None
         return tag("p", self._figures(entry), class_="effect")
 
     def _figures(self, entry: AuditEntry) -> Iterator[Child]:
-        acts = self.acts.get(entry.seq) or entry.entry.details or {}
+        acts = entry.entry.details or {}
         record = acts.get("record") or {}
         if hides := acts.get("hides"):
             yield tag(
@@ -296,7 +295,7 @@ class EntryRows:
             ("Uncovered by", entry.uncovered_by),
         ):
             if by:
-                yield [f"{what} ", self.link(by, self._kind_of(by)), self._trigger(by)]
+                yield [f"{what} ", self.link(by, self._kind_of(by)), _trigger(entry, by)]
         for seq in dict.fromkeys(seq for _, seq in entry.cleared):
             shown = "This is the placeholder" if self.is_view else "The model sees a placeholder"
             yield [f"{shown}: its output was cleared by ", self.link(seq, self._kind_of(seq))]
@@ -307,11 +306,6 @@ class EntryRows:
         asked = entry.entry.asked_at
         if asked is not None and (address := self.links.request(entry.seq)):
             yield tag("a", "The request as it was sent", href=address)
-
-    def _trigger(self, by: int) -> str:
-        record = (self.acts.get(by) or {}).get("record") or {}
-        trigger = record.get("trigger")
-        return f" ({_short(trigger)})" if isinstance(trigger, str) else ""
 
     def _event(self, item: ExcerptEntry, level: Level) -> Html:
         """An entry that is no message, on a row."""
@@ -439,6 +433,11 @@ def _reason(entry: AuditEntry) -> tuple[str, int] | None:
     return None
 
 
+def _trigger(entry: AuditEntry, by: int) -> str:
+    trigger = next((hider.trigger for hider in entry.hiders if hider.seq == by), None)
+    return f" ({_short(trigger)})" if trigger is not None else ""
+
+
 def _source(entry: AuditEntry) -> MessageSource:
     return MessageSource(entry.seq, entry.role or "", entry.content, entry.entry.format or "")
 
@@ -479,7 +478,7 @@ def _facts(facts: Mapping[Any, Any]) -> str:
 
 
 def _price(facts: Any) -> Iterable[Html]:
-    """What a summary cost."""
+    """The cost of a summary."""
     if not isinstance(facts, dict):
         return
     parts = []

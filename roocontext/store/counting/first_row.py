@@ -1,4 +1,4 @@
-"""What a check reads first: the head, and all that is one row of a session, in one statement.
+"""The first statement of a check: the head, and all else that is one row of a session.
 
 A distant server, or the nodes of a cluster, take a message there and back for each statement.
 """

@@ -76,7 +76,7 @@ class CountedMessage(NamedTuple):
 
     @property
     def visible(self) -> bool:
-        """Whether the model sees it."""
+        """True if the model sees it."""
         return self.condense_parent is None and self.truncation_parent is None
 
 

@@ -26,7 +26,7 @@ from roocontext.store.engine.roles import secured_again
 from roocontext.store.engine.schema import DISTRIBUTION, Distribution, sessions
 
 _MOST_SHARDS = 64_000
-"""What the setting citus.shard_count allows."""
+"""The largest value that the setting citus.shard_count allows."""
 
 _PATIENCE = "3s"
 _STOP = "Nothing was changed. Stop the programs that use the store, and distribute it then."

@@ -148,15 +148,13 @@ class Connections:
         # On a server writers wait for the row lock of their session, and only for that. In memory
         # there is one connection, and a reader would see the uncommitted half of a write.
         in_turn = engine.server is None and (writes or engine.path is None)
+        # Before the turn: a child may have inherited it from a thread that it does not have.
+        self._check_usable()
         return Hold(self, self._turn if in_turn else None, engine.patience_s)
 
     def take(self) -> "PoolProxiedConnection":
         """A connection that works; its `info` holds the transaction that runs on it."""
-        forks.notice()
-        if self._is_closed:
-            raise StoreClosed("The store is closed.")
-        if self._is_lost:
-            raise StoreForked("The store was open when this process was forked.")
+        self._check_usable()
         while True:
             try:
                 lent = self._pool.connect()
@@ -192,8 +190,17 @@ class Connections:
         self._begin_life()
         if self._is_closed and not left:
             return set()
+        if self._engine.path is not None:
+            _turns.pop(self._engine.path, None)
         self._is_lost = self._engine.server is None
         return self._files
+
+    def _check_usable(self) -> None:
+        forks.notice()
+        if self._is_closed:
+            raise StoreClosed("The store is closed.")
+        if self._is_lost:
+            raise StoreForked("The store was open when this process was forked.")
 
     def _connect(self, record: "ConnectionPoolEntry") -> Any:
         path = self._engine.path

@@ -85,7 +85,7 @@ class Database:
 
     @property
     def is_checked(self) -> bool:
-        """Whether a write is more than its own statements."""
+        """True if a write is more than its own statements."""
         return self._check is not None
 
     def rehearse(

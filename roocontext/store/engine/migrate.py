@@ -44,12 +44,12 @@ class SchemaVersion(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether this release works with the schema as it is."""
+        """True if this release works with the schema as it is."""
         return self.current is not None and self.current >= self.wanted and not self.is_too_new
 
     @property
     def is_too_new(self) -> bool:
-        """Whether this release is older than the oldest that may use the schema."""
+        """True if this release is older than the oldest that may use the schema."""
         return self.oldest_release is not None and _is_older(RELEASE, self.oldest_release)
 
 

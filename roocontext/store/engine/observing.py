@@ -67,7 +67,7 @@ class StoreOperation:
 
 @runtime_checkable
 class Observer(Protocol):
-    """What `Store.open(observer=...)` takes. It is called in the thread of the operation."""
+    """The argument of `Store.open(observer=...)`. It is called in the thread of the operation."""
 
     def started(self, operation: StoreOperation) -> None:
         """Called before an operation: only its name and session are known."""

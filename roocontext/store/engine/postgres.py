@@ -168,9 +168,9 @@ class ServerConnection(psycopg.Connection[Any]):
 
     is_distributed = False
     sees_one_owner = False
-    """Whether policies show the role only the sessions of the owner that a transaction names."""
+    """True if policies show the role only the sessions of the owner that a transaction names."""
     synchronous_commit = "on"
-    """What the server was set to when it was connected to."""
+    """The settings of the server when it was connected to."""
 
 
 def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnection:  # noqa: FBT001

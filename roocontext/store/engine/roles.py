@@ -58,7 +58,7 @@ _OLDEST = 150_000
 
 
 class Right(NamedTuple):
-    """What may be done with some tables. Only `redact` and `purge` need one that `erases`."""
+    """Rights on some tables. Only `redact` and `purge` need one that `erases`."""
 
     what: str
     tables: str

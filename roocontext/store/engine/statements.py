@@ -58,7 +58,7 @@ def crossing(statement: AStatement) -> AStatement:
 
 
 def is_crossing(statement: Executable) -> bool:
-    """Whether a statement concerns several sessions."""
+    """Return True if a statement concerns several sessions."""
     return bool(statement.get_execution_options().get("crosses_sessions"))
 
 

@@ -32,7 +32,7 @@ class Recorded(NamedTuple):
     digest: bytes
 
     def holds(self, frame: Frame) -> bool:
-        """Whether it is the note of this frame. A redacted note is of an unknown one."""
+        """Return True for a note of this frame. The frame of a redacted note is unknown."""
         text = encode(frame.content(), "frame")
         return self.salt is not None and content_digest(self.salt, text, None) == self.digest
 

@@ -143,7 +143,7 @@ def _sendable(
         sent = Frame.of(notes[-1].content) if notes else Frame()
 
     def is_same_frame(seq: int) -> bool:
-        """Whether the same frame was sent then; if none was ever recorded, it is assumed to be."""
+        """True if the same frame was sent then; if none was ever recorded, it is assumed to be."""
         then = [note for note in notes if note.seq <= seq]
         return Frame.of(then[-1].content) == sent if then else not notes
 

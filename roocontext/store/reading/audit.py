@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, select
@@ -122,6 +122,17 @@ _UNTOUCHED = (True, None, None, (), None, None, None, None, (), False)
 _KINDS = {kind.value: kind for kind in Kind}
 
 
+class _Hiders(dict[int, Hider]):
+    """What control rows are as hiders of others, by seq: decoded when one is asked for."""
+
+    def __init__(self, rows: Sequence[SqlRow]) -> None:
+        self._rows = {row[0]: row for row in rows}
+
+    def __missing__(self, seq: int) -> Hider:
+        hider = self[seq] = to_hider(self._rows[seq])
+        return hider
+
+
 class Auditor:
     """Reads the audit of a session right after entry `seq`, page by page.
 
@@ -146,7 +157,6 @@ class Auditor:
         last = read_head(tx, session_id).last_seq if last is None else last
         self.seq = last if seq is None else min(seq, last)
         rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
-        self._details = {row[0]: row[2] for row in rows}
         self.controls = to_controls([row[:3] for row in rows])
         self.spans = spans_of(self.controls, self.seq)
         self._starts = [span.lo for span in self.spans]
@@ -154,12 +164,7 @@ class Auditor:
         cleared = clearings_of(self.controls, self.seq)
         for (row, block), control in sorted(cleared.items(), key=_block):
             self._cleared[row].append((block, control.seq))
-        self.hiders = {row[0]: to_hider(row) for row in rows}
-
-    @cached_property
-    def acts(self) -> dict[int, Any]:
-        """The details of each control row. The audit itself does not decode them."""
-        return {seq: decode(details) for seq, details in self._details.items()}
+        self.hiders: Mapping[int, Hider] = _Hiders(rows)
 
     def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
         """Read the entries that follow `after`."""

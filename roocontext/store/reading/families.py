@@ -5,25 +5,31 @@ from typing import Final
 from sqlalchemy import select
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.store.engine.schema import sessions
+from roocontext.store.engine.schema import of_session, sessions
 from roocontext.store.engine.statements import OneOf, crossing
 from roocontext.store.engine.transaction import Transaction
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions, and a
 # distributed engine refuses it.
 _CHILDREN: Final = crossing(
-    select(sessions.c.session_id)
+    select(sessions.c.session_id, sessions.c.owner)
     .where(sessions.c.parent.is_not(None), OneOf(sessions.c.parent, "parents"))
     .order_by(sessions.c.session_id)
 )
+_OWNER: Final = select(sessions.c.owner).where(of_session(sessions))
 
 
 def descended(tx: Transaction, session_id: str) -> list[str]:
-    """Find a session and its descendants, those of purged sessions too, level by level."""
-    members, level = [session_id], [session_id]
-    while level:
-        level = [row[0] for row in tx.rows(_CHILDREN, parents=tx.many_values(level))]
+    """Find a session and its descendants, those of purged sessions too, level by level.
+
+    A session of another owner is none, although a restore may give it this parent.
+    """
+    first = _CHILDREN, {"parents": tx.many_values([session_id])}
+    own, children = tx.all([(_OWNER, {"session_id": session_id}), first])
+    members = [session_id]
+    while level := [name for name, owner in children if own and owner == own[0][0]]:
         if session_id in level:  # each has one parent, so no other session can come again
             raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
         members += level
+        children = tx.rows(_CHILDREN, parents=tx.many_values(level))
     return members

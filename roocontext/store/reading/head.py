@@ -70,15 +70,19 @@ class LaterRedaction(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Archive(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where the entries of an archived session are, and what happened to them since."""
+    """Where the entries of an archived session are, and what happened to them since.
+
+    The `usage` that its entries reported stays here, so that a bill does not become smaller.
+    """
 
     file: str
     digest: str
     size: int
     redactions: tuple[LaterRedaction, ...] = ()
+    usage: str = ""
 
     def to_text(self) -> str:
-        """What the row of the session keeps."""
+        """The text that the row of the session keeps."""
         return msgspec.json.encode(self).decode()
 
 

@@ -1,16 +1,21 @@
 """The usage that was reported, of a session, a family or all sessions, and single calls of models.
 
 No message is read. A fork holds the entries of its origin, which were paid for there: only the
-entries after the newest origin note count.
+entries after the newest origin note count. An archived session has no entries here, and counts by
+what its tombstone keeps of them.
 """
 
+import zlib
+from base64 import b64decode, b64encode
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
 from itertools import dropwhile, islice
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     Select,
@@ -25,17 +30,19 @@ from sqlalchemy import (
     union_all,
 )
 
-from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage
-from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
+from roocontext.errors import HistoryCorrupt, InvalidOption
+from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage, UsageGroup
+from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode, encode
 from roocontext.log.entries import Kind
+from roocontext.log.moments import day
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import IN_LOG, IS_HELD, LAST, counts, entries, sessions
+from roocontext.store.engine.schema import IN_LOG, LAST, counts, entries, of_session, sessions
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.families import descended
-from roocontext.store.reading.head import head_query, read_head, to_head
+from roocontext.store.reading.head import head_query, read_archive, read_head, to_head
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
 _AT_ONCE: Final = 100
@@ -44,7 +51,7 @@ _AT_ONCE: Final = 100
 ACTIVE: Final = crossing(
     select(sessions.c.session_id)
     .where(
-        IS_HELD,
+        sessions.c.purged_at.is_(None),
         sessions.c.session_id >= bindparam("first"),
         # No entry of it is later than these two by either clock.
         or_(
@@ -92,6 +99,25 @@ _REPORTED: Final = (
     )
     .order_by(entries.c.seq)
 )
+# No condition of what is archived: PostgreSQL would read the index of all archived sessions.
+_KEPT: Final = select(sessions.c.archive).where(of_session(sessions))
+
+
+class _KeptUsage(msgspec.Struct, frozen=True, array_like=True):
+    """A row of `_REPORTED` without the session, as the tombstone keeps it."""
+
+    seq: int
+    model: str | None
+    usage: str | None
+    recorded_at: int
+    ts: int | None
+    details: str | None
+    note: str | None
+
+
+_decode_kept = msgspec.json.Decoder(tuple[_KeptUsage, ...]).decode
+
+UsageGrouping: TypeAlias = Literal["day", "model", "session"]
 
 
 class _Place(NamedTuple):
@@ -149,11 +175,71 @@ def _reported(
 ) -> Iterator[tuple[ReportedUsage, int]]:
     """Read the rows of these sessions after a place in the first of them, each with its number."""
     for first in range(0, len(members), _AT_ONCE):
-        some = members[first : first + _AT_ONCE]
-        for entry in tx.each(_REPORTED, [{"session_id": member} for member in some]):
-            for number, row in enumerate(_of_entry(entry)):
-                if row.session_id != place.session_id or (row.seq, number) > place[1:]:
-                    yield row, number
+        some = [{"session_id": member} for member in members[first : first + _AT_ONCE]]
+        answers = tx.all([(query, named) for named in some for query in (_REPORTED, _KEPT)])
+        for named, rows, [(archive,)] in zip(some, answers[::2], answers[1::2], strict=True):
+            for entry in _unpacked(named["session_id"], archive) if archive is not None else rows:
+                for number, row in enumerate(_of_entry(entry)):
+                    if row.session_id != place.session_id or (row.seq, number) > place[1:]:
+                        yield row, number
+
+
+def packed_usage(tx: Transaction, session_id: str) -> str:
+    """What the tombstone of a session keeps of its usage; of notes and plans nothing else."""
+    kept = [_to_keep(row) for row in tx.rows(_REPORTED, session_id=session_id)]
+    return b64encode(zlib.compress(msgspec.json.encode(kept))).decode() if kept else ""
+
+
+def _to_keep(row: SqlRow) -> _KeptUsage:
+    _, seq, model, usage, recorded_at, ts, details, note = row
+    if note is not None:
+        content = decode(note)
+        failed = content.get(FAILED_SUMMARIES) if isinstance(content, dict) else None
+        note = encode({FAILED_SUMMARIES: failed})
+    if details is not None:
+        match decode(details):
+            case {"record": {"summary": {**facts}}}:
+                details = encode({"record": {"summary": facts}})
+            case _:
+                details = "{}"
+    return _KeptUsage(seq, model, usage, recorded_at, ts, details, note)
+
+
+def _unpacked(session_id: str, text: str) -> Iterator[SqlRow]:
+    packed = read_archive(session_id, text).usage
+    try:
+        kept = _decode_kept(zlib.decompress(b64decode(packed))) if packed else ()
+    except (ValueError, zlib.error):  # msgspec's errors and those of base64 are ValueErrors
+        line = f"Session {session_id!r} has a tombstone whose usage no archive has written."
+        raise HistoryCorrupt(line) from None
+    for row in kept:
+        yield session_id, *msgspec.structs.astuple(row)
+
+
+def grouped_usage(
+    rows: Iterable[ReportedUsage], by: UsageGrouping, zone: tzinfo | None, *, recorded: bool
+) -> list[UsageGroup]:
+    """Group rows by the day on which they happened or were recorded, by model, or by session."""
+    groups: defaultdict[str | None, list[ReportedUsage]] = defaultdict(list)
+    for row in rows:
+        if by == "day":
+            name: str | None = day(row.recorded_at if recorded else row.happened_at, zone)
+        else:
+            name = row.model if by == "model" else row.session_id
+        groups[name].append(row)
+    in_order = sorted(groups.items(), key=lambda group: (group[0] is None, group[0] or ""))
+    return [UsageGroup(name, tuple(rows)) for name, rows in in_order]
+
+
+def check_grouping(by: object, zone: object, limit: int | None, after: str | None) -> None:
+    """Refuse a way to group that there is not, and pages of groups."""
+    if by not in get_args(UsageGrouping):
+        raise InvalidOption("by must be day, model or session.", name="by")
+    if zone is not None and not isinstance(zone, tzinfo):
+        raise InvalidOption("zone must be a tzinfo, or None for the local time zone.", name="zone")
+    if limit is not None or after is not None:
+        line = "Groups have no pages: leave out limit and after, or by."
+        raise InvalidOption(line, name="limit" if limit is not None else "after")
 
 
 def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> Page[ReportedUsage]:

@@ -256,7 +256,7 @@ def _compacted_in(
 
 
 class _Source(NamedTuple):
-    """What is known of a view before its rows are read: its moment, its ranges, what is cleared.
+    """A view before its rows are read: its moment, its ranges and the cleared blocks.
 
     The ranges have the direction of the part. `cleared` is None if it is to be read with the rows.
     """
@@ -449,5 +449,5 @@ def _at_once(tx: Transaction, session_id: str, *, stored: bool) -> View:
 
 
 def _is_whole(rows: Sequence[SqlRow]) -> bool:
-    """Whether the rows have a head, and none of their spans is damaged."""
+    """Return True if the rows have a head, and none of their spans is damaged."""
     return bool(rows) and None not in rows[0][_HEAD] and {row[_NULLS_AT] for row in rows} <= _NULLS

@@ -319,8 +319,12 @@ def _of_function() -> tuple[FromClause]:
     Policies of row-level security would keep the server from using the index in a query (0074).
     """
     matches = func.roocontext_matches_v1(bindparam("terms"))
-    names = ("session_id", "seq", "happened_at", "recorded_at")
-    return (matches.table_valued(*(column(name) for name in names), name="matches"),)
+    # With their types: without one, the text of an id is added to as a number would be.
+    columns = (
+        column(name, search_rows.c[name].type)
+        for name in ("session_id", "seq", "happened_at", "recorded_at")
+    )
+    return (matches.table_valued(*columns, name="matches"),)
 
 
 @cache

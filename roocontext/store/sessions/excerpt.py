@@ -2,7 +2,7 @@
 
 Which entries are read is decided from the spans and from the sizes of entries, so no content is
 read that is not in the excerpt, and of a very large entry only its beginning. The number of
-statements does not depend on the length of the log.
+statements depends on the ranges of the excerpt, not on the length of the log.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,6 @@ from sqlalchemy import (
     func,
     literal_column,
     null,
-    or_,
     select,
 )
 
@@ -33,7 +32,7 @@ from roocontext.store.engine.schema import entries, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.messages import Cleared, cleared_at
+from roocontext.store.reading.messages import Cleared, bounds, cleared_at
 from roocontext.store.reading.notes import Note, marks_queries, to_marks
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.totals import Total, totals_of
@@ -90,11 +89,11 @@ class ExcerptEntry(NamedTuple):
 class LogExcerpt:
     """Some entries of a session right after entry `seq`, in the order of their extent.
 
-    `overview` is that of the present. `visible` is the size of the view at that moment; `acts` has
-    the details of the control rows up to it. `earlier` and `later` are whether more entries of the
-    extent precede and follow. `children` are the first sessions whose parent this is; there may be
-    one more than asked for. `pins` are the pinned messages with the notes that pin them,
-    `compaction` is the newest note about a compaction, and `calls` are the newest calls of models.
+    `overview` is that of the present. `visible` is the size of the view at that moment. `earlier`
+    and `later` are whether more entries of the extent precede and follow. `children` are the first
+    sessions whose parent this is; there may be one more than asked for. `pins` are the pinned
+    messages with the notes that pin them, `compaction` is the newest note about a compaction, and
+    `calls` are the newest calls of models.
     """
 
     overview: SessionOverview
@@ -102,7 +101,6 @@ class LogExcerpt:
     is_past: bool
     visible: Total
     controls: Sequence[Control]
-    acts: Mapping[int, Mapping[str, Any]]
     hiders: Mapping[int, Hider]
     spans: Sequence[Span]
     entries: tuple[ExcerptEntry, ...]
@@ -113,20 +111,22 @@ class LogExcerpt:
     compaction: Note | None
     calls: Sequence[Call]
 
+    @property
+    def kinds(self) -> dict[int, Kind]:
+        """The kinds of the control rows."""
+        return {control.seq: control.kind for control in self.controls}
+
 
 _RANGES: Final = 16
-"""How many ranges a statement reads."""
+"""How many ranges are read at a time."""
 _CANDIDATES: Final = 240
 """How many entries are considered at a time. Notes among them are not in every extent."""
 _HEAD: Final = 6_000
 """How many characters are read of an entry that is too large."""
 
-_pairs = [
-    (bindparam(f"lo_{number}", type_=BigInteger), bindparam(f"hi_{number}", type_=BigInteger))
-    for number in range(_RANGES)
-]
-_in_ranges = and_(of_session(entries), or_(*(entries.c.seq.between(lo, hi) for lo, hi in _pairs)))
-_SIZES = select(entries.c.seq, entries.c.kind, entries.c.size).where(_in_ranges)
+# A statement for each range: of several ranges in one, SQLite reads the session from end to end.
+_in_range = and_(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")))
+_SIZES = select(entries.c.seq, entries.c.kind, entries.c.size).where(_in_range)
 _is_whole = entries.c.size <= bindparam("whole", type_=BigInteger)
 _left_out = {"extra"}  # which no page shows, and which may be larger than the content
 _columns = [
@@ -139,7 +139,7 @@ _columns = [
 ]
 _beginning = func.substr(entries.c.content, literal_column("1"), literal_column(str(_HEAD)))
 _head = case((~_is_whole, _beginning)).label("head")
-_ROWS = select(*_columns, entries.c.size, _head).where(_in_ranges)
+_ROWS = select(*_columns, entries.c.size, _head).where(_in_range)
 
 
 def read_excerpt(
@@ -184,7 +184,6 @@ def read_excerpt(
         is_past=is_past,
         visible=visible,
         controls=auditor.controls,
-        acts=auditor.acts,
         hiders=auditor.hiders,
         spans=auditor.spans,
         entries=tuple(_entry(auditor, rows[seq], cleared) for seq in chosen),
@@ -299,17 +298,8 @@ def _read(
     tx: Transaction, session_id: str, statement: Any, seqs: Sequence[int], **params: Any
 ) -> list[SqlRow]:
     """Read the rows of these entries, in any order."""
-    ranges = ranges_of(sorted(seqs))
-    rows: list[SqlRow] = []
-    for first in range(0, len(ranges), _RANGES):
-        part = ranges[first : first + _RANGES]
-        part = (*part, *[(0, 0)] * (_RANGES - len(part)))
-        bounds = {
-            name: value
-            for number, (lo, hi) in enumerate(part)
-            for name, value in ((f"lo_{number}", lo), (f"hi_{number}", hi))
-        }
-        rows += tx.rows(statement, session_id=session_id, **bounds, **params)
+    ranges = bounds(session_id, ranges_of(sorted(seqs)))
+    rows = tx.each(statement, [{**lo_and_hi, **params} for lo_and_hi in ranges])
     if missing := set(seqs) - {row[0] for row in rows}:
         raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
     return rows

@@ -4,12 +4,12 @@ A family, a session with its descendants, is purged in one transaction, and only
 old. Both are checked again under the locks: what was written since, or is on hold since, is kept.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from roocontext.errors import InvalidOption, SessionPurged
+from roocontext.errors import InvalidOption, SessionArchived, SessionPurged
 from roocontext.log.moments import milliseconds
 from roocontext.store.engine.schema import sessions
 from roocontext.store.engine.transaction import Transaction
@@ -17,6 +17,7 @@ from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.sessions.listing import ListFilter, page_of, wanted
 from roocontext.store.writing import erase
+from roocontext.store.writing.archived import Tombstone, tombstone_of
 from roocontext.store.writing.erase import Purged
 
 AgeClock: TypeAlias = Literal["later", "happened", "recorded"]
@@ -71,34 +72,39 @@ def purge_family(
 ) -> list[Purged]:
     """Purge a session and its descendants, unless the rule no longer applies to all of them."""
     members = descended(tx, session_id) if rule.family else [session_id]
-    heads: dict[str, SessionHead] = {}
+    times: dict[str, int] = {}
     for member in sorted(members):  # in one order, so that two purges wait for each other
         with suppress(SessionPurged):
-            heads[member] = (read_head if dry_run else lock)(tx, member)
-    if not _applies(tx, session_id, rule, heads):
+            times[member] = _time(tx, member, rule.clock, locked=not dry_run)
+    if not _applies(tx, session_id, rule, times.values()):
         return []
     return [
-        erase.purge(tx, member, now=now, dry_run=dry_run) for member in members if member in heads
+        erase.purge(tx, member, now=now, dry_run=dry_run) for member in members if member in times
     ]
 
 
-def _applies(
-    tx: Transaction, session_id: str, rule: Retention, heads: Mapping[str, SessionHead]
-) -> bool:
+def _applies(tx: Transaction, session_id: str, rule: Retention, times: Iterable[int]) -> bool:
     shape, params = rule.listed
     one = page_of(_COLUMNS, shape._replace(is_one=True), continues=False)
     if tx.row(one, **params, one=session_id, page=1) is None:
         return False
-    before, times = rule.before, (_last(head, rule.clock) for head in heads.values())
-    return before is None or all(time < before for time in times)
+    return rule.before is None or all(time < rule.before for time in times)
 
 
-def _last(head: SessionHead, clock: AgeClock) -> int:
-    """The time of a session by a clock."""
-    own = head.times.happened_at
-    happened = head.created_at if own is None else own
+def _time(tx: Transaction, session_id: str, clock: AgeClock, *, locked: bool) -> int:
+    """The time of a session by a clock, which the tombstone of an archived one has too."""
+    row: SessionHead | Tombstone
+    try:
+        row = head = (lock if locked else read_head)(tx, session_id)
+        own = head.times.happened_at
+    except SessionArchived:
+        buried = tombstone_of(tx, session_id, locked=locked)
+        if buried is None:
+            raise
+        row, own = buried, buried.happened_at
+    happened = row.created_at if own is None else own
     return {
-        "later": max(head.updated_at, happened),
+        "later": max(row.updated_at, happened),
         "happened": happened,
-        "recorded": head.updated_at,
+        "recorded": row.updated_at,
     }[clock]

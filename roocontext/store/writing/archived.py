@@ -1,8 +1,8 @@
 """Archived sessions: the tombstone that one leaves, the redactions kept on it, and its return.
 
 The row of an archived session stays with its title, sizes and times, so that lists show it, and
-with its head, which only the same entries have. Its entries and the caches of them are deleted
-(0081).
+with its head, which only the same entries have, and with the usage that they reported (0082). Its
+entries and the caches of them are deleted (0081).
 """
 
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from roocontext.store.reading.head import (
     read_archive,
     read_head,
 )
+from roocontext.store.reading.usage import packed_usage
 
 Place = tuple[str, int]
 
@@ -48,6 +49,8 @@ class Tombstone(NamedTuple):
     changed_minute: int
     messages: int
     bytes: int
+    updated_at: int
+    happened_at: int | None
     archive: Archive
 
 
@@ -135,7 +138,7 @@ def bury(
     if tx.row(_HELD, session_id=session_id, now=now) is not None:
         return "turn"
     first = first_hash(tx, session_id)
-    kept = archive.to_text()
+    kept = msgspec.structs.replace(archive, usage=packed_usage(tx, session_id)).to_text()
     tx.run(_BURY, session_id=session_id, at=now, kept=kept, first=first)
     for statement in _DELETE:
         tx.run(statement, session_id=session_id)

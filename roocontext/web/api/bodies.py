@@ -179,7 +179,7 @@ class AnswerInput(CallInput):
 
 
 class ManagerInput(FrameInput):
-    """What keeps the context small: a policy, and the model whose window it fills.
+    """The policy that keeps the context small, and the model whose window it fills.
 
     Summaries are made of the session's own words. `limit` is the window in tokens, if the model's
     is not known.
@@ -192,7 +192,7 @@ class ManagerInput(FrameInput):
 
 
 class PlanInput(ManagerInput):
-    """What to do to the context.
+    """The change to make to the context.
 
     With `hide` or `blocks` the plan is the agent's own: `condense` hides these messages and puts
     the `summary` in their place, `truncate` hides them without one, `clear` replaces the outputs in

@@ -189,7 +189,7 @@ class CompactionReceipt(Document):
 
 
 class CommittedReport(Document):
-    """What a plan of the agent's own would do: the view loses `hidden` messages and gains `rows`.
+    """The effect of an agent's own plan: the view loses `hidden` messages and gains `rows`.
 
     `seq` is the summary, marker or clearing, and `cleared` the number of cleared blocks.
     """

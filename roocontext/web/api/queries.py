@@ -136,7 +136,7 @@ class PurgedQuery(Parameters):
 
 
 class ContentQuery(Parameters):
-    """Whether contents are sent as JSON, or as texts that hold JSON."""
+    """The encoding of contents: JSON, or texts that hold JSON."""
 
     content: ContentAs = "json"
 
@@ -209,8 +209,9 @@ class UsageQuery(ModelQuery):
 
 
 class SpendingQuery(TimeRange):
-    """The way to group the calls."""
+    """The way to group the calls, and the metadata of the sessions: `key=value`, repeatable."""
 
+    where: list[str] = []
     by: Literal["day", "model", "session"] = "day"
 
 

@@ -179,6 +179,7 @@ def get_spending(asked: ApiRequest) -> Answer:
             query.by,
             since=query.since,
             until=query.until,
+            where=where_of(query.where) or None,
             recorded=query.recorded,
         )
     )

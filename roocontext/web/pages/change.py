@@ -186,7 +186,7 @@ def _difference(chat: "Session", excerpt: LogExcerpt, to: int) -> Html:
 
 
 def undo_preview(asked: FormRequest) -> Response:
-    """What undoing the last change would do."""
+    """A preview of undoing the last change."""
     chat, force = asked.chat, asked.fields.get("force") == "1"
     excerpt = _excerpt(chat)
     try:
@@ -225,7 +225,7 @@ def _undo(asked: FormRequest) -> Response:
 
 
 def uncover_preview(asked: FormRequest) -> Response:
-    """What uncovering an entry would do."""
+    """A preview of uncovering an entry."""
     chat, seq = asked.chat, asked.number("seq", 1)
     excerpt, done = _excerpt(chat), chat.uncover(seq, dry_run=True)
     name = f"{one_entry(chat, seq).kind} {seq}"

@@ -89,7 +89,7 @@ def _manager(asked: FormRequest, chat: "Session", policy: str) -> "ContextManage
 
 
 def compact_preview(asked: FormRequest) -> Response:
-    """What a compaction would do, with the summary that it would write."""
+    """A preview of a compaction, with the summary that it would write."""
     chat, (aim, policy) = asked.chat, _choice(asked)
     head = chat.head_seq()
     outcome = _manager(asked, chat, policy).preview(chat, aim)
@@ -139,7 +139,7 @@ def _figures(outcome: "Outcome") -> Html:
 
 
 def _shown(chat: "Session", outcome: "Outcome") -> Html:
-    """What would be written, and the messages that would leave the view."""
+    """The rows that would be written, and the messages that would leave the view."""
     now, then = ([*message_rows(view)] for view in (chat.view().messages, outcome.view or ()))
     before, after = {row.seq for row in now}, {row.seq for row in then}
     left = [row for row in now if row.seq not in after]

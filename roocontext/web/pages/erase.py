@@ -23,7 +23,7 @@ _MOST = 40
 
 
 def redact_preview(asked: FormRequest) -> Response:
-    """What a redaction would erase, or what is left after it."""
+    """The content that a redaction would erase, or that is left after it."""
     chat, seq = asked.chat, asked.number("seq", 1)
     plan = redaction(chat, seq, dry_run=True)
     title = f"Redact entry {seq}" if plan.changed else f"Entry {seq} is redacted"
@@ -93,7 +93,7 @@ def _redact(asked: FormRequest) -> Response:
 
 
 def purge_preview(asked: FormRequest) -> Response:
-    """What a purge would delete, or the receipt of the purge."""
+    """The rows that a purge would delete, or the receipt of the purge."""
     is_there = True
     try:
         head = asked.chat.head_seq()

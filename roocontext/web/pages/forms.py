@@ -51,7 +51,7 @@ class FormRequest(NamedTuple):
 
     @property
     def settings(self) -> ServerSettings:
-        """What the server was started for."""
+        """The actions that the server was started with."""
         settings: ServerSettings = self.request.app.state.settings
         return settings
 

@@ -51,7 +51,7 @@ def _opened(request: Request, as_of: int | None = None) -> "tuple[Session, LogEx
 
 
 def difference_page(request: Request) -> Response:
-    """What left the view between two entries, what came into it, and why."""
+    """The messages that left the view between two entries, those that came into it, and why."""
     query = request.query_params
     new = number_asked(query, "to")
     chat, excerpt, links = _opened(request, new)

@@ -114,8 +114,7 @@ def session_body(
     links = PageLinks(view.session_id, on_page, view.as_of, changes)
     rows = EntryRows(
         links,
-        excerpt.acts,
-        excerpt.controls,
+        excerpt.kinds,
         view.style,
         is_view=view.extent is Extent.VIEW,
         opened=view.place.at,
@@ -165,7 +164,7 @@ def session_body(
 
 
 def _followed(view: PageView, excerpt: LogExcerpt) -> dict[str, str]:
-    """What the script needs to show new entries: only on a page that ends with the newest."""
+    """The facts that the script needs to show new entries: only on a page with the newest."""
     if excerpt.is_past or any(view.place):
         return {}
     tab = view.extent.value

@@ -40,7 +40,7 @@ def follow(request: Request) -> Response:
     view = replace(PageView.asked(chat.id, request.query_params), place=Anchor(), as_of=None)
     excerpt = chat.internals.excerpt(view.extent)
     title = session_title(excerpt.overview.info)
-    rows = _rows(view, excerpt.acts)
+    rows = _rows(view)
     shown = rows.render(excerpt.entries[-20:], Room(600, 24_000), newest=True)
     around = framed(
         f"Following {title}",
@@ -97,7 +97,7 @@ def _event(seq: int, row: Html) -> str:
 async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[int, Html] | None]:
     """The rows of new entries, each once and in order; None when nothing came for a while."""
     store: AsyncStore = state.async_store
-    made, count = _rows(view, {}), 0
+    made, count = _rows(view), 0
     try:
         # The feed begins before the log is read, so that nothing is written unseen in between.
         async with store.changes(session=view.session_id) as feed:
@@ -121,9 +121,9 @@ async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[i
         return  # purged, or unreadable: a page that is opened now says why
 
 
-def _rows(view: PageView, acts: Any) -> EntryRows:
+def _rows(view: PageView) -> EntryRows:
     # Nothing is folded: what hides an entry comes after it.
-    return EntryRows(PageLinks(view.session_id), acts, (), view.style, is_view=True)
+    return EntryRows(PageLinks(view.session_id), {}, view.style, is_view=True)
 
 
 def _is_shown(entry: AuditEntry, extent: Extent) -> bool:

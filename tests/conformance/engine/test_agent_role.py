@@ -83,18 +83,31 @@ def test_guide_shows_what_the_command_prints() -> None:
     assert grants("agent", erase=False) == GRANTS
 
 
-def test_printed_grants_are_enough_for_every_call(role: Role) -> None:
-    """Calls may be refused for what they ask, but none for a right that is missing."""
-    role.may(*grants("agent"))
-    with Store.open(role.url, upgrade=False) as store:
-        chat = build(store)
-        for call in [*READING.values(), *WRITING.values()]:
+ERASING = {"redact", "purge", "purge again", "purge by a rule", "archive"}
+REFUSED = {
+    *("hidden_by", "keep_extract", "commit", "commit in a dry run", "uncover", "create"),
+    *("rewind to no name", "rewind to a time"),
+}
+"""The calls that have nothing to do in the session, whatever the role; `everything` makes them."""
+
+
+@pytest.mark.parametrize("erase", [True, False])
+def test_printed_grants_are_enough_for_every_call(role: Role, *, erase: bool) -> None:
+    """Each call has a session in which it has something to do."""
+    role.may(*grants("agent", erase=erase))
+    refused, forbidden = set(), set()
+    with Store.open(role.url, upgrade=False) as store, Store.open(role.owner_url) as owner:
+        read = build(owner).id
+        for name, call in {**READING, **WRITING}.items():
+            chat = read if name in READING else build(owner).id
             try:
-                call(store, chat)
+                call(store, store.session(chat))
             except StoreReadOnly:
-                raise
+                forbidden.add(name)
             except RooContextError:
-                continue
+                refused.add(name)
+    assert forbidden == (set() if erase else ERASING)
+    assert refused == REFUSED
 
 
 def test_role_in_grants_is_quoted() -> None:

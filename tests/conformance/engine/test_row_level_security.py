@@ -51,8 +51,11 @@ def stores(secured: Secured) -> Iterator[Stores]:
         yield Stores(everyone, *owned, lab)
 
 
-def test_calls_with_another_owners_id_are_as_if_there_were_no_session(stores: Stores) -> None:
-    attack(stores)
+@pytest.mark.parametrize("archived", [False, True])
+def test_calls_with_another_owners_id_are_as_if_there_were_no_session(
+    stores: Stores, *, archived: bool
+) -> None:
+    attack(stores, archived=archived)
 
 
 def test_owners_work_as_without_it(stores: Stores) -> None:

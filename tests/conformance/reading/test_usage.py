@@ -1,12 +1,16 @@
-"""The usage reported in a session, in its forks, and in a whole family."""
+"""The usage reported in a session, in its forks, in a whole family, and in all sessions."""
+
+import gzip
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from roocontext import NewMessage, Plan, Store
-from roocontext.errors import SessionNotFound, SummaryFailed
+from roocontext import ArchiveFolder, NewMessage, Plan, Store
+from roocontext.errors import InvalidOption, SessionNotFound, SummaryFailed
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.summary import Summary
 from roocontext.reports import usage
+from roocontext.store.proof.log_lines import read_entry, read_header
 from roocontext.summarisers import with_fallback
 from roocontext.tokens import spending
 from support.async_manager import Scripted, grow, manager
@@ -181,3 +185,116 @@ def test_usage_of_sessions_with_metadata(lab):
     assert [row.session_id for row in (*page, *rest)] == ["a"] * 3 + ["c"] * 3
     assert lab.store.usage(where={"tenant": "nobody"}) == []
     assert len(lab.store.usage(where={})) == 9
+
+
+NEW_YEAR = 1_767_225_600_000  # 2026-01-01 00:00 UTC
+HOUR = 3_600_000
+
+
+def at_hours(chat, model, *hours):
+    """Replies that happened so many hours after the year began."""
+    chat.append_many(
+        [
+            NewMessage("assistant", "done", model=model, usage=USED, ts=NEW_YEAR + hour * HOUR)
+            for hour in hours
+        ]
+    )
+
+
+def _at(milliseconds):
+    return datetime.fromtimestamp((NEW_YEAR + milliseconds) / 1_000, UTC)
+
+
+def back(store, file):
+    """Restore the session of a file."""
+    with gzip.open(file) as lines:
+        header = read_header(lines.readline())
+        entries = [read_entry(line) for line in lines]
+    store.restore(header.session_id, entries, parent=header.parent, created_at=header.created_at)
+
+
+def grouped(groups):
+    return [(group.name, places(group.rows)) for group in groups]
+
+
+@pytest.mark.every_leg
+def test_usage_of_all_sessions_is_grouped_by_day_model_or_session(lab):
+    one = lab.store.create("one", metadata={"team": "a"})
+    two = lab.store.create("two", metadata={"team": "b"})
+    at_hours(one, "m-2", 30, 1)
+    at_hours(two, "m-1", 2)
+    at_hours(two, None, 49)
+    assert grouped(lab.store.usage(by="day")) == [
+        ("2026-01-01", [("one", 3), ("two", 2)]),
+        ("2026-01-02", [("one", 2)]),
+        ("2026-01-03", [("two", 3)]),
+    ]
+    assert grouped(lab.store.usage(by="day", where={"team": "b"}, since=_at(HOUR * 3))) == [
+        ("2026-01-03", [("two", 3)])
+    ]
+    by_model = grouped(lab.store.usage(by="model"))
+    assert by_model == [
+        ("m-1", [("two", 2)]),
+        ("m-2", [("one", 2), ("one", 3)]),
+        (None, [("two", 3)]),
+    ]
+    assert [name for name, _ in grouped(lab.store.usage(by="session"))] == ["one", "two"]
+    west = timezone(timedelta(hours=-6))
+    assert [name for name, _ in grouped(lab.store.usage(by="day", zone=west))] == [
+        "2025-12-31",
+        "2026-01-02",
+    ]
+    recorded = grouped(lab.store.usage(by="day", recorded=True))
+    assert sum(len(rows) for _, rows in recorded) == 4
+    assert "2026-01-03" not in dict(recorded)
+
+
+def test_usage_of_a_time_without_a_calendar_is_grouped_by_its_number(lab):
+    lab.store.create("one").append("assistant", "x", model="m", usage=USED, ts=10**17)
+    assert grouped(lab.store.usage(by="day")) == [(f"{10**17} ms", [("one", 1)])]
+
+
+@pytest.mark.parametrize(
+    "options", [{"by": "week"}, {"by": "day", "limit": 3}, {"by": "day", "zone": "Europe/Paris"}]
+)
+def test_groups_that_there_are_not_are_refused(lab, options):
+    with pytest.raises(InvalidOption):
+        lab.store.usage(**options)
+
+
+@pytest.mark.every_leg
+def test_usage_of_archived_sessions_counts_until_they_are_purged(lab, tmp_path):
+    parent = lab.store.create("parent", metadata={"team": "a"})
+    chat = lab.store.create("chat", metadata={"team": "a"}, parent="parent")
+    at_hours(parent, "m", 1)
+    grow(chat)
+    at_hours(chat, "m", 1, 30)
+    context = manager(chat, limit=1_000_000, summariser=Scripted(SummaryFailed(model="m", **SPENT)))
+    context.condense(chat)
+    manager(chat, summariser=Scripted()).condense(chat)
+    lab.store.create("later").append("assistant", "x", model="m", usage=USED)
+
+    def read():
+        return (
+            lab.store.usage(),
+            lab.store.usage(by="day"),
+            lab.store.usage(where={"team": "a"}, since=_at(2 * HOUR), until=_at(31 * HOUR)),
+            lab.store.session("parent").usage(family=True),
+        )
+
+    before = read()
+    assert sorted({(row.is_summary, row.is_failed) for row in before[0]}) == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]
+    first = lab.store.usage(limit=2)
+    (done,) = lab.store.archive(session="chat", put=ArchiveFolder(tmp_path)).archived
+    assert read() == before
+    assert [*first, *lab.store.usage(after=first.next)] == before[0]
+    assert lab.store.usage(where={"team": "b"}) == []
+    back(lab.store, done.file)
+    assert read() == before
+    lab.store.archive(session="chat", put=ArchiveFolder(tmp_path))
+    lab.store.purge("chat")
+    assert {row.session_id for row in lab.store.usage()} == {"parent", "later"}

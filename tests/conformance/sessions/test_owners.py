@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -39,7 +40,8 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "uncovered_since the beginning": lambda _, chat: chat.internals.uncovered_since(1),
 }
 OF_THE_STORE = {
-    *("overview", "changes", "change_cursor", "search", "usage of all", "sessions", "purged"),
+    *("overview", "changes", "change_cursor", "search", "usage of all", "usage by day", "sessions"),
+    "purged",
     *("sessions after", "sessions since", "sessions where", "find", "index", "drop_index"),
     *("ping", "purge by a rule", "purge by a rule in a dry run"),
 }
@@ -111,11 +113,13 @@ def dump(lab: Any) -> dict[str, list[Any]]:
     }
 
 
-def attack(stores: Stores) -> None:
+def attack(stores: Stores, *, archived: bool = False) -> None:
     """Make every call with another owner's id, and compare it with one that does not exist."""
     theirs(stores)
+    if archived:
+        assert stores.acme.archive(session=ID, put=lambda *_: None).archived
     before = dump(stores.lab)
-    assert sum(map(len, before.values())) > 50
+    assert sum(map(len, before.values())) > (20 if archived else 50)
     for name in [name for name in CALLS if name not in TELLING]:
         missing = outcome(CALLS[name], stores.mallory, MISSING)
         assert outcome(CALLS[name], stores.mallory, ID) == missing, name
@@ -127,8 +131,11 @@ def attack(stores: Stores) -> None:
     assert [info.session_id for info in stores.mallory.sessions()] == []
 
 
-def test_calls_with_another_owners_id_are_as_if_there_were_no_session(stores: Stores) -> None:
-    attack(stores)
+@pytest.mark.parametrize("archived", [False, True])
+def test_calls_with_another_owners_id_are_as_if_there_were_no_session(
+    stores: Stores, *, archived: bool
+) -> None:
+    attack(stores, archived=archived)
 
 
 # A new method cannot be forgotten
@@ -214,6 +221,31 @@ def test_owner_sees_its_own_sessions_and_no_others(stores: Stores) -> None:
     assert [info.owner for info in stores.everyone.find("same")] == [None, "acme", "mallory"]
 
 
+def test_owner_searches_in_a_session_a_family_and_by_metadata(stores: Stores) -> None:
+    for store, name in ((stores.acme, "a"), (stores.mallory, "b"), (stores.everyone, "c")):
+        store.create(name, metadata={"user": "ann"}).append("user", "the parser", ts=1)
+        store.create(f"{name}-child", parent=name).append("user", "the parser", ts=2)
+        store.create(f"{name}-other").append("user", "the parser", ts=3)
+    for is_indexed in (False, True):
+        if is_indexed:
+            stores.everyone.index()
+        for options, mine in (
+            ({"session": "a"}, ["a"]),
+            ({"family": "a"}, ["a-child", "a"]),
+            ({"where": {"user": "ann"}}, ["a"]),
+            ({"family": "a", "where": {"user": "ann"}, "order": "oldest"}, ["a"]),
+            ({"recorded": True, "limit": 2}, ["a-other", "a-child"]),
+        ):
+            asked: Any = {"order": "newest", **options}
+            assert [hit.session_id for hit in stores.acme.search("parser", **asked)] == mine
+        for options in ({"session": "b"}, {"family": "b"}, {"session": "c"}, {"family": "none"}):
+            asked = options
+            try:
+                assert stores.acme.search("parser", **asked) == []
+            except SessionNotFound:
+                continue
+
+
 def test_index_of_an_owner_is_dropped_alone(stores: Stores) -> None:
     for store in (stores.acme, stores.mallory):
         store.create().append("user", "the parser")
@@ -291,6 +323,49 @@ def test_restored_log_belongs_to_the_store_that_restores_it(stores: Stores) -> N
     # It named a parent that does not exist for it, and so is no child of acme's session.
     assert "mine" not in {info.session_id for info in stores.acme.session(ID).children()}
     assert [*stores.mallory.session("mine").internals.stored()] == log
+
+
+def test_archived_session_exists_for_its_owner_alone(stores: Stores) -> None:
+    chat = theirs(stores)
+    seq = next(entry.seq for entry in chat.audit() if entry.content == SECRET)
+    log = [*chat.internals.stored()]
+    stores.mallory.restore("mine", log)
+    now = datetime.now(UTC) + timedelta(days=1)
+    kept = stores.acme.archive(older_than=now, put=lambda *_: None).archived
+    assert {one.session_id for one in kept} == {ID, "sess-acme-child", "sess-acme-fork"}
+    assert stores.mallory.search(SECRET).archived == 0
+    assert {row.session_id for row in stores.mallory.usage()} == {"mine"}
+    with stores.mallory.changes(session=ID) as feed:
+        assert feed.read(timeout=0) == []
+    with pytest.raises(SessionExists):
+        stores.mallory.restore(ID, log)
+    assert stores.mallory.session("mine").redact(seq).archived == ()
+    assert {copy for copy, _ in stores.everyone.session("mine").redact(seq).archived} == {
+        *(ID, "sess-acme-fork"),
+    }
+    purged = stores.mallory.purge(older_than=now)
+    assert [(one.session_id, one.copies) for one in purged] == [("mine", ())]
+    assert stores.acme.search(SECRET).archived == 3
+    assert {row.session_id for row in stores.acme.usage()} == {ID}
+    assert {one.session_id for one in stores.acme.purge(older_than=now)} == {
+        one.session_id for one in kept
+    }
+
+
+def test_session_that_claims_a_foreign_parent_is_none_of_its_family(stores: Stores) -> None:
+    stores.acme.create(ID, metadata={"user": "ann"}).append("user", "the parser")
+    stores.acme.create("child", parent=ID).append("user", "the parser")
+    claim = stores.mallory.create("claim")
+    claim.append("assistant", "the parser", model="m", usage={"input_tokens": 5})
+    stores.mallory.restore("mine", claim.internals.stored(), parent=ID)
+    stores.mallory.restore("mine below", claim.internals.stored(), parent="child")
+    everyone = stores.everyone
+    assert everyone.session(ID).usage(family=True) == []
+    hits = everyone.search("parser", family=ID)
+    assert {hit.session_id for hit in hits} == {ID, "child"}
+    done = everyone.purge(where={"user": "ann"})
+    assert {one.session_id for one in done} == {ID, "child"}
+    assert stores.mallory.session("mine").verify().ok
 
 
 def test_redaction_by_an_owner_reaches_its_own_copies(stores: Stores) -> None:

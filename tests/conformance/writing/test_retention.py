@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from roocontext import InvalidOption, SessionNotFound, Store
+from roocontext import ArchiveFolder, InvalidOption, SessionNotFound, Store
 from roocontext.errors import SessionPurged
 
 DAY = 86_400_000
@@ -186,3 +186,24 @@ def test_purge_of_one_session_leaves_its_family(lab):
     assert _left(lab.store) == ["child"]
     with pytest.raises(SessionNotFound):
         lab.store.purge("none")
+
+
+@pytest.mark.every_leg
+def test_archived_sessions_are_purged_by_the_same_rule(lab, tmp_path):
+    for name, keep in (("a", "90d"), ("b", "hold"), ("c", "90d")):
+        _session(lab, name, metadata={"retention": keep})
+    _session(lab, "a-child", parent="a")
+    put = ArchiveFolder(tmp_path)
+    files = {name: lab.store.archive(session=name, put=put).archived[0] for name in ("a", "b", "c")}
+    cutoff = _at(lab.clock.now - DAY - DAY // 2)
+    rule = {"older_than": cutoff, "where": {"retention": "90d"}}
+    assert _ids(lab.store.purge(**rule, dry_run=True)) == _ids(lab.store.purge(**rule)) == []
+    rule["older_than"] = _at(lab.clock.now + DAY)
+    planned = lab.store.purge(**rule, dry_run=True)
+    done = lab.store.purge(**rule)
+    assert _ids(planned) == _ids(done) == ["a", "a-child", "c"]
+    digests = {one.session_id: (one.file, one.digest) for one in done}
+    kept = {name: (files[name].file, files[name].digest) for name in ("a", "c")}
+    assert digests == {**kept, "a-child": (None, None)}
+    assert _left(lab.store) == ["b"]
+    assert lab.store.usage() == []

@@ -381,6 +381,10 @@ class TestUsage:
         assert (model["input"], model["output"]) == (10, 5)
         names = {row["name"] for row in web.client.get("/api/v1/usage?by=session").json["rows"]}
         assert talk.chat.id in names
+        path = "/api/v1/usage?by=session&where=team%3D"
+        talk.chat.set_metadata({"team": "parser"})
+        mine, none = (web.client.get(path + team).json["rows"] for team in ("parser", "no-one"))
+        assert ([row["name"] for row in mine], none) == ([talk.chat.id], [])
         assert talk.get("/context").json["reported"] == 15
 
 
