@@ -308,6 +308,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     visible_bytes = _threaded(SessionInternals.visible_bytes)
     outline = _threaded(SessionInternals.outline)
     audit_pages = _iterated(SessionInternals.audit_pages, 1)
+    envelopes = _threaded(SessionInternals.envelopes)
     newest_notes = _threaded(SessionInternals.newest_notes)
     noted = _threaded(SessionInternals.noted)
     keep_frame = _threaded(SessionInternals.keep_frame)

@@ -30,6 +30,7 @@ from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
+from roocontext.store.reading.envelopes import Envelope, read_envelopes
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -256,6 +257,12 @@ class SessionInternals:
                 return
             with self._database.read() as tx:
                 page = auditor.page(tx, page[-1].seq, size)
+
+    def envelopes(self, *, after: int, limit: int) -> list[Envelope]:
+        """Read the first entries after an entry, without their contents."""
+        check_whole("after", after)
+        check_whole("limit", limit, least=1)
+        return self._database.snapshot(read_envelopes, self.id, after, limit)
 
     def newest_notes(
         self, beginning: str, *, before: str | None = None, limit: int = 100

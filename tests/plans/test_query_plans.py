@@ -145,6 +145,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "excerpt of the past": lambda _, chat: chat.internals.excerpt(
         Extent.LIVE, Anchor(at=LONG // 2), as_of=LONG - 10
     ),
+    "envelopes": lambda _, chat: chat.internals.envelopes(after=LONG - 5, limit=10),
     "verify": lambda _, chat: chat.verify(),
     "rebuild": lambda _, chat: chat.rebuild(),
 }

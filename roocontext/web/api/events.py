@@ -18,6 +18,7 @@ from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import Kind
 from roocontext.reports.document import Document, Time
 from roocontext.store.aio import AsyncChanges, AsyncSession, AsyncStore
+from roocontext.store.reading.envelopes import Envelope
 from roocontext.web.api.operations import Answer, ApiRequest
 from roocontext.web.errors import MalformedRequest
 
@@ -103,14 +104,18 @@ async def _entries(state: Any, session_id: str, after: int) -> AsyncIterator[str
     try:
         # The feed begins before the log is read, so that nothing is written unseen in between.
         async with store.changes(session=session_id) as feed:
+            chat = await store.session(session_id)
             async for wakes in waking(feed, state.closing):
                 if not wakes:
                     yield _BEAT
                     continue
-                chat = await store.session(session_id)
-                async for entry in written(chat, after):
-                    yield _event(_entry_event(session_id, entry), _kind(entry), str(entry.seq))
-                    after = entry.seq
+                page: list[Envelope] | None = None
+                while page is None or len(page) == _PAGE:
+                    page = await chat.internals.envelopes(after=after, limit=_PAGE)
+                    for entry in page:
+                        event = EntryEvent.of(entry, session_id=session_id)
+                        yield _event(event, _kind(entry), str(entry.seq))
+                        after = entry.seq
         yield "event: end\ndata: {}\n\n"
     except SessionPurged:
         yield "event: end\ndata: {}\n\n"
@@ -156,11 +161,7 @@ async def written(chat: AsyncSession, after: int) -> "AsyncIterator[AuditEntry]"
             yield entry
 
 
-def _entry_event(session_id: str, entry: "AuditEntry") -> EntryEvent:
-    return EntryEvent.of(entry, entry.entry, session_id=session_id)
-
-
-def _kind(entry: "AuditEntry") -> str:
+def _kind(entry: Envelope) -> str:
     return "view" if entry.kind in _CHANGING else "entry"
 
 
