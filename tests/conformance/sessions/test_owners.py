@@ -246,6 +246,33 @@ def test_owner_searches_in_a_session_a_family_and_by_metadata(stores: Stores) ->
                 continue
 
 
+def test_cursor_of_another_owner_continues_in_the_owners_own_list(stores: Stores) -> None:
+    for number in range(3):
+        for store, name in ((stores.acme, "a"), (stores.mallory, "b")):
+            chat = store.create(f"{name}{number}", metadata={"user": "ann"})
+            chat.append("assistant", "the parser", model="m", usage={"input_tokens": number})
+            store.create(f"{name}-purged-{number}")
+            store.purge(f"{name}-purged-{number}")
+    listings: list[Callable[..., Any]] = [
+        Store.sessions,
+        Store.overview,
+        Store.purged,
+        Store.usage,
+        lambda store, **page: store.search("parser", **page),
+    ]
+    for listing in listings:
+        cursor = listing(stores.acme, limit=1).next
+        assert cursor is not None
+        rest = listing(stores.mallory, limit=10, after=cursor)
+        assert all(row.session_id.startswith("b") for row in _infos(rest))
+    with stores.mallory.changes(stores.acme.change_cursor()) as feed:
+        assert {change.session_id[0] for change in feed.read(timeout=5)} == {"b"}
+
+
+def _infos(page: Any) -> list[Any]:
+    return [getattr(row, "info", row) for row in page]
+
+
 def test_index_of_an_owner_is_dropped_alone(stores: Stores) -> None:
     for store in (stores.acme, stores.mallory):
         store.create().append("user", "the parser")
