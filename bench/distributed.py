@@ -143,7 +143,7 @@ def _measured(operation: Operation, ways: dict[str, Way], sizes: Sizes) -> Itera
 
 def _prepare(url: str, sizes: Sizes) -> None:
     with Store.open(url) as store:
-        for _ in range(SESSIONS):
+        for _ in range(min(SESSIONS, sizes.sessions)):
             store.create(title="one of many")
         chat = grow(store.create("read"), sizes.shown - 1)
         chat.append("assistant", content(1), usage=USAGE, model="m")

@@ -182,13 +182,13 @@ def _cluster(cluster: "ClusterFacts") -> Iterator[Finding]:
         ok=not tables,
         bad=f"not distributed: {tables}. Run `roocontext db distribute`",
     )
-    bare = [*cluster.unguarded, *cluster.unchecked]
+    bare = [*cluster.unguarded, *cluster.unchecked, *cluster.unsecured]
     few = ", ".join([*bare[:_NAMED], *(["..."] if bare[_NAMED:] else [])])
     yield _judged(
         "shards",
-        "every shard has the triggers and checks of its table",
+        "every shard has the triggers, checks and policies of its table",
         ok=not bare,
-        warn=f"{len(bare)} lack triggers or checks of their table: {few}",
+        warn=f"{len(bare)} lack triggers, checks or policies of their table: {few}",
     )
     yield _of_nodes(
         "plans",

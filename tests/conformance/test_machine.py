@@ -4,7 +4,6 @@ The store is asked for its view, its audit and its counts; the oracle works the 
 fold. At the end of an example every past seq is compared, and what goes to a provider is checked.
 """
 
-import os
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
@@ -41,13 +40,13 @@ from roocontext.log.fold import Tags
 from roocontext.log.moments import EPOCH
 from roocontext.log.pairs import bound, pairs
 from roocontext.log.plan import Action
+from support.examples import TORTURE, examples
 from support.oracle import Model
 from support.provider_rules import violations
 
 pytestmark = pytest.mark.every_leg
 
 STEPS = 50
-TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
 EXAMPLES = {"file-sync": 25, "postgres-sync": 20}
 """Of the other legs there are fewer: what they add is no statement and no logic of their own."""
 FEWER = 6
@@ -817,11 +816,10 @@ def test_random_operations_agree_with_the_oracle(shared: Any) -> None:
     leg = f"{shared.engine}-{shared.interface}"
     machine = type("Machine", (SessionMachine,), {"store": shared.store})
     number = legs.index(leg) if leg in legs else len(legs)
-    examples = EXAMPLES.get(leg, FEWER) * int(TORTURE or "1")
     run_state_machine_as_test(
         machine if TORTURE else seed(number)(machine),
         settings=settings(
-            max_examples=examples,
+            max_examples=examples(EXAMPLES.get(leg, FEWER)),
             stateful_step_count=STEPS,
             report_multiple_bugs=False,
         ),

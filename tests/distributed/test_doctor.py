@@ -12,6 +12,7 @@ from roocontext.store.engine.cluster import silent_nodes
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import engine_of
 from roocontext.store.engine.health import examine_database
+from roocontext.store.engine.roles import secure
 from support import showcase
 from support.citus_server import SHARDS, Citus
 from support.cli_process import CommandLine
@@ -75,18 +76,21 @@ def test_store_on_one_server_has_no_cluster(one_server: str, command_line: Comma
         ("entries", "ALTER TABLE {0} DISABLE TRIGGER ALL"),
         ("sessions", "ALTER TABLE {0} DROP CONSTRAINT sessions_rules"),
         ("spans", "ALTER TABLE {0} DROP CONSTRAINT spans_range"),
+        ("entries", "DROP POLICY roocontext_owner ON {0}"),
+        ("turns", "ALTER TABLE {0} NO FORCE ROW LEVEL SECURITY"),
     ],
 )
 def test_shard_without_a_guard_is_named(
     postgres: Citus, damaged: str, command_line: CommandLines, table: str, damage: str
 ) -> None:
+    secure(damaged)
     node, shard = shards(postgres, damaged, table)[1]
     with psycopg.connect(node) as connection:
         connection.execute("SET citus.enable_manual_changes_to_shards = on")
         connection.execute(damage.format(shard))
     status, says = findings(command_line(damaged))["shards"]
     assert status == "warn"
-    assert says == f"1 lack triggers or checks of their table: {shard}"
+    assert says == f"1 lack triggers, checks or policies of their table: {shard}"
 
 
 def test_what_is_not_distributed_is_named(

@@ -15,6 +15,7 @@ import pytest
 from roocontext import Store, StoreUnavailable
 from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.health import examine_database
+from roocontext.store.engine.roles import secure
 from support.citus_server import OwnCluster, started
 
 WRITERS = 8
@@ -29,6 +30,7 @@ def cluster() -> Iterator[OwnCluster]:
     with started() as cluster:
         Store.open(cluster.url).close()
         distribute(cluster.url, shards=4)
+        secure(cluster.url)
         yield cluster
 
 
@@ -148,4 +150,4 @@ def test_added_and_emptied_nodes_lose_nothing(cluster: OwnCluster) -> None:
     assert held[1][workers[0]] == 0
     assert [sum(each.values()) for each in held] == [4, 4]
     for each in (grown, drained):
-        assert each.unguarded == each.unchecked == ()
+        assert each.unguarded == each.unchecked == each.unsecured == ()

@@ -89,10 +89,6 @@ def archive(store: Store) -> None:
     store.archive(session=chat.id, put=lambda *_: None)
 
 
-def purge(store: Store) -> None:
-    store.purge(store.create().id)
-
-
 CROSSING: dict[str, Callable[[Session, Store], Any]] = {
     "`sessions()`": lambda _, store: store.sessions(limit=3, where={"user": "u"}),
     "`overview()`, and twice for each session that is listed": lambda _, store: store.overview(
@@ -112,7 +108,7 @@ CROSSING: dict[str, Callable[[Session, Store], Any]] = {
     "`Store.usage()`": lambda _, store: store.usage(since=LONG_AGO),
     "`fork()`": lambda chat, _: chat.fork(5),
     "`redact()`": lambda chat, _: chat.redact(3),
-    "`purge()`": lambda _, store: store.purge("child"),
+    "`purge()`": lambda _, store: store.purge("helper"),
     "`archive(older_than=)`, once for each 1,000 sessions that are old": lambda _, store: (
         store.archive(older_than=LONG_AGO, put=lambda *_: None)
     ),
@@ -177,7 +173,7 @@ def ran(postgres: Citus) -> Iterator[tuple[dict[str, Ran], Callable[[str, Any], 
         chat = store.create("chat")
         for number in range(12):
             chat.append("assistant" if number % 2 else "user", f"hello {number}")
-        store.create("child", parent="chat")
+        store.create("helper", parent="chat").append("user", "begin")  # which is in the other shard
         for name, operation in {**ONE_SESSION, **CROSSING}.items():
             found[name] = listener.new()
             operation(chat, store)

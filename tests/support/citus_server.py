@@ -145,8 +145,11 @@ class Citus:
         with psycopg.connect(self._named(name), autocommit=True) as connection:
             coordinator, *workers = self.nodes
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", coordinator)
+            # It also sends the roles, which two databases must not do at the same time.
+            self._admins[0].execute("SELECT pg_advisory_lock(1)")
             for worker in workers:
                 connection.execute("SELECT citus_add_node(%s, %s)", worker)
+            self._admins[0].execute("SELECT pg_advisory_unlock(1)")
         Store.open(self._named(name)).close()
         return name
 

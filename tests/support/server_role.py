@@ -15,6 +15,7 @@ class Role:
         plain = make_url(url).set(drivername="postgresql")
         self._owner = psycopg.connect(plain.render_as_string(hide_password=False), autocommit=True)
         self.name = f"agent_{plain.database}"
+        # The nodes of a cluster connect to each other as the role that asks.
         self._owner.execute(f'CREATE ROLE "{self.name}" LOGIN')
         self.url = make_url(url).update_query_dict({"options": f"-c role={self.name}"})
 
@@ -29,12 +30,16 @@ class Role:
         with self._owner.transaction():
             self._owner.execute(f'SET LOCAL ROLE "{self.name}"')
             if owner is not None:
-                self._owner.execute("SELECT set_config('roocontext.owner', %s, true)", [owner])
+                # A plain server takes the first one too, and it means nothing there.
+                self._owner.execute("SET LOCAL citus.propagate_set_commands = 'local'")
+                self._owner.execute(f"SET LOCAL roocontext.owner = '{owner}'")
             return self._owner.execute(query).fetchone()
 
     def drop(self) -> None:
         """Remove it."""
-        self._owner.execute(f'REASSIGN OWNED BY "{self.name}" TO CURRENT_USER')
+        # By name: CURRENT_USER crashes the server of a Citus coordinator.
+        owner = self._owner.info.user
+        self._owner.execute(f'REASSIGN OWNED BY "{self.name}" TO "{owner}"')
         self._owner.execute(f'DROP OWNED BY "{self.name}"')
         self._owner.execute(f'DROP ROLE "{self.name}"')
         self._owner.close()

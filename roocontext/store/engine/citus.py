@@ -18,10 +18,11 @@ from sqlalchemy.exc import DBAPIError
 from roocontext.errors import DistributionRefused, InvalidOption, SchemaMismatch
 from roocontext.store.engine import migrate
 from roocontext.store.engine.check_arguments import check_maybe
-from roocontext.store.engine.cluster import DISTRIBUTED, IS_CITUS
+from roocontext.store.engine.cluster import IS_CITUS, distributed_tables
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import RETRYABLE
 from roocontext.store.engine.engines import EngineOptions, engine_of
+from roocontext.store.engine.roles import secured_again
 from roocontext.store.engine.schema import DISTRIBUTION, Distribution, sessions
 
 _MOST_SHARDS = 64_000
@@ -118,12 +119,15 @@ def _steps(connection: Connection, shards: int | None) -> tuple[str, ...]:
     split = "" if shards is None else f", shard_count => {shards}"
     there = {placed.table for placed in moved}
     guards = [row for row in connection.exec_driver_sql(_TRUNCATE_GUARDS) if row[0] in there]
+    # Policies of one server have subqueries, which a distributed table does not take.
+    unsecured, secured = secured_again(connection, sorted(there))
     return (
         # The tables are locked, so nothing is gained by several connections to a node; and a
         # function cannot be created after several were used.
         "SET LOCAL citus.multi_shard_modify_mode = 'sequential'",
         # A guard only looks at rows of its own session, which are in the same shard.
         "SET LOCAL citus.enable_unsafe_triggers = on",
+        *unsecured,
         *(
             f"SELECT create_distributed_table('{placed.table}', '{placed.column}',"
             f" colocate_with => '{placed.colocated_with or 'none'}'"
@@ -141,6 +145,7 @@ def _steps(connection: Connection, shards: int | None) -> tuple[str, ...]:
             if placed.column is None
         ),
         *_functions(connection),
+        *secured,
     )
 
 
@@ -180,7 +185,7 @@ def _check(connection: Connection) -> None:
 
 
 def _missing(connection: Connection) -> list[Distribution]:
-    placed = set(connection.exec_driver_sql(DISTRIBUTED).scalars())
+    placed = distributed_tables(connection)
     return [one for one in DISTRIBUTION if one.table not in placed]
 
 

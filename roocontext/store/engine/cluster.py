@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from roocontext.store.engine.schema import DISTRIBUTION, entries
 
 IS_CITUS = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
-DISTRIBUTED = (
+_DISTRIBUTED = (
     "SELECT relname FROM pg_dist_partition JOIN pg_class ON pg_class.oid = logicalrelid"
     " WHERE relnamespace = current_schema()::regnamespace"
 )
@@ -21,11 +21,14 @@ _NODES = (
     " coalesce(current_setting('output_plugin_libraries', true), 'citus'))$command$)"
     " USING (nodeid) WHERE noderole = 'primary' ORDER BY groupid"
 )
-# The triggers and checks of a table or a shard, and its size.
+# The triggers, checks and policies of a table or a shard, and its size. That row-level security is
+# enabled, and forced, counts as one more policy each.
 _GUARDS = (
     "SELECT (SELECT count(*) FROM pg_trigger WHERE tgrelid = t AND NOT tgisinternal"
     " AND tgenabled <> 'D') || '|' || (SELECT count(*) FROM pg_constraint WHERE conrelid = t"
-    " AND contype = 'c') || '|' || pg_total_relation_size(t) FROM (SELECT '{}'::regclass AS t) AS n"
+    " AND contype = 'c') || '|' || (SELECT count(*) FROM pg_policy WHERE polrelid = t)"
+    " + relrowsecurity::int + relforcerowsecurity::int || '|' || pg_total_relation_size(t)"
+    " FROM (SELECT '{}'::regclass AS t) AS n JOIN pg_class ON pg_class.oid = t"
 )
 
 
@@ -52,39 +55,47 @@ class ClusterFacts:
     """The cluster that a store is distributed over.
 
     A node's `shards` are those of the log. `undistributed` are the tables that are on the
-    coordinator alone; `unguarded` and `unchecked` are the shards that lack a trigger or a check of
-    their table.
+    coordinator alone; `unguarded`, `unchecked` and `unsecured` are the shards that lack a trigger,
+    a check or a policy of their table.
     """
 
     nodes: tuple[NodeFacts, ...]
     undistributed: tuple[str, ...] = ()
     unguarded: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+    unsecured: tuple[str, ...] = ()
+
+
+def distributed_tables(connection: Connection) -> set[str]:
+    """The tables that are distributed; none on a plain server."""
+    if not connection.exec_driver_sql(IS_CITUS).scalar_one():
+        return set()
+    return set(connection.exec_driver_sql(_DISTRIBUTED).scalars())
 
 
 def cluster_facts(connection: Connection) -> ClusterFacts | None:
     """The cluster of a distributed store; None if the store is on one server."""
-    if not connection.exec_driver_sql(IS_CITUS).scalar_one():
-        return None
-    distributed = set(connection.exec_driver_sql(DISTRIBUTED).scalars())
+    distributed = distributed_tables(connection)
     if entries.name not in distributed:
         return None
-    unguarded, unchecked = [], []
+    unguarded, unchecked, unsecured = [], [], []
     shards: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     for table in [one.table for one in DISTRIBUTION if one.column and one.table in distributed]:
         whole = connection.exec_driver_sql(_GUARDS.format(table)).scalar_one().split("|")
         for node, shard, found in _shards(connection, table):
-            triggers, checks, size = found
+            triggers, checks, policies, size = found
             shards[node] += table == entries.name
             sizes[node] += size
             unguarded += [f"{table}_{shard}"] * (triggers < int(whole[0]))
             unchecked += [f"{table}_{shard}"] * (checks < int(whole[1]))
+            unsecured += [f"{table}_{shard}"] * (policies < int(whole[2]))
     return ClusterFacts(
         tuple(_nodes(connection, shards, sizes)),
         tuple(one.table for one in DISTRIBUTION if one.table not in distributed),
         tuple(unguarded),
         tuple(unchecked),
+        tuple(unsecured),
     )
 
 

@@ -250,6 +250,11 @@ class ServerTransaction(Transaction):
         # A write locks the session by what it sends first.
         self._is_locking = False
 
+    @property
+    def copies_rows(self) -> bool:
+        """See Transaction. A cluster does it with COPY, which policies refuse."""
+        return not (self.is_distributed and self._sees_one_owner)
+
     def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
         self.narrow(scope)

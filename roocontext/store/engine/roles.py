@@ -6,22 +6,53 @@ one transaction, which may be run again: a failure leaves the database as it was
 """
 
 import re
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from sqlalchemy import URL, Connection
+from sqlalchemy import text as sql
 
 from roocontext.errors import InvalidOption, SchemaMismatch
 from roocontext.log.encoding import check_id
 from roocontext.store.engine import migrate
+from roocontext.store.engine.cluster import distributed_tables
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.engines import EngineOptions, engine_of
 from roocontext.store.engine.schema import ADMINISTRATOR, ERASURES, OWNER_POLICY, sessions
 
 _MATCHES = "roocontext_matches"
 _VIEWS = ("messages", "effective_history")
+# A query of a shard may not ask a distributed table. So this looks into the shard of `sessions`
+# that has the session, which is on the same node. It keeps its last answer for the transaction,
+# because most statements are about one session.
+_OWNED = """CREATE OR REPLACE FUNCTION {function}(session text) RETURNS boolean
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED AS $$
+DECLARE
+    owner text := current_setting('roocontext.owner', true);
+    question text := format('%L %L %L', current_user, owner, session);
+    is_owned boolean;
+BEGIN
+    IF current_setting('roocontext.owned', true) = question THEN
+        RETURN true;
+    END IF;
+    EXECUTE format(
+        'SELECT EXISTS (SELECT FROM {schema}.sessions_%s WHERE session_id = $1)',
+        get_shard_id_for_distribution_column('{schema}.sessions', session)
+    ) INTO is_owned USING session;
+    IF is_owned THEN
+        PERFORM set_config('roocontext.owned', question, true);
+    END IF;
+    RETURN is_owned;
+END
+$$"""
+_POLICIES = (
+    "SELECT polname, polroles[1]::regrole::text FROM pg_policy JOIN pg_class"
+    " ON pg_class.oid = polrelid AND relnamespace = current_schema()::regnamespace"
+    " WHERE relname = :table"
+)
 _OLDEST = 150_000
 """Views check the rights of the role that asks, and not their owner's, since PostgreSQL 15."""
 
@@ -100,6 +131,29 @@ def _secured(connection: Connection, administrator: str | None) -> SecuritySteps
     return SecuritySteps(steps, dry_run=False)
 
 
+def secured_again(
+    connection: Connection, tables: Iterable[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The statements that take the policies from tables, and those that secure a cluster like it.
+
+    There are none if the database is not secured.
+    """
+    found = connection.execute(sql(_POLICIES), {"table": sessions.name})
+    policies: dict[str, str] = {name: role for name, role in found}  # noqa: C416 - rows are no pairs
+    if OWNER_POLICY not in policies:
+        return (), ()
+    taken = [
+        statement
+        for table in tables
+        for statement in (
+            *(_dropped(table, name) for name in (OWNER_POLICY, ADMINISTRATOR, _MATCHES)),
+            f"ALTER TABLE {table} NO FORCE ROW LEVEL SECURITY",
+            f"ALTER TABLE {table} DISABLE ROW LEVEL SECURITY",
+        )
+    ]
+    return tuple(taken), (*_on_shards(connection, policies.get(ADMINISTRATOR)), *_enabled())
+
+
 def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]:
     schema = migrate.schema_version(connection)
     if schema.current != schema.wanted:
@@ -110,19 +164,18 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
         )
     if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < _OLDEST:
         raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")
+    role = None if administrator is None else quoted_role(administrator)
+    is_distributed = sessions.name in distributed_tables(connection)
+    policies = (_on_shards if is_distributed else _on_one_server)(connection, role)
+    return (*policies, *_enabled())
+
+
+def _on_one_server(connection: Connection, administrator: str | None) -> list[str]:
     # Once for each statement, and not for each row.
-    steps = _policy(
-        sessions.name, OWNER_POLICY, "owner = (SELECT current_setting('roocontext.owner', true))"
-    )
-    if administrator is None:
-        steps.append(_dropped(sessions.name, ADMINISTRATOR))
-    else:
-        steps += _policy(sessions.name, ADMINISTRATOR, "true", to=quoted_role(administrator))
-    for erasure in ERASURES:
-        table = erasure.table.name
-        # The policies of `sessions` hold in it too.
-        own = f"own.session_id = {table}.session_id"
-        steps += _policy(table, OWNER_POLICY, f"EXISTS (SELECT 1 FROM sessions AS own WHERE {own})")  # noqa: S608 - names of the schema
+    named = "(SELECT current_setting('roocontext.owner', true))"
+    # The policies of `sessions` hold in it too.
+    own = "EXISTS (SELECT 1 FROM sessions AS own WHERE own.session_id = {}.session_id)"
+    steps = _policies(administrator, f"owner = {named}", own)
     reader = connection.exec_driver_sql(
         "SELECT proowner::regrole::text FROM pg_proc WHERE proname = 'roocontext_matches_v1'"
         " AND pronamespace = current_schema()::regnamespace"
@@ -130,11 +183,46 @@ def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]
     if reader is not None:
         # The function that searches the index reads it with the rights of this role.
         steps += _policy("search_rows", _MATCHES, "true", to=reader, command="SELECT")
+    return steps
+
+
+def _on_shards(connection: Connection, administrator: str | None) -> list[str]:
+    """On a cluster, where no policy has a subquery, and no search calls a function."""
+    schema = connection.exec_driver_sql("SELECT quote_ident(current_schema())").scalar_one()
+    function = f"{schema}.roocontext_owned_v1"
+    return [
+        "SET LOCAL citus.multi_shard_modify_mode = 'sequential'",
+        _OWNED.format(function=function, schema=schema),
+        f"SELECT create_distributed_function('{function}(text)')",
+        # A plain comparison would be merged with that of a statement, and Citus refuses joins with
+        # what then remains.
+        *_policies(
+            administrator,
+            "owner = ANY (ARRAY[current_setting('roocontext.owner', true)])",
+            f"{function}(session_id)",
+        ),
+    ]
+
+
+def _policies(administrator: str | None, owned: str, has_session: str) -> list[str]:
+    """Those of `sessions`, and of each other table, whose name stands for braces."""
+    steps = _policy(sessions.name, OWNER_POLICY, owned)
+    if administrator is None:
+        steps.append(_dropped(sessions.name, ADMINISTRATOR))
+    else:
+        steps += _policy(sessions.name, ADMINISTRATOR, "true", to=administrator)
+    for erasure in ERASURES:
+        table = erasure.table.name
+        steps += _policy(table, OWNER_POLICY, has_session.format(table))
+    return steps
+
+
+def _enabled() -> list[str]:
+    steps = []
     for table in (sessions.name, *(erasure.table.name for erasure in ERASURES)):
         steps.append(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
         steps.append(f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY")
-    steps += [f"ALTER VIEW {view} SET (security_invoker = true)" for view in _VIEWS]
-    return tuple(steps)
+    return [*steps, *(f"ALTER VIEW {view} SET (security_invoker = true)" for view in _VIEWS)]
 
 
 def _policy(

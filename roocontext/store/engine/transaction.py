@@ -65,6 +65,11 @@ class Transaction:
             self.command(text)
 
     @property
+    def copies_rows(self) -> bool:
+        """Whether the database can copy the rows of one session into another."""
+        return True
+
+    @property
     def owner(self) -> str | None:
         """The owner of all sessions that are found, and of those that are created."""
         return self._scope.owner

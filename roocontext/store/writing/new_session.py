@@ -47,6 +47,14 @@ _COPY = crossing(
         ),
     )
 )
+_PAGE = 256
+_READ = (
+    select(*_COLUMNS)
+    .where(of_session(entries), entries.c.seq > bindparam("after"), UP_TO_SEQ)
+    .order_by(entries.c.seq)
+    .limit(_PAGE)
+)
+_ADD_ENTRIES = insert(entries)
 
 
 def create_session(
@@ -122,7 +130,12 @@ def fork(
     head = SessionHead(seq, hash_, head_seq, messages, size, now, now, times, owner=origin.owner)
     controls = read_controls(tx, session_id, seq)
     head = add(tx, fork_id, head, parent=parent)
-    tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
+    if tx.copies_rows:
+        tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
+    else:
+        for after in range(0, seq, _PAGE):
+            page = tx.rows(_READ, session_id=session_id, after=after, seq=seq)
+            tx.insert(_ADD_ENTRIES, *((fork_id, *row) for row in page))
     came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
     redactions = [
         note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)

@@ -89,7 +89,7 @@ def test_server_that_hangs_up_during_the_last_statement_is_an_error(
         with psycopg.connect(room.url, autocommit=True) as other:
             while not (waiting := other.execute(_WAITING).fetchall()):
                 pass
-            other.execute("SELECT pg_terminate_backend(%s)", waiting[0])
+            other.execute("SELECT pg_terminate_backend(%s::int)", waiting[0])
 
     with ThreadPoolExecutor(1) as threads:
         with admin.transaction():
