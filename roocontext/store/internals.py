@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, counter_named
@@ -42,9 +42,6 @@ from roocontext.store.writing import extracts, kept_counts, uncover
 from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
 
-if TYPE_CHECKING:
-    from roocontext.store.turn import GivenTurn
-
 AUDIT_PAGE = 500
 
 
@@ -74,13 +71,6 @@ class SessionInternals:
         if observer is None:
             return nullcontext(lambda _result: None)
         return observing(observer, StoreOperation(name, self.id))
-
-    def given_turn(self, token: str | None = None) -> "GivenTurn":
-        """The session for a runner that sends the token of its turn; by default a new token."""
-        from roocontext.store.turn import GivenTurn  # noqa: PLC0415 - it is a session
-
-        token = self._opened.ids.new_id() if token is None else token
-        return GivenTurn(self._opened, self.id, token=token)
 
     def snapshot(self, wanted: Wanted) -> Snapshot:
         """Read everything that a manager needs of the session, at one moment.

@@ -145,16 +145,14 @@ class SessionTurn(Session):
 class GivenTurn(Session):
     """The session, for a runner that is no part of this process and sends the token of its turn.
 
-    Nobody renews the lease but the runner itself.
+    Without a token it is given a new one. Nobody renews the lease but the runner itself.
     """
 
-    def __init__(self, opened: OpenedStore, session_id: str, *, token: str) -> None:
-        super().__init__(opened, session_id)
-        self._token = token
-        self._free = opened.database
-        self._database = opened.database.checked(
-            lambda tx: runner.check_turn(tx, session_id, token)
-        )
+    def __init__(self, chat: Session, token: str | None = None) -> None:
+        super().__init__(chat._opened, chat.id)  # noqa: SLF001 - it is a session itself
+        self._token = own = self._opened.ids.new_id() if token is None else token
+        self._free = self._opened.database
+        self._database = self._free.checked(lambda tx: runner.check_turn(tx, chat.id, own))
 
     def take(self, holder: str, lease: float) -> runner.Held:
         """Take the turn with this token for so many seconds; TurnTaken if another runner has it."""

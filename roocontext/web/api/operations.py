@@ -25,6 +25,7 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.encoding import MAX_INTEGER
+from roocontext.store.turn import GivenTurn
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
@@ -82,7 +83,7 @@ class ApiRequest:
             chat = self.store.session(self.session_id)
         except InvalidIdentifier as error:
             raise SessionNotFound(error.fact, session_id=self.session_id) from None
-        return chat if self.turn is None else chat.internals.given_turn(self.turn)
+        return chat if self.turn is None else GivenTurn(chat, self.turn)
 
     def check_head(self) -> None:
         """Refuse a change that cannot check its own version, if the session has another one."""

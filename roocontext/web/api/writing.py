@@ -30,6 +30,7 @@ from roocontext.errors import (
 )
 from roocontext.log.events import Status
 from roocontext.store.loop.runner import Held
+from roocontext.store.turn import GivenTurn
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.web.api import documents
@@ -193,19 +194,19 @@ def post_turn(asked: ApiRequest) -> Answer:
     sent with the `token` as `Roocontext-Turn` is refused once another runner has taken over. An
     answer that is lost leaves a turn that ends with its lease.
     """
-    turn = asked.chat.internals.given_turn()
+    turn = GivenTurn(asked.chat)
     return Answer(_turn_report(asked, turn.take(asked.body.holder, asked.body.lease)), 201)
 
 
 def put_turn(asked: ApiRequest) -> Answer:
     """Renew the turn: its lease begins anew."""
-    turn = asked.chat.internals.given_turn(asked.turn)
+    turn = GivenTurn(asked.chat, asked.turn)
     return Answer(_turn_report(asked, turn.renew(asked.body.lease)))
 
 
 def delete_turn(asked: ApiRequest) -> Answer:
     """Give the turn back. If another runner has it already, nothing happens."""
-    asked.chat.internals.given_turn(asked.turn).end()
+    GivenTurn(asked.chat, asked.turn).end()
     return Answer(documents.EndedTurn(session_id=asked.session_id))
 
 
