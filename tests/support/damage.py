@@ -165,14 +165,6 @@ def _taken(feed: Any) -> Any:
         return feed.read(timeout=0)
 
 
-def _in_given_turn(chat: Any) -> None:
-    turn = chat.internals.given_turn()
-    turn.take("a runner", 60)
-    turn.renew(60)
-    turn.append("user", "more")
-    turn.end()
-
-
 def _in_turn(chat: Any) -> None:
     with chat.turn() as turn:
         turn.set_title("mine")
@@ -274,7 +266,6 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "waits_for": lambda _, chat: chat.waits_for(),
     "begin": lambda _, chat: chat.begin((9, 0)),
     "turn": lambda _, chat: _in_turn(chat),
-    "given_turn": lambda _, chat: _in_given_turn(chat),
     "answer": lambda _, chat: chat.answer((9, 0), "done"),
     "pending": lambda _, chat: [chat.append("assistant", [CALL]), chat.pending()],
     "append_many": lambda _, chat: chat.append_many([{"role": "user", "content": "m"}] * 2),
