@@ -187,12 +187,14 @@ def details_of(control: Control, record: Mapping[str, Any]) -> str:
     return encode({**details, "record": dict(record)}, "record")
 
 
-def control_of(seq: int, kind: str, details: str) -> Control:
+def control_of(seq: int, kind: str, details: str | None) -> Control:
     """Read a control row from its stored details, or raise HistoryCorrupt if they are invalid.
 
     All code that follows control rows relies on this: with a rewind to a later entry, the walk
     through the live entries would never end.
     """
+    if details is None:
+        raise _contradiction(seq, f"a {kind} has details, and it has none")
     try:
         decided = _read_details(details)
     except msgspec.ValidationError:

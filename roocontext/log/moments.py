@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final, NamedTuple, TypeAlias
 
+from roocontext.errors import HistoryCorrupt
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -20,6 +22,12 @@ Point: TypeAlias = int | Moment | None
 def happened(ts: int | None, recorded_at: int) -> int:
     """When an entry happened: the agent's own time, or else when it was recorded."""
     return recorded_at if ts is None else ts
+
+
+def check_time(seq: int, *times: object) -> None:
+    """Raise HistoryCorrupt if a stored time of an entry is no number: they are compared."""
+    if not all(isinstance(time, int | float) for time in times):
+        raise HistoryCorrupt(f"The time of entry {seq} is no number.", seq=seq)
 
 
 def milliseconds(when: datetime) -> int:

@@ -34,7 +34,7 @@ from roocontext.errors import HistoryCorrupt, InvalidOption
 from roocontext.log.counting import COMPACTION, FAILED_SUMMARIES, ReportedUsage, UsageGroup
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode, encode
 from roocontext.log.entries import Kind
-from roocontext.log.moments import day
+from roocontext.log.moments import check_time, day, happened
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import IN_LOG, LAST, counts, entries, of_session, sessions
@@ -256,6 +256,7 @@ def _page(name: str, rows: Iterator[tuple[ReportedUsage, int]], limit: int) -> P
 
 def _of_entry(row: SqlRow) -> Iterator[ReportedUsage]:
     session_id, seq, model, usage, recorded_at, ts, details, note = row
+    check_time(seq, recorded_at, happened(ts, recorded_at))
     plain = ReportedUsage(session_id, seq, model, None, recorded_at, ts=ts)
     summary = plain._replace(model=None, is_summary=True)
     if note is not None:

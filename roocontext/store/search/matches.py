@@ -19,7 +19,7 @@ from sqlalchemy import bindparam, func, literal_column, select, text
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
 from roocontext.log.entries import is_quoting
-from roocontext.log.moments import happened
+from roocontext.log.moments import check_time, happened
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
@@ -50,6 +50,7 @@ def _beyond(
     while rows := tx.rows(MESSAGES, session_id=session_id, lo=after + 1, hi=last, page=_PAGE):
         for seq, happened_at, recorded_at, format_, role, stored in rows:
             key = MatchKey(search.time_of(happened_at, recorded_at), session_id, seq)
+            check_time(seq, key.time)
             if search.follows(key) and search.query.may_be_in(stored):
                 content = searchable_content(session_id, seq, format_, role, stored)
                 if occurrences(search.query, composed(passages(format_, role, content))):
