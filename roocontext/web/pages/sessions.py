@@ -165,7 +165,7 @@ class _Rows:
     def _cost(self, row: SessionRow) -> Child:
         cost = self.costs.get(row.session_id)
         if cost is None:
-            # Nothing was spent on an archived session since, and its usage is in the archive.
+            # An archived session has no page of its usage.
             usage = address(f"{session_path(row.session_id)}/usage")
             return None if row.archived_at is not None else tag("a", "cost", href=usage)
         if cost.dollars is None:
