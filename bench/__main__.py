@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from bench import service
 from bench.report import HEADING, Line, NotRun, environment, load
 from bench.runner import Say, lines
 from bench.sites import PostgresSite, SqliteSite, sites
@@ -26,6 +27,8 @@ def main(measure: Measure = lines, *, prog: str = "python -m bench") -> None:
     if arguments.distributed:
         _distributed(_sizes(arguments))
         return
+    if arguments.service:
+        measure = service.measure
     begun = time.perf_counter()
     with sites() as (sqlite, postgres):
         facts = environment(postgres.version())
@@ -69,6 +72,9 @@ def _arguments(prog: str) -> argparse.Namespace:
     size.add_argument("--tiny", action="store_true", help="only whether everything runs")
     parser.add_argument(
         "--distributed", action="store_true", help=f"only a Citus cluster: {CITUS} names it"
+    )
+    parser.add_argument(
+        "--service", action="store_true", help="only what a service of many users adds"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write JSON to this file too")
     return parser.parse_args()

@@ -6,7 +6,7 @@ grow with a session's length, is measured after VACUUM on it.
 
 from collections.abc import Callable, Iterator
 
-from bench import crowd
+from bench import crowd, service
 from bench.answering import answering
 from bench.changing import condensations, coverings, rewinding, rewinding_by_time, rewriting
 from bench.data import grow
@@ -75,3 +75,5 @@ def _of_engine(site: Site, sizes: Sizes, say: Say) -> Iterator[Line]:
     yield newest(site, sizes)
     say(f"{site.title}: search")
     yield from searching(site, sizes)
+    say(f"{site.title}: what a service adds")
+    yield from service.lines(site, sizes)

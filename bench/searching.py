@@ -126,10 +126,8 @@ def _over_all_sessions(site: Site, sizes: Sizes) -> Line:
     few = min(1_000, sizes.searched)
     stores = {}
     for name, count in (("few", few), ("all", sizes.searched)):
-        store = stores[name] = site.store(f"search_{name}", durability="normal")
+        store = stores[name] = copied(site, f"search_{name}", count)
         grow(store.create(), sizes.few)
-        store.create("empty")
-        site.floor(f"search_{name}").change(_COPIES.format(count=count), ())
         store.index()
         site.settle(f"search_{name}")
     word = f"{0:09}"
@@ -146,6 +144,14 @@ def _over_all_sessions(site: Site, sizes: Sizes) -> Line:
         times["few"],
         2.0,
     )
+
+
+def copied(site: Site, name: str, count: int) -> Store:
+    """A store with so many empty sessions."""
+    store = site.store(name, durability="normal")
+    store.create("empty")
+    site.floor(name).change(_COPIES.format(count=count), ())
+    return store
 
 
 def _raw(site: Site, count: int) -> Any:

@@ -15,6 +15,7 @@ from sqlalchemy import URL, make_url
 from bench.floors import PostgresFloor, SqliteFloor, SqliteWork
 from bench.report import Line
 from roocontext import Session, Store
+from roocontext.store.engine.roles import grants, secure
 
 GIVEN = "ROOCONTEXT_TEST_POSTGRES_URL"
 
@@ -85,6 +86,24 @@ class PostgresSite:
         """Open the store of this name."""
         url = self._database(name, self._as_migrated())
         return self._stack.enter_context(Store.open(url, **options))
+
+    def secured(self, name: str, *, owner: str) -> Store:
+        """Open the store of this name with row-level security, as a role that owns nothing."""
+        url = self._database(name)
+        role = f"bench_role_{os.getpid()}"
+        secure(url)
+        with psycopg.connect(_libpq(url), autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {role}")
+            for grant in grants(role):
+                connection.execute(grant)
+        self._stack.callback(self._admin.execute, f"DROP ROLE {role}")
+        self._stack.callback(self._forget, url, role)
+        as_role = url.update_query_dict({"options": f"-c role={role}"})
+        return self._stack.enter_context(Store.open(as_role, owner=owner, upgrade=False))
+
+    def _forget(self, url: URL, role: str) -> None:
+        with psycopg.connect(_libpq(url), autocommit=True) as connection:
+            connection.execute(f"DROP OWNED BY {role}")
 
     def floor(self, name: str) -> PostgresFloor:
         """A raw connection to the database of this name."""

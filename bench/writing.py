@@ -27,14 +27,11 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         }
         steps = [
             Step("raw", lambda number, floor=floor, texts=texts: floor.append(texts[number])),
-            Step("short", _appender(chats["short"])),
-            Step("long", _appender(chats["long"])),
+            Step("short", appender(chats["short"])),
+            Step("long", appender(chats["long"])),
         ]
         if durability == "normal":
             steps.append(Step("work", _worker(site)))
-        else:
-            owned = site.store("owned", owner="acme").create("owned")
-            steps.append(Step("owned", _appender(owned)))
         times = alternate(steps, rounds=sizes.commits, batch=10)
         named = durability.upper()
         what, ours = f"append one 1 KiB message, {named}", times["short"]
@@ -47,8 +44,6 @@ def appending(site: Site, short: Session, long: Session, sizes: Sizes) -> Iterat
         else:
             budget = (1.8, 1.3) if isinstance(site, PostgresSite) else (1.5, 1.3)
             yield line_of(site, "append.full", what, raw, ours, times["raw"], *budget)
-            what = "append one 1 KiB message with an owner"
-            yield line_of(site, "append.owner", what, "without one", times["owned"], ours, None)
         yield line_of(
             site,
             f"append.{durability}.length",
@@ -66,7 +61,7 @@ def _worker(site: SqliteSite) -> Callable[[int], object]:
     return lambda number: work.append(role(number), content(number))
 
 
-def _appender(chat: Session) -> Callable[[int], object]:
+def appender(chat: Session) -> Callable[[int], object]:
     return lambda number: chat.append(role(number), content(number))
 
 

@@ -1,7 +1,7 @@
 """A chat service with several workers on one PostgreSQL database.
 
     export DATABASE_URL=postgresql://... ANTHROPIC_API_KEY=...
-    roocontext --store "$DATABASE_URL" db upgrade      # the job of a deployment
+    roocontext --db "$DATABASE_URL" db upgrade         # the job of a deployment
     uvicorn --app-dir examples/service --timeout-graceful-shutdown 10 app:app
 
 Each worker is a process of its own, and any of them can serve any request: what a worker needs to

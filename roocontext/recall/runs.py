@@ -24,6 +24,7 @@ from roocontext.store.reading.live import Original
 from roocontext.store.reading.pages import Page
 from roocontext.store.search.hits import Hit
 from roocontext.store.session import Session
+from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
 from roocontext.store.writing.append import Receipt
 from roocontext.tokens import counter_for
@@ -189,7 +190,10 @@ class RecallRuns:
                 ancestor = yield from self._session(str(ancestor.parent))
         except (SessionNotFound, InvalidIdentifier):
             raise unknown from None
-        if ancestor.parent != self._chat.id:
+        # A restored log may name a parent of another owner.
+        theirs: SessionInfo = yield from ask(chat.info)
+        ours: SessionInfo = yield from ask(self._chat.info)
+        if ancestor.parent != self._chat.id or theirs.owner != ours.owner:
             raise unknown
         return chat
 

@@ -28,8 +28,9 @@ class SessionRow(Document):
     message; `updated_at` is when its last entry was recorded. `short_id` is the shortest beginning
     of the id that no other session has, or the whole id if it is short. `visible_bytes` is the size
     of the visible messages as they were written: cleared outputs count in full. The tokens of
-    `context` that the provider did not report are estimated from bytes. If the session is archived,
-    `archived_at` is when, and nothing of it is visible.
+    `context` that the provider did not report are estimated from bytes. A fork is a copy of session
+    `forked_from` up to entry `forked_at`. If the session is archived, `archived_at` is when, and
+    nothing of it is visible.
     """
 
     session_id: str
@@ -49,6 +50,8 @@ class SessionRow(Document):
     archived_at: Time | None
     visible_messages: int
     visible_bytes: int
+    forked_from: str | None
+    forked_at: int | None
     context: Gauge
 
 
@@ -169,7 +172,7 @@ def summed(stats: "list[Stats]", session_id: str | None) -> StatsReport:
 def _row(overview: "SessionOverview", model: str | None) -> SessionRow:
     short = shortest_id(overview.info.session_id, len(overview.beginning))
     context = context_of(overview, model or overview.model)
-    return SessionRow.of(overview.info, overview.stats, short_id=short, context=context)
+    return SessionRow.of(overview.info, overview.stats, overview, short_id=short, context=context)
 
 
 def context_of(overview: "SessionOverview", model: str | None) -> Gauge:

@@ -165,6 +165,12 @@ def _rows(tallies: Mapping[str, list[int]]) -> list[Tally]:
     return sorted(rows, key=lambda row: (-row.tokens, row.name))
 
 
+def cost_of(chat: "Session") -> tuple[float | None, int]:
+    """The sum of the known costs of a session's calls, and the number of calls without a cost."""
+    spent = spending(chat.usage(), prices())
+    return _cost(spent), sum(row.unpriced for row in spent)
+
+
 def _sums(spent: "Sequence[Spent]", document: type[Document]) -> dict[str, Any]:
     """The sums of some calls that a document has fields for."""
     names = {"calls", "input", "cached", "output", "unpriced"} & document.model_fields.keys()

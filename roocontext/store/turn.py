@@ -13,7 +13,6 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
     TurnLost,
-    TurnTaken,
 )
 from roocontext.log.encoding import check_id
 from roocontext.store.engine.check_arguments import check_seconds
@@ -89,7 +88,7 @@ class SessionTurn(Session):
         """Take the turn, and return 0; else after how many seconds to try again, or TurnTaken."""
         token, asked = self._opened.ids.new_id(), monotonic()
         self._token = token  # first: whatever happens then, it is given back
-        other = self._free.write(
+        held = self._free.write(
             runner.take_turn,
             self.id,
             token=token,
@@ -97,19 +96,14 @@ class SessionTurn(Session):
             lease=round(self._lease_s * 1_000),
             now=self._clock(),
         )
-        if other is None:
+        if held.token == token:
             self._held_until = asked + self._lease_s
             self._opened.renewer.add(self, self._lease_s / 3)
             return 0
         self._token = None
         left = self._give_up - monotonic()
         if left <= 0:
-            raise TurnTaken(
-                f"{other.holder} has the turn of session {self.id!r} until {other.until}.",
-                session_id=self.id,
-                holder=other.holder,
-                expires_at=other.expires_at,
-            )
+            raise runner.turn_taken(self.id, held)
         return min(left, _LOOK_S)
 
     def give_back(self) -> None:
@@ -131,14 +125,12 @@ class SessionTurn(Session):
             return None
         lease = round(self._lease_s * 1_000)
         try:
-            is_held = self._free.write(
-                runner.renew_turn, self.id, token, lease=lease, now=self._clock()
-            )
-        except RooContextError:  # the next attempt may be in time
-            return min(third, 1)
-        if not is_held:
+            self._free.write(runner.renew_turn, self.id, token, lease=lease, now=self._clock())
+        except TurnLost:
             self._held_until = 0
             return None
+        except RooContextError:  # the next attempt may be in time
+            return min(third, 1)
         self._held_until = asked + self._lease_s
         return third
 
@@ -148,3 +140,42 @@ class SessionTurn(Session):
                 f"The turn of session {self.id!r} has not begun, or has ended.", session_id=self.id
             )
         runner.check_turn(tx, self.id, self._token)
+
+
+class GivenTurn(Session):
+    """The session, for a runner that is no part of this process and sends the token of its turn.
+
+    Without a token it is given a new one. Nobody renews the lease but the runner itself.
+    """
+
+    def __init__(self, chat: Session, token: str | None = None) -> None:
+        super().__init__(chat._opened, chat.id)  # noqa: SLF001 - it is a session itself
+        self._token = own = self._opened.ids.new_id() if token is None else token
+        self._free = self._opened.database
+        self._database = self._free.checked(lambda tx: runner.check_turn(tx, chat.id, own))
+
+    def take(self, holder: str, lease: float) -> runner.Held:
+        """Take the turn with this token for so many seconds; TurnTaken if another runner has it."""
+        check_id("holder", holder)
+        held = self._free.write(
+            runner.take_turn,
+            self.id,
+            token=self._token,
+            holder=holder,
+            lease=round(lease * 1_000),
+            now=self._clock(),
+        )
+        if held.token != self._token:
+            raise runner.turn_taken(self.id, held)
+        return held
+
+    def renew(self, lease: float) -> runner.Held:
+        """Let the lease begin anew; TurnLost if it cannot."""
+        milliseconds = round(lease * 1_000)
+        return self._free.write(
+            runner.renew_turn, self.id, self._token, lease=milliseconds, now=self._clock()
+        )
+
+    def end(self) -> None:
+        """Give the turn back, unless another runner has it already."""
+        self._free.write(runner.end_turn, self.id, self._token)

@@ -38,7 +38,7 @@ from roocontext.web.pages.history import history_routes
 from roocontext.web.pages.respond import static_routes
 from roocontext.web.pages.search import search_routes
 from roocontext.web.pages.session import session_routes
-from roocontext.web.pages.sessions import list_routes
+from roocontext.web.pages.sessions import RememberedCosts, list_routes
 from roocontext.web.pages.tail import tail_routes
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
@@ -80,6 +80,7 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     app.state.async_store = AsyncStore(store, app.state.threads)
     app.state.settings = settings
     app.state.summariser = RememberedSummaries(summariser_for(settings.summariser))
+    app.state.costs = RememberedCosts()
     app.state.closing = asyncio.Event()
     return app
 

@@ -116,6 +116,9 @@ def listen(host: str, port: int) -> tuple[socket.socket, bool]:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
         listener = socket.create_server(address[:2], family=family, backlog=2048)
+        # Connections inherit it. asyncio would not set it, because the listener names no protocol,
+        # and then each answer waits 40 ms for the client's acknowledgement of its headers.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         reason = error.strerror or "the name is not known"
         raise InvalidOption(

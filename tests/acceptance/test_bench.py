@@ -19,7 +19,7 @@ from support.postgres_server import GIVEN, Postgres
 ROOT = Path(__file__).parents[2]
 BUDGETS = {
     "append.full",
-    "append.owner",
+    *("append.turn", "append.owner", "append.observer", "changes"),
     "append.full.length",
     "answer.calls",
     "append_many",
@@ -76,6 +76,7 @@ EXPECTED = [
     "sqlite.transcript",
     "sqlite.transcript.memory",
     *("web.append", "web.page", "web.readers"),
+    *("postgres.search.secured.rare", "postgres.search.secured.common"),
     *(f"{engine}.{budget}" for engine in ("postgres", "sqlite") for budget in BUDGETS),
 ]
 AIMED = {
@@ -86,7 +87,11 @@ AIMED = {
 }
 WITHOUT_BUDGET = {
     *("postgres.list", "sqlite.list", "sqlite.append.normal.insert", "web.append", "web.readers"),
-    *("postgres.append.owner", "sqlite.append.owner"),
+    *(
+        f"{engine}.append.{with_}"
+        for engine in ("postgres", "sqlite")
+        for with_ in ("turn", "owner", "observer")
+    ),
 }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from roocontext.cli.exit_codes import Code
+from roocontext.web.serving import listen
 from support.empty_files import empty_file
 from support.web_server import WebClient
 
@@ -93,6 +94,13 @@ class TestAddress:
         code, line = refusal(tmp_path, "--host", host, "--port", "0")
         assert code == Code.USAGE
         assert "needs a token: set ROOCONTEXT_TOKEN" in line
+
+    def test_answers_do_not_wait_for_acknowledgements(self) -> None:
+        listener, _ = listen("127.0.0.1", 0)
+        with listener, socket.create_connection(listener.getsockname()):
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
     def test_short_token_is_refused(self, tmp_path: Path) -> None:
         code, line = refusal(tmp_path, "--port", "0", env={"ROOCONTEXT_TOKEN": "short"})

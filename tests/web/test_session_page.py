@@ -1,5 +1,7 @@
 """The page of a session: its gauge, pins, failures, and how calls, results and edits are shown."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from roocontext import Plan, Session
 from roocontext.store.sessions.excerpt import Extent
 from roocontext.tokens import counter_for
+from roocontext.web.pages.addresses import PageView
+from roocontext.web.pages.session import session_body
 from support.dialogue import call, fill, result, text
 from support.web_pages import WebPage, page_of, plain_store
 
@@ -54,6 +58,10 @@ class TestGauge:
         assert " B</span>" in page.text
         fill(chat, 60)
         assert "1 image" not in page_of(chat).text  # the view has another page
+
+    def test_no_images_are_not_mentioned(self, chat):
+        chat.append("user", "hello")
+        assert "image" not in page_of(chat).text
 
     def test_compactions_are_counted(self, chat):
         fill(chat, 6)
@@ -133,29 +141,6 @@ class TestFailures:
         assert "The last compaction" in page_of(chat, as_of=seq).text
 
 
-class TestRows:
-    """Summaries and markers as rows with figures: Roo's condensation and truncation rows."""
-
-    def test_condensation_has_its_tokens_its_cost_and_its_summary(self, chat):
-        fill(chat, 8)
-        spent = {"calls": 1, "input_tokens": 640, "output_tokens": 30, "cost": 0.002}
-        counter = counter_for(MODEL)
-        record = {"summary": spent}
-        plan = Plan.condense(chat.view(), range(2, 7), "S *um*", counter=counter, record=record)
-        seq = chat.commit(plan).seq
-        row = page_of(chat).by_seq[seq]
-        for words in ("Stands for 2–6", "→", "tokens", "1 call, 640 in, 30 out, $0.0020", "S um"):
-            assert words in row.words
-
-    def test_truncation_has_what_it_left_out_and_its_tokens(self, chat):
-        fill(chat, 8)
-        plan = Plan.truncate(chat.view(), range(2, 7), "left out", counter=counter_for(MODEL))
-        seq = chat.commit(plan).seq
-        row = page_of(chat).by_seq[seq]
-        assert "Leaves out 2–6" in row.words
-        assert "→" in row.words
-
-
 class TestToolCalls:
     def test_result_is_one_block_with_its_call(self, chat):
         chat.append("user", "go")
@@ -169,6 +154,36 @@ class TestToolCalls:
             assert joined.startswith('<article id="e3"')
             assert "Result of" in page.by_seq[3].words
             assert "make" not in page.by_seq[3].words
+
+    def test_results_of_parallel_calls_are_one_block_and_name_their_calls(self, chat):
+        calls = [{**call(f"t{n}"), "input": {"command": f"make part-{n}"}} for n in (1, 2, 3)]
+        chat.append("assistant", [text("I build."), *calls])
+        for number in (2, 3, 1):
+            chat.append("user", [result(f"t{number}", f"done {number}")])
+        chat.append("user", "next")
+        for extent in Extent:
+            page = page_of(chat, extent=extent)
+            assert page.text.count('<li class="joined">') == 3
+            for seq, number in ((2, 2), (3, 3), (4, 1)):
+                row = page.by_seq[seq]
+                assert f"make part-{number}" in row.words
+                assert f"done {number}" in row.words
+                assert "#e1" in row.links
+
+    def test_results_of_parallel_calls_in_one_message_name_their_calls(self, chat):
+        calls = [{**call(f"t{n}"), "input": {"command": f"make part-{n}"}} for n in (1, 2)]
+        chat.append("assistant", calls)
+        chat.append("user", [result("t1", "done 1"), result("t2", "done 2")])
+        row = page_of(chat).by_seq[2].words
+        places = [row.index(words) for words in ("part-1", "done 1", "part-2", "done 2")]
+        assert places == sorted(places)
+
+    def test_result_after_another_calls_results_is_no_part_of_their_block(self, chat):
+        chat.append("assistant", [call("t1"), call("t2")])
+        chat.append("user", [result("t1", "done")])
+        chat.append("user", "wait")
+        chat.append("user", [result("t2", "done")])
+        assert page_of(chat).text.count('<li class="joined">') == 1
 
     def test_result_that_follows_something_else_names_its_call(self, chat):
         chat.append("assistant", [{**call("t1"), "input": {"command": "make"}}])
@@ -214,3 +229,102 @@ def test_only_prompts_of_the_user_have_the_users_colour(chat):
     chat.append("assistant", [call("t1")])
     chat.append("user", [result("t1", "done")])
     assert WebPage(page_of(chat).text).text.count('class="entry user"') == 1
+
+
+# What Roo Code shows
+
+GUIDE = Path(__file__).parents[2] / "docs" / "cli" / "page.md"
+
+
+def rows_of_the_guide() -> list[str]:
+    """The first cells of the table in the guide."""
+    table = GUIDE.read_text().partition("| in Roo Code |")[2].partition("\n\n")[0]
+    return [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+
+
+def context_window_progress(chat: Session) -> None:
+    chat.append("user", "question")
+    usage = {"input_tokens": 50_000, "output_tokens": 1_000}
+    chat.append("assistant", "answer", model=MODEL, usage=usage)
+    page = page_of(chat)
+    for words in ("51,000</b> of 200,000 tokens, 26 %", "64,000 at most for the answer", "<meter "):
+        assert words in page.text
+
+
+def inexact_estimate(chat: Session) -> None:
+    chat.append("user", "a question " * 400)
+    assert "<b>~1,1" in page_of(chat).text
+    assert "estimated by bytes/4" in page_of(chat).text
+
+
+def condensation_row(chat: Session) -> None:
+    fill(chat, 8)
+    spent = {"calls": 1, "input_tokens": 640, "output_tokens": 30, "cost": 0.002}
+    view, counter = chat.view(), counter_for(MODEL)
+    plan = Plan.condense(
+        view, range(2, 7), "It *said*.", counter=counter, record={"summary": spent}
+    )
+    seq = chat.commit(plan).seq
+    row = page_of(chat).by_seq[seq]
+    for words in ("Stands for 2–6", " → ", "tokens", "1 call, 640 in, 30 out, $0.0020", "It said."):
+        assert words in row.words
+    assert f"/s/{chat.id}/e/2" in row.links
+
+
+def truncation_row(chat: Session) -> None:
+    fill(chat, 8)
+    plan = Plan.truncate(chat.view(), range(2, 7), "left out", counter=counter_for(MODEL))
+    seq = chat.commit(plan).seq
+    row = page_of(chat).by_seq[seq]
+    for words in ("Leaves out 2–6", " → ", "tokens"):
+        assert words in row.words
+    assert f"/s/{chat.id}/e/2" in row.links
+
+
+def condensation_error(chat: Session) -> None:
+    fill(chat, 2)
+    seq = chat.note("compaction", TestFailures.FAILED).seq
+    for extent in Extent:
+        page = page_of(chat, extent=extent)
+        assert "The last compaction failed" in page.text
+        assert "anthropic gave no summary: empty." in page.text
+    assert "compaction failed" in page_of(chat, extent=Extent.ALL).by_seq[seq].words
+
+
+def refused_for_its_size(chat: Session) -> None:
+    fill(chat, 2)
+    chat.note("compaction", TestFailures.REFUSED)
+    for extent in Extent:
+        text = page_of(chat, extent=extent).text
+        assert "The last compaction was refused" in text
+        assert "needed 9,000, limit 4,096" in text
+
+
+def editing_or_deleting(chat: Session) -> None:
+    fill(chat, 4)
+    view = PageView(chat.id)
+    body = session_body(view, chat.internals.excerpt(view.extent), changes=True)
+    assert f"/s/{chat.id}/e/3/change" in WebPage(body).by_seq[3].links
+
+
+SHOWN: Mapping[str, Callable[[Session], None]] = {
+    "context window progress: tokens used, kept for the answer, the window": (
+        context_window_progress
+    ),
+    "the estimate that may be inexact": inexact_estimate,
+    "condensation row: tokens before and after, cost, the summary": condensation_row,
+    "truncation row: messages left out, tokens before and after": truncation_row,
+    "condensation error": condensation_error,
+    "a system prompt or a turn that is too large": refused_for_its_size,
+    "editing or deleting a message, which rewinds the task": editing_or_deleting,
+}
+"""How each row of the table is found on a page."""
+
+
+def test_every_row_of_the_guide_is_checked():
+    assert rows_of_the_guide() == [*SHOWN]
+
+
+@pytest.mark.parametrize("row", SHOWN)
+def test_page_shows_what_roo_code_shows(chat, row):
+    SHOWN[row](chat)

@@ -163,7 +163,7 @@ class MessageBody:
         *,
         is_joined: bool = False,
     ) -> None:
-        """An answer that is joined to its call does not repeat what was called."""
+        """An answer that is joined to its only call does not repeat what was called."""
         self._message, self._level, self._style = message, level, style
         self._links, self._calls = links, calls
         self._left, self._is_joined = level.characters, is_joined
@@ -263,9 +263,11 @@ class MessageBody:
         if call is None:
             named = ["Error" if failed else "Result"]
         else:
+            beside = sum(other.seq == call.seq for other in self._calls.values())
+            is_known = self._is_joined and beside == 1
             named += [
                 tag("a", call.tool, href=self._links.entry(call.seq)),
-                [" ", tag("code", call.brief)] if call.brief and not self._is_joined else None,
+                [" ", tag("code", call.brief)] if call.brief and not is_known else None,
             ]
         parts = [
             self._printed(part.text or "") if part.kind is Holds.TEXT else self._piece(part)

@@ -46,8 +46,8 @@ class EntryRows:
 
     `kinds` are those of the control rows up to the moment that is shown. In a view, the text is
     what the model sees, and nothing is folded. `pins` are pinned messages with the entries that
-    pin them. `spoken` are the speakers of what was rendered; `joined` are the answers that directly
-    follow their calls, which are one block with them.
+    pin them. `spoken` are the speakers of what was rendered. `joined` are the answers that directly
+    follow their calls or other answers of these, which are one block with them.
     """
 
     links: Links
@@ -63,7 +63,8 @@ class EntryRows:
     speakers: Speakers = field(default_factory=Speakers)
     spoken: dict[int, str] = field(default_factory=dict)
     joined: set[int] = field(default_factory=set)
-    _order: list[int] = field(default_factory=list)
+    _blocks: list[int] = field(default_factory=list)
+    """The entry with which the block of each row begins."""
 
     def render(self, entries: Sequence[ExcerptEntry], room: Room | None, *, newest: bool) -> Html:
         """The entries as items of a list. A page that ends with the newest fits these in first."""
@@ -82,15 +83,16 @@ class EntryRows:
         return together(self._folded((entries[index], rows[index]) for index in indices))
 
     def _speaker(self, entry: AuditEntry) -> str:
-        before = self._order[-1] if self._order else None
-        self._order.append(entry.seq)
+        before = self._blocks[-1] if self._blocks else None
+        self._blocks.append(entry.seq)
         if entry.role is None or entry.content is None:
             return entry.role or ""
         form = entry.entry.format or ""
         blocks = blocks_of(_source(entry))
         answered = [self.calls.get(name) for name in answered_calls(blocks)]
-        if answered and all(call is not None and call.seq == before for call in answered):
+        if before and answered and all(call and call.seq == before for call in answered):
             self.joined.add(entry.seq)
+            self._blocks[-1] = before
         self.calls.update(tool_calls(entry.seq, blocks))
         return self.speakers.named(entry.role, entry.content, form)[0]
 

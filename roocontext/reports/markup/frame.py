@@ -91,7 +91,7 @@ def gauge_bar(
         tag(
             "p",
             [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)],
-            tag("span", quantity(images, "image")) if images is not None else None,
+            tag("span", quantity(images, "image")) if images else None,
             tag("span", f"{drift:.2f} times the estimate was reported") if drift else None,
             tag("span", "pinned: ", pins) if pins else None,
             _exact(counted),

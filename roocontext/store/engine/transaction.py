@@ -66,7 +66,7 @@ class Transaction:
 
     @property
     def copies_rows(self) -> bool:
-        """Whether the database can copy the rows of one session into another."""
+        """True if the database can copy the rows of one session into another."""
         return True
 
     @property

@@ -4,14 +4,15 @@ It is taken under the session's row lock, and a write that carries its token che
 same lock: so no write of a runner is committed after another one has taken over.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, insert, select, update
 
-from roocontext.errors import TurnLost
+from roocontext.errors import TurnLost, TurnTaken
 from roocontext.log.moments import utc
 from roocontext.store.engine.schema import EngineTime, of_session, turns
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import lock_query, to_head
 
 
@@ -42,10 +43,20 @@ _RENEW = update(turns).where(*_own).values(expires_at=EngineTime() + bindparam("
 _END = delete(turns).where(*_own)
 
 
+def turn_taken(session_id: str, other: Held) -> TurnTaken:
+    """The error for a turn that another runner has."""
+    return TurnTaken(
+        f"{other.holder} has the turn of session {session_id!r} until {other.until}.",
+        session_id=session_id,
+        holder=other.holder,
+        expires_at=other.expires_at,
+    )
+
+
 def take_turn(
     tx: Transaction, session_id: str, *, token: str, holder: str, lease: int, now: int
-) -> Held | None:
-    """Take the turn; if another runner has it, return that one's."""
+) -> Held:
+    """Take the turn, and return it; if another runner has it, return that one's."""
     # The clock is asked after the lock: waiting for it is no part of the lease.
     heads, [(time,)], rows = tx.all(
         [
@@ -58,12 +69,12 @@ def take_turn(
     new = Held(token, holder, lease, time + lease)
     if not rows:
         tx.insert(_FIRST, (session_id, *new))
-        return None
+        return new
     held = Held(*rows[0])
     longest = held._replace(expires_at=time + held.lease)
     if held.expires_at <= time:
         # A renewal takes no lock of the session, and may have come in between.
-        return None if _replaced(tx, session_id, held, new) else longest
+        return new if _replaced(tx, session_id, held, new) else longest
     if held.expires_at > longest.expires_at:
         # The clock was set back since. Its holder may be dead, and the lease must end some time.
         _replaced(tx, session_id, held, longest)
@@ -77,9 +88,10 @@ def _replaced(tx: Transaction, session_id: str, old: Held, new: Held) -> bool:
     return bool(tx.run(_NEXT, **place, **values))
 
 
-def renew_turn(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> bool:
-    """Let the lease begin anew; False if another runner has taken over, or the turn was ended."""
-    return bool(tx.run(_RENEW, session_id=session_id, held=token, lease=lease, now=now))
+def renew_turn(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> Held:
+    """Let the lease begin anew; TurnLost if another runner has taken over, or it was ended."""
+    tx.run(_RENEW, session_id=session_id, held=token, lease=lease, now=now)
+    return _own_turn(session_id, token, tx.rows(_TURN, session_id=session_id))
 
 
 def end_turn(tx: Transaction, session_id: str, token: str) -> None:
@@ -91,6 +103,11 @@ def check_turn(tx: Transaction, session_id: str, token: str) -> None:
     """Lock the session for a write of a runner; TurnLost if it has the turn no longer."""
     heads, rows = tx.all([lock_query(session_id), (_TURN, {"session_id": session_id})])
     to_head(session_id, heads)
+    _own_turn(session_id, token, rows)
+
+
+def _own_turn(session_id: str, token: str, rows: Sequence[SqlRow]) -> Held:
+    """The turn of these rows, if it is the runner's own."""
     held = Held(*rows[0]) if rows else None
     if held is None or held.token != token:
         by = f"{held.holder} has taken it, until {held.until}" if held else "it has ended"
@@ -99,3 +116,4 @@ def check_turn(tx: Transaction, session_id: str, token: str) -> None:
             session_id=session_id,
             holder=held and held.holder,
         )
+    return held

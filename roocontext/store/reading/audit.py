@@ -123,7 +123,7 @@ _KINDS = {kind.value: kind for kind in Kind}
 
 
 class _Hiders(dict[int, Hider]):
-    """What control rows are as hiders of others, by seq: decoded when one is asked for."""
+    """Control rows as hiders of others, by seq, each decoded when it is asked for."""
 
     def __init__(self, rows: Sequence[SqlRow]) -> None:
         self._rows = {row[0]: row for row in rows}

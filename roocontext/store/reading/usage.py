@@ -185,7 +185,7 @@ def _reported(
 
 
 def packed_usage(tx: Transaction, session_id: str) -> str:
-    """What the tombstone of a session keeps of its usage; of notes and plans nothing else."""
+    """The usage of a session that its tombstone keeps; of notes and plans nothing else."""
     kept = [_to_keep(row) for row in tx.rows(_REPORTED, session_id=session_id)]
     return b64encode(zlib.compress(msgspec.json.encode(kept))).decode() if kept else ""
 

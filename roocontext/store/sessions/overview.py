@@ -22,6 +22,7 @@ from sqlalchemy import (
 
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
+from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
@@ -58,7 +59,8 @@ class SessionOverview(Value):
     """A session of the list: its sizes, and the model that its newest entries name.
 
     `beginning` is the shortest beginning of its id that no other id has. `last_call` is the newest
-    call that no rewind took back; None if a summary, marker, clearing or uncovering followed it.
+    call that no rewind took back; None if a summary, marker, clearing or uncovering followed it. A
+    fork is a copy of session `forked_from` up to entry `forked_at`.
     """
 
     info: SessionInfo
@@ -66,6 +68,8 @@ class SessionOverview(Value):
     model: str | None
     beginning: str
     last_call: LastCall | None
+    forked_from: str | None
+    forked_at: int | None
 
 
 def overview(
@@ -148,6 +152,7 @@ def _sizes(page: Subquery) -> tuple[ColumnElement[Any], ...]:
         _of_call(page, entries.c.model),
         _of_call(page, entries.c.usage),
         _visible(page, entries.c.bytes_total, after=page.c.called_at),
+        _origin(page),
     )
 
 
@@ -241,6 +246,20 @@ def _of_call(page: Subquery, column: Column[Any]) -> ScalarSelect[Any]:
     )
 
 
+def _origin(page: Subquery) -> ScalarSelect[Any]:
+    """The content of the note with which the own part of a fork begins; a fork's fork has two."""
+    note: Select[Any] = select(entries.c.content).where(
+        entries.c.session_id == page.c.session_id,
+        entries.c.note.is_not(None),
+        entries.c.note == literal_column(f"'{ORIGIN}'"),
+        entries.c.target.is_(None),
+        (entries.c.seq + literal_column("0")) <= page.c.last_seq,
+    )
+    # In the order of the index of notes: SQLite would walk the whole session instead.
+    newest = note.order_by(entries.c.target.desc(), entries.c.seq.desc()).limit(1)
+    return newest.correlate(page).scalar_subquery()
+
+
 def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
     """The next id in the order of ids, or the one before; those of purged sessions count too."""
     mine, other = page.c.session_id, sessions.alias("other")
@@ -269,19 +288,26 @@ _PREVIOUS, _NEXT = (
 
 def _overview(row: SqlRow) -> SessionOverview:
     info = to_info(row[: len(_INFO)])
-    *sizes, model, seq, called, usage, since, previous, following = row[len(_INFO) :]
+    *sizes, model, seq, called, usage, since, origin, previous, following = row[len(_INFO) :]
     visible, rewound = Total(*map(whole_number, sizes[:2])), Total(*map(whole_number, sizes[2:]))
     hidden = Total(info.messages, info.bytes) - visible - rewound
     totals = (info.last_seq, info.messages, info.bytes, *visible, *hidden, *rewound)
     last_call = None
     if isinstance(called, str) and usage is not None:
         last_call = LastCall(seq, called, decode(usage), whole_number(since))
+    forked_from: str | None = None
+    forked_at: int | None = None
+    match decode(origin) if isinstance(origin, str) else None:
+        case {"session_id": str(name), "seq": int(at)}:
+            forked_from, forked_at = name, at
     return SessionOverview(
         info,
         Stats(info.session_id, *totals),
         model,
         _beginning(info.session_id, (previous, following)),
         last_call,
+        forked_from,
+        forked_at,
     )
 
 

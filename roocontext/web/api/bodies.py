@@ -26,6 +26,18 @@ class SessionToOpen(InputDocument):
     parent: str | None = None
 
 
+class LeaseInput(InputDocument):
+    """For how many seconds a turn is taken, if it is not renewed."""
+
+    lease: Annotated[float, Field(ge=0.1, le=86_400)] = 60
+
+
+class TurnInput(LeaseInput):
+    """Who takes the turn, as those who want it too are told."""
+
+    holder: Annotated[str, Field(min_length=1, max_length=200)] = "HTTP"
+
+
 class NewSession(SessionToOpen):
     """A session to create."""
 

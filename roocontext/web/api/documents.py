@@ -69,6 +69,21 @@ class SessionReport(Document):
     rewound_bytes: int
 
 
+class TurnReport(Document):
+    """The turn of a session: its token, who holds it, and when it ends unless it is renewed."""
+
+    session_id: str
+    token: str
+    holder: str
+    expires_at: Time
+
+
+class EndedTurn(Document):
+    """A turn that was given back."""
+
+    session_id: str
+
+
 class EntryPage(Document):
     """Some entries of the log, oldest first.
 

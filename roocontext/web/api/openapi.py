@@ -15,7 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from roocontext.reports.document import Document
 from roocontext.web.api.inputs import Parameters
 from roocontext.web.api.json_text import any_json_fields
-from roocontext.web.api.operations import JSON, PREFIX, Operation
+from roocontext.web.api.operations import JSON, PREFIX, TURN, Operation
 from roocontext.web.errors import PROBLEM
 
 _REF: Final = "#/components/schemas/{model}"
@@ -150,6 +150,10 @@ def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
         required = operation.if_match == "required"
         about = "The ETag of `GET /head`: the `head_seq` that the change is based on."
         yield _header("If-Match", about, tag, required=required)
+    if operation.turn:
+        about = "The token of the turn in which this is done: refused if it is lost."
+        token = {"type": "string", "pattern": r"^[0-9a-f]{32}$"}
+        yield _header(TURN, about, token, required=operation.turn == "required")
     if operation.takes_key:
         about = "A name of this request, the entry's client id. With it, it is safe to repeat."
         key = {"type": "string", "pattern": r"^[A-Za-z0-9_.:-]{1,200}$"}

@@ -25,6 +25,7 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.encoding import MAX_INTEGER
+from roocontext.store.turn import GivenTurn
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
 from roocontext.web.api.json_text import read_json
 from roocontext.web.errors import (
@@ -47,6 +48,8 @@ _ETAG: Final = re.compile(r'\s*(W/)?"([^"\x00-\x20\x7f]*)"\s*')
 _HEAD_SEQ: Final = re.compile(r"[0-9]{1,18}")
 _NO_HEAD: Final = MAX_INTEGER
 """The head that is expected if no ETag of If-Match can be that of a session."""
+TURN: Final = "Roocontext-Turn"
+_TOKEN: Final = re.compile(r"[\x21-\x7e]{1,200}")
 _KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
 
 
@@ -54,8 +57,8 @@ _KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
 class ApiRequest:
     """A request, as a handler sees it.
 
-    `expected_seq` is that of If-Match, and `key` the Idempotency-Key. `body` is the document, or a
-    list of documents.
+    `expected_seq` is that of If-Match, `key` the Idempotency-Key, and `turn` the token of the turn
+    in which the session is changed. `body` is the document, or a list of documents.
     """
 
     request: Request
@@ -65,6 +68,7 @@ class ApiRequest:
     body: Any = None
     expected_seq: int | None = None
     key: str | None = None
+    turn: str | None = None
 
     @property
     def store(self) -> "Store":
@@ -76,9 +80,10 @@ class ApiRequest:
     def chat(self) -> "Session":
         """The session."""
         try:
-            return self.store.session(self.session_id)
+            chat = self.store.session(self.session_id)
         except InvalidIdentifier as error:
             raise SessionNotFound(error.fact, session_id=self.session_id) from None
+        return chat if self.turn is None else GivenTurn(chat, self.turn)
 
     def check_head(self) -> None:
         """Refuse a change that cannot check its own version, if the session has another one."""
@@ -106,8 +111,9 @@ class Operation:
     """One method of one path.
 
     `answers` are the documents of its successes, by status. `version` says what the ETag of the
-    answer is made of. `many` says that the body may also be a list of documents. `refuses` are the
-    statuses of errors besides those that every operation has.
+    answer is made of. `many` says that the body may also be a list of documents. `turn` says
+    whether it can be part of a turn. `refuses` are the statuses of errors besides those that every
+    operation has.
     """
 
     method: str
@@ -120,6 +126,7 @@ class Operation:
     needs: Need = "read"
     version: Version = ""
     if_match: Match = ""
+    turn: Match = ""
     takes_key: bool = False
     media: Sequence[str] = (JSON,)
     refuses: Sequence[int] = ()
@@ -166,6 +173,7 @@ async def _asked(operation: Operation, request: Request) -> ApiRequest:
         query=read_query(operation.query, request.scope["query_string"]),
         expected_seq=_expected(operation, request.headers.getlist("if-match")),
         key=_key(operation, request.headers.getlist("idempotency-key")),
+        turn=_turn(operation, request.headers.getlist(TURN)),
         body=await _body(operation, request),
     )
 
@@ -245,6 +253,19 @@ def _key(operation: Operation, given: Sequence[str]) -> str | None:
     if found is None:
         raise MalformedRequest("Idempotency-Key must be one text.", name="Idempotency-Key")
     return found[0] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1])
+
+
+def _turn(operation: Operation, given: Sequence[str]) -> str | None:
+    """The token of a turn."""
+    if not given:
+        if operation.turn == "required":
+            raise MalformedRequest(f"Send the token of the turn as {TURN}.", name=TURN)
+        return None
+    if not operation.turn:
+        raise MalformedRequest(f"This operation takes no {TURN}.", name=TURN)
+    if len(given) > 1 or not _TOKEN.fullmatch(given[0]):
+        raise MalformedRequest(f"{TURN} must be the token of a turn.", name=TURN)
+    return given[0]
 
 
 async def _body(operation: Operation, request: Request) -> Any:

@@ -29,6 +29,8 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.events import Status
+from roocontext.store.loop.runner import Held
+from roocontext.store.turn import GivenTurn
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.web.api import documents
@@ -185,6 +187,29 @@ def post_answer(asked: ApiRequest) -> Answer:
     return _received(receipt)
 
 
+def post_turn(asked: ApiRequest) -> Answer:
+    """Take the session's turn, so that one runner works on it.
+
+    If another one has it, the problem names its `holder` and when it ends, `expires_at`. What is
+    sent with the `token` as `Roocontext-Turn` is refused once another runner has taken over. An
+    answer that is lost leaves a turn that ends with its lease.
+    """
+    turn = GivenTurn(asked.chat)
+    return Answer(_turn_report(asked, turn.take(asked.body.holder, asked.body.lease)), 201)
+
+
+def put_turn(asked: ApiRequest) -> Answer:
+    """Renew the turn: its lease begins anew."""
+    turn = GivenTurn(asked.chat, asked.turn)
+    return Answer(_turn_report(asked, turn.renew(asked.body.lease)))
+
+
+def delete_turn(asked: ApiRequest) -> Answer:
+    """Give the turn back. If another runner has it already, nothing happens."""
+    GivenTurn(asked.chat, asked.turn).end()
+    return Answer(documents.EndedTurn(session_id=asked.session_id))
+
+
 def put_pin(asked: ApiRequest) -> Answer:
     """Keep later plans from hiding or clearing a message."""
     return _pinned(asked, asked.chat.pin(asked.seq, client_id=asked.key))
@@ -320,6 +345,10 @@ def post_purge(asked: ApiRequest) -> Answer:
     receipt = asked.store.purge(asked.session_id)
     done = reports.erasing.purged_report(receipt, changed=is_new, dry_run=False)
     return Answer(done, 201 if is_new else 200)
+
+
+def _turn_report(asked: ApiRequest, held: Held) -> documents.TurnReport:
+    return documents.TurnReport.of(held, session_id=asked.session_id)
 
 
 def _location(session_id: str) -> dict[str, str]:

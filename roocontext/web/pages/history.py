@@ -1,6 +1,6 @@
 """A session over time: two views compared, the timeline, tokens and costs, and the exports."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -189,16 +189,19 @@ def timeline_page(request: Request) -> Response:
         tag("p", tag("a", "Back to the session", href=session_path(chat.id)), class_="note"),
         tag("figure", timeline.picture(links, _MARKS), class_="strip") if excerpt.seq else None,
         _table(
-            "What changed the view, newest last", ("entry", "kind", "what it did", "time"), rows
+            "What changed the view, newest last",
+            {"entry": "number", "kind": None, "what it did": None, "time": "wide"},
+            rows,
         ),
         session=chat.id,
     )
 
 
-def _table(caption: str, names: Sequence[str], rows: Sequence[Html]) -> Html | None:
+def _table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Html]) -> Html | None:
+    """A table. The classes of its columns are those of the cells in its rows."""
     if not rows:
         return None
-    head = tag("tr", [tag("th", name, scope="col") for name in names])
+    head = tag("tr", [tag("th", name, scope="col", class_=kind) for name, kind in columns.items()])
     return tag(
         "table",
         tag("caption", caption, class_="note"),
@@ -267,12 +270,15 @@ def _usage_tables(report: UsageReport) -> Html:
         ),
         _table(
             "Tokens in the view, by role and by tool",
-            ("of", "messages or blocks", "tokens"),
+            {"of": None, **dict.fromkeys(("messages or blocks", "tokens"), "number")},
             tallies,
         ),
         _table(
             "Calls by model; drift is reported to estimated tokens",
-            ("model", "calls", "in", "out", "cached", "dollars", "drift"),
+            {
+                "model": None,
+                **dict.fromkeys(("calls", "in", "out", "cached", "dollars", "drift"), "number"),
+            },
             models,
         ),
     )

@@ -293,12 +293,12 @@ def _nothing(excerpt: LogExcerpt) -> str:
 def _strip(timeline: Timeline, view: PageView, links: PageLinks) -> Html:
     everything = PageLinks(view.session_id, frozenset(), links.as_of)
     key = [
-        tag("span", class_="key"),
-        "the model sees it",
-        tag("span", class_="key unseen"),
-        "hidden",
-        tag("span", class_="key left"),
-        "taken back",
+        tag("span", tag("span", class_=f"key{style}"), name)
+        for style, name in (
+            ("", "the model sees it"),
+            (" unseen", "hidden"),
+            (" left", "taken back"),
+        )
     ]
     return tag(
         "figure", timeline.picture(everything, _MARKS), tag("figcaption", key), class_="strip"

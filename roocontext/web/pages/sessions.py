@@ -1,17 +1,21 @@
 """The list of sessions: families folded together, how full each is, and what it cost."""
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from roocontext.errors import SessionArchived, SessionNotFound
+from roocontext.reports.gauge import Gauge
 from roocontext.reports.markup.elements import Child, Html, tag
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.sessions import SessionRow, matching_sessions
 from roocontext.reports.times import age, local_time
+from roocontext.reports.usage import cost_of
 from roocontext.store.engine.clock_and_ids import system_clock
 from roocontext.web.pages.addresses import LIST, address, session_path
 from roocontext.web.pages.respond import framed
@@ -20,6 +24,43 @@ if TYPE_CHECKING:
     from roocontext import Store
 
 _SESSIONS: Final = 50
+_READ: Final = 20_000
+"""The most entries whose costs are summed for one page."""
+_REMEMBERED: Final = 2_000
+
+
+class SessionCost(NamedTuple):
+    """The cost of a session in dollars, and the number of calls that have no known cost."""
+
+    dollars: float | None
+    unpriced: int
+
+
+class RememberedCosts:
+    """The costs of sessions, each summed once until the session grows."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, tuple[int, SessionCost]] = OrderedDict()
+
+    def of(self, store: "Store", rows: Iterable[SessionRow]) -> dict[str, SessionCost]:
+        """The costs of these sessions. Those that would take too long to sum are left out."""
+        found: dict[str, SessionCost] = {}
+        left = _READ
+        for row in rows:
+            last_seq, cost = self._known.get(row.session_id, (-1, None))
+            if cost is None or last_seq != row.last_seq:
+                if row.archived_at is not None or row.last_seq > left:
+                    continue
+                left -= row.last_seq
+                try:
+                    cost = SessionCost(*cost_of(store.session(row.session_id)))
+                except (SessionNotFound, SessionArchived):  # since the list was read
+                    continue
+                self._known[row.session_id] = row.last_seq, cost
+            found[row.session_id] = cost
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return found
 
 
 def list_page(request: Request) -> Response:
@@ -40,8 +81,10 @@ def list_page(request: Request) -> Response:
         if found.next
         else None
     )
+    costs = request.app.state.costs.of(store, found.sessions)
+    rows = _Rows(_names(store, found.sessions), costs, system_clock())
     body = (
-        tag("ul", _families(found.sessions), class_="sessions")
+        tag("ul", rows.families(found.sessions), class_="sessions")
         if found.sessions
         else tag(
             "p", "No session matches." if text else "There are no sessions yet.", class_="note"
@@ -56,63 +99,96 @@ def list_page(request: Request) -> Response:
     )
 
 
-def _families(rows: Sequence[SessionRow]) -> Iterable[Html]:
-    """The sessions, those of sub-agents under their parents as far as both are on the page."""
-    here = {row.session_id for row in rows}
-    children: defaultdict[str, list[SessionRow]] = defaultdict(list)
-    for row in rows:
-        if row.parent in here and row.parent is not None:
-            children[row.parent].append(row)
-    now = system_clock()
-    return [_row(row, children, now) for row in rows if row.parent not in here]
+def _names(store: "Store", rows: Sequence[SessionRow]) -> dict[str, str]:
+    """The names of these sessions, and of those that they were forked from or belong to."""
+    names = {row.session_id: row.title or row.first_prompt or row.session_id for row in rows}
+    others = {name for row in rows for name in (row.forked_from, row.parent) if name is not None}
+    for name in sorted(others - names.keys()):
+        try:
+            info = store.session(name).info()
+        except (SessionNotFound, SessionArchived):
+            continue
+        names[name] = info.title or info.first_prompt or name
+    return names
 
 
-def _row(row: SessionRow, children: Mapping[str, Sequence[SessionRow]], now: int) -> Html:
-    own = children.get(row.session_id, ())
-    family = None
-    if own:
-        # A family may be deep, but a list that is nested without end has no room left.
-        inside = tag("ul", (_row(child, children, now) for child in own), class_="family")
-        family = tag("details", tag("summary", quantity(len(own), "sub-agent")), inside)
-    return tag(
-        "li",
-        tag(
-            "a",
-            row.title or row.first_prompt or row.session_id,
-            href=session_path(row.session_id),
-            class_="name",
-        ),
-        _facts(row, now),
-        family,
-    )
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a list: the names of sessions by id, what they cost, and the time."""
 
+    names: Mapping[str, str]
+    costs: Mapping[str, SessionCost]
+    now: int
 
-def _facts(row: SessionRow, now: int) -> Html:
-    context = row.context
-    facts: list[Child] = [tag("code", row.short_id)]
-    metadata = row.metadata if isinstance(row.metadata, dict) else {}
-    if isinstance(tool := metadata.get("tool"), str):
-        facts.append(tool[:40])
-    facts.append(tag("time", f"{age(row.happened_at, now)} ago", title=local_time(row.happened_at)))
-    facts.append(f"{quantity(row.messages, 'message')}, the model sees {row.visible_messages:,}")
-    facts.append(size(row.bytes))
-    if context.model:
-        facts.append(context.model[:60])
-    if context.limit:
-        share = round(100 * context.tokens / context.limit)
-        sign = "" if context.exact else "~"
-        meter = tag(
-            "meter",
-            f"{share} %",
-            min=0,
-            max=context.limit,
-            value=min(context.tokens, context.limit),
-            aria_label="Context window",
+    def families(self, rows: Sequence[SessionRow]) -> Iterable[Html]:
+        """The sessions, those of sub-agents under their parents as far as both are on the page."""
+        here = {row.session_id for row in rows}
+        children: defaultdict[str, list[SessionRow]] = defaultdict(list)
+        for row in rows:
+            if row.parent in here and row.parent is not None:
+                children[row.parent].append(row)
+        return [self._row(row, children) for row in rows if row.parent not in here]
+
+    def _row(self, row: SessionRow, children: Mapping[str, Sequence[SessionRow]]) -> Html:
+        own = children.get(row.session_id, ())
+        family = None
+        if own:
+            # A family may be deep, but a list that is nested without end has no room left.
+            inside = tag("ul", (self._row(child, children) for child in own), class_="family")
+            family = tag("details", tag("summary", quantity(len(own), "sub-agent")), inside)
+        name = tag(
+            "a", self.names[row.session_id], href=session_path(row.session_id), class_="name"
         )
-        facts.append([meter, f" {sign}{share} % full"])
-    if row.parent:
-        facts.append(["sub-agent of ", tag("a", row.parent[:40], href=session_path(row.parent))])
-    return tag("p", [tag("span", fact) for fact in facts], class_="facts")
+        return tag("li", name, self._facts(row), family)
+
+    def _facts(self, row: SessionRow) -> Html:
+        context = row.context
+        facts: list[Child] = [tag("code", row.short_id)]
+        metadata = row.metadata if isinstance(row.metadata, dict) else {}
+        if isinstance(tool := metadata.get("tool"), str):
+            facts.append(tool[:40])
+        when = f"{age(row.happened_at, self.now)} ago"
+        facts.append(tag("time", when, title=local_time(row.happened_at)))
+        seen = f"{quantity(row.messages, 'message')}, the model sees {row.visible_messages:,}"
+        facts += [seen, size(row.bytes)]
+        if context.model:
+            facts.append(context.model[:60])
+        if context.limit:
+            facts.append(_fill(context))
+        facts.append(self._cost(row))
+        if row.forked_from is not None:
+            facts.append(["fork of ", self._origin(row.forked_from, row.forked_at)])
+        if row.parent:
+            facts.append(["sub-agent of ", self._link(row.parent, session_path(row.parent))])
+        return tag("p", [tag("span", fact) for fact in facts if fact is not None], class_="facts")
+
+    def _cost(self, row: SessionRow) -> Child:
+        cost = self.costs.get(row.session_id)
+        if cost is None:
+            # Nothing was spent on an archived session since, and its usage is in the archive.
+            usage = address(f"{session_path(row.session_id)}/usage")
+            return None if row.archived_at is not None else tag("a", "cost", href=usage)
+        if cost.dollars is None:
+            return None
+        return f"${cost.dollars:.2f}{' or more' if cost.unpriced else ''}"
+
+    def _origin(self, session_id: str, seq: int | None) -> Child:
+        path = session_path(session_id)
+        return [self._link(session_id, f"{path}/e/{seq}" if seq else path), f" at entry {seq}"]
+
+    def _link(self, session_id: str, to: str) -> Child:
+        """A session by its name, if it still exists."""
+        name = self.names.get(session_id)
+        return tag("code", session_id[:60]) if name is None else tag("a", name[:60], href=to)
+
+
+def _fill(context: Gauge) -> Child:
+    """How full the context window is."""
+    limit = context.limit or 1
+    share = f"{round(100 * context.tokens / limit)} %"
+    filled = min(context.tokens, limit)
+    meter = tag("meter", share, min=0, max=limit, value=filled, aria_label="Context window")
+    return [meter, f" {'' if context.exact else '~'}{share} full"]
 
 
 def list_routes() -> list[Route]:

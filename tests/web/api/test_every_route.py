@@ -52,6 +52,8 @@ def ask(client: WebClient, operation: Operation, path: str = "", **headers: str)
         document = BODIES.get(operation.body.__name__, {})
     if operation.if_match == "required":
         headers = {"if_match": '"4"', **headers}
+    if operation.turn == "required":
+        headers = {"roocontext_turn": "t", **headers}
     return client.ask(operation.method, path or path_of(operation), document, **headers)
 
 
@@ -130,6 +132,9 @@ class TestRefusals:
             assert ask(client, operation, idempotency_key="k").status == 400
         if not operation.if_match:
             assert ask(client, operation, if_match='"4"').status == 400
+        if not operation.turn:
+            assert ask(client, operation, roocontext_turn="t").status == 400
+        assert ask(client, operation, roocontext_turn="two words").status == 400
 
     @pytest.mark.parametrize(
         "body",
@@ -149,6 +154,7 @@ class TestRefusals:
     )
     def test_body_that_is_none(self, client: WebClient, operation: Operation, body: bytes) -> None:
         headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
+        headers |= {"roocontext_turn": "t"} if operation.turn == "required" else {}
         answer = client.ask(operation.method, path_of(operation), body=body, **headers)
         assert answer.status in ((400,) if operation.body is None else (400, 422))
 
