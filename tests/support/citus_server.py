@@ -49,7 +49,8 @@ SELECT (SELECT string_agg(concat(relname, coalesce(relacl, acldefault('r', relow
     (SELECT string_agg(concat(proname, coalesce(proacl, acldefault('f', proowner))), ','
             ORDER BY proname) FROM pg_proc WHERE pronamespace = 'public'::regnamespace),
     (SELECT count(*) FROM pg_db_role_setting WHERE setdatabase =
-        (SELECT oid FROM pg_database WHERE datname = current_database()))
+        (SELECT oid FROM pg_database WHERE datname = current_database())),
+    (SELECT string_agg(roocontext_version::text, ',') FROM roocontext_version)
 """
 
 
