@@ -144,12 +144,15 @@ def test_session_that_is_put_on_hold_meanwhile_is_kept(postgres_url):
 
 
 def _waiting(store):
-    """Whether a transaction waits for a lock."""
-    query = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE wait_event_type = 'Lock' AND datname = current_database()"
-    )
-    return store._database.lookup(lambda tx: tx.command(query))[0]
+    """Return how many transactions wait for a lock, on all nodes of a cluster."""
+
+    def count(tx):
+        (is_cluster,) = tx.command("SELECT to_regclass('citus_stat_activity') IS NOT NULL")
+        activity = "citus_stat_activity" if is_cluster else "pg_stat_activity"
+        waits = "wait_event_type = 'Lock' AND datname = current_database()"
+        return tx.command(f"SELECT count(*) FROM {activity} WHERE {waits}")[0]
+
+    return store._database.lookup(count)
 
 
 @pytest.mark.one_leg
