@@ -99,8 +99,8 @@ def _leaves(value: Any, name: str = "") -> Iterator[str]:
         elif isinstance(value, list):
             left.extend((name, item) for item in reversed(value))
         else:
-            shown = value if isinstance(value, str) else json.dumps(value)
-            yield f"{name}: {shown}" if name else shown
+            text = value if isinstance(value, str) else json.dumps(value)
+            yield f"{name}: {text}" if name else text
 
 
 def _is_opaque(leaf: str) -> bool:

@@ -557,18 +557,18 @@ class Session:
 
         Two callers that change different keys at once do not undo each other's change.
         """
-        given = {} if changes is None else changes
-        check_mapping("changes", given)
+        keys = {} if changes is None else changes
+        check_mapping("changes", keys)
         if isinstance(remove, str) or not all(isinstance(key, str) for key in remove):
             raise InvalidOption("remove must be a list of keys.", name="remove")
-        if both := sorted(set(remove) & given.keys()):
+        if both := sorted(set(remove) & keys.keys()):
             raise InvalidOption(f"{len(both)} keys are both changed and removed.", name="remove")
         if client_id is not None:
             check_id("client_id", client_id)
         return self._database.write(
             notes.update_metadata,
             self.id,
-            given,
+            keys,
             frozenset(remove),
             client_id=client_id,
             now=self._clock(),

@@ -17,8 +17,8 @@ PROMISE = Promise("append-only")
 
 
 def _must_hold(store: SessionStore, messages: list[Message]) -> None:
-    kept = json_texts(store.history().messages)
-    if gone := sum(text not in kept for text in json_texts(messages)):
+    before = json_texts(store.history().messages)
+    if gone := sum(text not in before for text in json_texts(messages)):
         raise Lost(f"{gone} of {len(messages)} messages can no longer be read")
 
 

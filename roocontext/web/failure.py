@@ -89,16 +89,16 @@ def nearest_to(store: "Store", path: str, error: RooContextError) -> Nearest:
     if asked is None:
         return ()
     name = unquote(asked[1], errors="surrogateescape")
-    found: list[tuple[str, str]] = []
+    near: list[tuple[str, str]] = []
     with suppress(RooContextError):  # the first error is the one to show
         if isinstance(error, MessageNotFound):
             seqs = dict.fromkeys(seq for seq in error.candidates if type(seq) is int and seq > 0)
-            found = [(f"Entry {seq}", f"{session_path(name)}/e/{seq}") for seq in seqs]
+            near = [(f"Entry {seq}", f"{session_path(name)}/e/{seq}") for seq in seqs]
         elif isinstance(error, SessionNotFound) and not isinstance(error, SessionPurged):
-            found = [(one, session_path(one)) for one in _similar(store, name)]
+            near = [(one, session_path(one)) for one in _similar(store, name)]
         if isinstance(error, (MessageNotFound, VersionConflict)):
-            found.append(("The session as it is now", session_path(name)))
-    return found
+            near.append(("The session as it is now", session_path(name)))
+    return near
 
 
 def _similar(store: "Store", name: str) -> Sequence[str]:

@@ -105,10 +105,10 @@ class ServerSettings:
 
     def is_own(self, authority: str) -> bool:
         """Check if a Host names this server."""
-        found = _AUTHORITY.fullmatch(authority)
-        if found is None:
+        parts = _AUTHORITY.fullmatch(authority)
+        if parts is None:
             return False
-        name, port = found[1].strip("[]").lower(), found[2]
+        name, port = parts[1].strip("[]").lower(), parts[2]
         if self.port is None:
             return name == "localhost"
         if int(port or 80) != self.port:
@@ -196,8 +196,8 @@ class Guard:
             return None
         if method == "GET" and (let_in := self._let_in(scope)):
             return let_in
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _same(given.strip(), self._token):
+        scheme, _, sent = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _same(sent.strip(), self._token):
             return None
         if not _same(_cookie(headers.getlist("cookie"), settings.cookie), self._cookie):
             raise Unauthorized

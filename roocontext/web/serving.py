@@ -113,8 +113,8 @@ def run_server(
 def listen(host: str, port: int) -> tuple[socket.socket, bool]:
     """Listen on an address; return also if it is reached from other machines."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, address = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, address = addresses[0]
         listener = socket.create_server(address[:2], family=family, backlog=2048)
         # Connections inherit it. asyncio would not set it, because the listener names no protocol,
         # and then each answer waits 40 ms for the client's acknowledgement of its headers.

@@ -311,7 +311,7 @@ def test_list_reads_no_content(lab, statements):
         statements.clear()
         page = WebPage(web.get("/").body.decode())
     listed, *costs = statements
-    assert len(costs) <= 4
+    assert len(costs) <= 5
     # Of notes only: where a fork came from, and what a failed compaction cost.
     assert "SELECT entries.content" in listed
     assert all("entries.note = " in each for each in statements if "entries.content" in each)

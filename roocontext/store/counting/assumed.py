@@ -36,6 +36,6 @@ def assumed_end(controls: Sequence[Control], last: int) -> int:
 
 def shown_if(controls: Sequence[Control], last: int) -> ShownRanges:
     """The ranges of the view after the control rows, as far as its entries exist."""
-    shown = shown_after(controls, assumed_end(controls, last))
-    ranges = [(lo, min(hi, last)) for lo, hi in shown.ranges if lo <= last]
-    return shown._replace(ranges=ranges)
+    visible = shown_after(controls, assumed_end(controls, last))
+    ranges = [(lo, min(hi, last)) for lo, hi in visible.ranges if lo <= last]
+    return visible._replace(ranges=ranges)

@@ -177,17 +177,17 @@ class Counting:
     ) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
         bounded = self._bounds(ranges)
-        kept = self._tx.each(_KEPT, [{**each, "before": each["lo"] - 1} for each in bounded])
+        stored = self._tx.each(_KEPT, [{**each, "before": each["lo"] - 1} for each in bounded])
         ends = [
             (seq, *map(whole_number, total))
-            for (lo, hi), (_, _, *totals) in zip(ranges, kept, strict=True)
+            for (lo, hi), (_, _, *totals) in zip(ranges, stored, strict=True)
             for seq, total in ((hi, totals[:2]), (lo - 1, totals[2:]))
             if seq != 0 and total[0] is not None  # before the first entry is nothing
         ]
         held = to_totals([[one] for one in ranges], [ends])
         lacking = [
             {**stretch, "lacking": total.messages - known}
-            for stretch, (_, known, *_), total in zip(bounded, kept, held, strict=True)
+            for stretch, (_, known, *_), total in zip(bounded, stored, held, strict=True)
             if known < total.messages
         ]
         missing = sorted(row[0] for row in self._tx.each(_MISSING, lacking))
@@ -196,12 +196,12 @@ class Counting:
         # saves is subtracted from it.
         self._read([("", seq) for seq in missing], {})
         variants = {seq: _variant(blocks) for seq, blocks in cleared.items()}
-        shown = [(variant, seq) for seq, variant in variants.items()]
-        self._look_up([*(("", seq) for seq in cleared), *shown])
-        self._read([place for place in shown if place not in self._counts], cleared)
+        places = [(variant, seq) for seq, variant in variants.items()]
+        self._look_up([*(("", seq) for seq in cleared), *places])
+        self._read([place for place in places if place not in self._counts], cleared)
         self._look_up([(COMPACTED, seq) for seq in compacted])
         self._read_compactions(seq for seq in compacted if (COMPACTED, seq) not in self._counts)
-        total = sum(whole_number(tokens) for tokens, *_ in kept)
+        total = sum(whole_number(tokens) for tokens, *_ in stored)
         size = sum(total.bytes for total in held)
         return CountedPart(total, size, missing, variants, tuple(compacted))
 
@@ -309,13 +309,13 @@ def counted_view(
 ) -> CountedView:
     """Count the view after entry `after`. Only messages without a count are read."""
     with database.read() as tx:
-        shown = _shown_at(tx, session_id, as_of).after(after)
-        last = max((hi for _, hi in shown.ranges), default=0)
+        visible = _shown_at(tx, session_id, as_of).after(after)
+        last = max((hi for _, hi in visible.ranges), default=0)
         # Without its last entry a damaged session might be counted in portions without end.
         if last > _AT_ONCE and tx.row(_ENTRY, session_id=session_id, seq=last) is None:
             raise HistoryCorrupt(f"Entry {last} of the view does not exist.", seq=last)
     total, exact = 0, counter.exact
-    for portion in _portions(shown):
+    for portion in _portions(visible):
         with database.read() as tx:
             tally = Counting(tx, session_id, counter)
             part = tally.part(*portion)
@@ -351,10 +351,10 @@ def counts_of(
 ) -> dict[int, int]:
     """Count each message of the view, by seq; with `hidden`, each live message."""
     with database.read() as tx:
-        shown = live_ranges_now(tx, session_id) if hidden else _shown_at(tx, session_id, None)
+        ranges = live_ranges_now(tx, session_id) if hidden else _shown_at(tx, session_id, None)
         tally = Counting(tx, session_id, counter)
-        tally.each(shown.ranges)
-        part = tally.part(*shown)
+        tally.each(ranges.ranges)
+        part = tally.part(*ranges)
     keep_if_possible(database, session_id, tally.count())
     return tally.by_seq(part)
 
@@ -398,9 +398,9 @@ def restorable(
         if newest is None:
             return None
         controls.append(uncovering(tx, session_id, controls, head.last_seq, newest.seq))
-        shown = shown_if(controls, head.last_seq)
+        ranges = shown_if(controls, head.last_seq)
         tallies = [Counting(tx, session_id, counter) for counter in counters]
-        parts = [tally.part(*shown) for tally in tallies]
+        parts = [tally.part(*ranges) for tally in tallies]
     for tally in tallies:
         keep_if_possible(database, session_id, tally.count())
     costs = tuple(tally.sum(part) for tally, part in zip(tallies, parts, strict=True))

@@ -265,8 +265,8 @@ class _Reading:
         then = [control for control in controls if control.seq <= covering.seq]
         ranges, cleared, _ = shown_after(then, covering.seq)
         before = common(sorted(ranges), [(1, seq - 1)])
-        kept = {row: blocks for row, blocks in cleared.items() if within(before, row)}
-        return self._tally.part(before, kept, {seq: covering})
+        earlier = {row: blocks for row, blocks in cleared.items() if within(before, row)}
+        return self._tally.part(before, earlier, {seq: covering})
 
     def _after_calls(self) -> list[int]:
         """The visible messages from the first call on whose request can be counted from the end.

@@ -58,8 +58,8 @@ NO_SCHEMA = SchemaVersion(None, REVISION)
 
 def _is_older(release: str, other: str) -> bool:
     """Compare two releases by their numbers. A text that is none is newer than any."""
-    found = [re.match(r"[0-9]+(\.[0-9]+)*", str(text)) for text in (release, other)]
-    ours, theirs = ([int(n) for n in match[0].split(".")] if match else None for match in found)
+    versions = [re.match(r"[0-9]+(\.[0-9]+)*", str(text)) for text in (release, other)]
+    ours, theirs = ([int(n) for n in match[0].split(".")] if match else None for match in versions)
     return theirs is None or (ours is not None and ours < theirs)
 
 

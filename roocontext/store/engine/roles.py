@@ -138,8 +138,8 @@ def secured_again(
 
     There are none if the database is not secured.
     """
-    found = connection.execute(sql(_POLICIES), {"table": sessions.name})
-    policies: dict[str, str] = {name: role for name, role in found}  # noqa: C416 - rows are no pairs
+    rows = connection.execute(sql(_POLICIES), {"table": sessions.name})
+    policies: dict[str, str] = {name: role for name, role in rows}  # noqa: C416 - rows are no pairs
     if OWNER_POLICY not in policies:
         return (), ()
     taken = [

@@ -203,12 +203,12 @@ def _in_scope(session: Any, shape: ScopeShape) -> Iterator[ColumnElement[bool]]:
         yield session.owner == bindparam(_OWNER)
     for number in range(shape.facts):
         fact = facts.alias(f"of_fact_{number}")
-        found = select(fact.c.key).where(
+        matching = select(fact.c.key).where(
             fact.c.session_id == session.session_id,
             fact.c.key == bindparam(f"of_key_{number}"),
             fact.c.value == bindparam(f"of_value_{number}"),
         )
-        yield for_all(found).exists()
+        yield for_all(matching).exists()
 
 
 def compiled_statements(

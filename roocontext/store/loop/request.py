@@ -32,10 +32,10 @@ from roocontext.store.reading.view import read_view, view_now
 
 def _newest_shown(view: View) -> tuple[Message | None, bool]:
     """The newest reply that a view shows, and whether it is certain that no hidden one is newer."""
-    shown = newest_reply(view.messages)
-    after = 0 if shown is None else shown.seq
+    newest = newest_reply(view.messages)
+    after = 0 if newest is None else newest.seq
     # Usually the view shows every entry after its newest reply.
-    return shown, sum(message.seq > after for message in view.messages) == view.head_seq - after
+    return newest, sum(message.seq > after for message in view.messages) == view.head_seq - after
 
 
 def _newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:

@@ -153,8 +153,8 @@ def archive(
         where = _file_name(session_id, *head) if place is None else os.fspath(place)
         check_id("file", where)
         _check_stored(where, digest)
-        kept = Archive(where, digest, size)
-        left = database.write(archived.bury, session_id, head, kept, now=clock())
+        stored = Archive(where, digest, size)
+        left = database.write(archived.bury, session_id, head, stored, now=clock())
     except (SessionNotFound, VersionConflict):  # it was purged or redacted while it was read
         return NotArchived(session_id, "changed")
     if left is not None:

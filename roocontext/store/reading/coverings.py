@@ -90,12 +90,12 @@ def read_hidden(tx: Transaction, session_id: str, covering: int) -> Hidden:
     own = controls.pop() if controls else None
     if own is None or own.seq != covering or own.source is None:
         raise InvalidOption(f"Entry {covering} is not a covering.", name="covering")
-    shown = shown_after(controls, covering - 1)
-    ranges = [part for stretch in shown.ranges for part in common([stretch], own.hides)]
+    visible = shown_after(controls, covering - 1)
+    ranges = [part for stretch in visible.ranges for part in common([stretch], own.hides)]
     rows = shown_messages(
         tx.each(SHOWN, bounds(session_id, ranges)),
-        shown.cleared,
-        read_compacted(tx, session_id, shown.compacted),
+        visible.cleared,
+        read_compacted(tx, session_id, visible.compacted),
     )
     messages = [part for row in rows for part in _readable(tx, session_id, row, last)]
     return Hidden(covering, own.source[0], tuple(messages), last)

@@ -181,12 +181,12 @@ def read_archive(session_id: str, text: str) -> Archive:
 def _archived(
     session_id: str, at: int, archive: str, last_seq: int, last_hash: bytes
 ) -> SessionArchived:
-    kept = read_archive(session_id, archive)
+    tombstone = read_archive(session_id, archive)
     return SessionArchived(
-        f"Session {session_id!r} is archived in {kept.file!r} (SHA-256 {kept.digest}).",
+        f"Session {session_id!r} is archived in {tombstone.file!r} (SHA-256 {tombstone.digest}).",
         session_id=session_id,
-        file=kept.file,
-        digest=kept.digest,
+        file=tombstone.file,
+        digest=tombstone.digest,
         archived_at=at,
         seq=last_seq,
         hash=last_hash.hex(),

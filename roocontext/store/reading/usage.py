@@ -186,8 +186,8 @@ def _reported(
 
 def packed_usage(tx: Transaction, session_id: str) -> str:
     """The usage of a session that its tombstone keeps; of notes and plans nothing else."""
-    kept = [_to_keep(row) for row in tx.rows(_REPORTED, session_id=session_id)]
-    return b64encode(zlib.compress(msgspec.json.encode(kept))).decode() if kept else ""
+    rows = [_to_keep(row) for row in tx.rows(_REPORTED, session_id=session_id)]
+    return b64encode(zlib.compress(msgspec.json.encode(rows))).decode() if rows else ""
 
 
 def _to_keep(row: SqlRow) -> _KeptUsage:
@@ -208,11 +208,11 @@ def _to_keep(row: SqlRow) -> _KeptUsage:
 def _unpacked(session_id: str, text: str) -> Iterator[SqlRow]:
     packed = read_archive(session_id, text).usage
     try:
-        kept = _decode_kept(zlib.decompress(b64decode(packed))) if packed else ()
+        rows = _decode_kept(zlib.decompress(b64decode(packed))) if packed else ()
     except (ValueError, zlib.error):  # msgspec's errors and those of base64 are ValueErrors
         line = f"Session {session_id!r} has a tombstone whose usage no archive has written."
         raise HistoryCorrupt(line) from None
-    for row in kept:
+    for row in rows:
         yield session_id, *msgspec.structs.astuple(row)
 
 

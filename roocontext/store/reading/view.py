@@ -243,8 +243,8 @@ def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
     ranges = visible_ranges(spans_of(controls, seq), seq)
     ascending = sorted(ranges)
     cleared = cleared_at(controls, seq)
-    shown = {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
-    return ShownRanges(ranges, shown, _compacted_in(controls, seq, ranges))
+    visible = {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
+    return ShownRanges(ranges, visible, _compacted_in(controls, seq, ranges))
 
 
 def _compacted_in(
@@ -385,7 +385,7 @@ def _whole_view() -> Select[Any]:
     )
     # LATERAL, and in order: the server keeps the order of the spans and of the rows in each. For a
     # plain join it would read the whole log, and sort it.
-    shown = (
+    visible = (
         select(*_COLUMNS)
         .where(
             _in_log,
@@ -404,17 +404,17 @@ def _whole_view() -> Select[Any]:
     )
     # As text: an application may have changed what its psycopg makes of JSON.
     blocks = select(cast(func.json_agg(block), Text)).where(
-        _is_cleared, clearings.c.seq == shown.c.seq
+        _is_cleared, clearings.c.seq == visible.c.seq
     )
     cleared = case((first.scalar_subquery().is_not(None), blocks.scalar_subquery()))
     return (
         select(
-            *(column.label(column.name) for column in shown.c),
+            *(column.label(column.name) for column in visible.c),
             cleared.label("cleared"),
             *(span.c[name].label(name) for name in ("last_seq", "head_seq")),
             func.num_nulls(*(span.c[column.name] for column in _SPAN_COLUMNS)).label("nulls"),
         )
-        .select_from(span.outerjoin(shown, true()))
+        .select_from(span.outerjoin(visible, true()))
         .order_by(span.c.position)
     )
 
@@ -433,16 +433,16 @@ def _at_once(tx: Transaction, session_id: str, *, stored: bool) -> View:
         # These raise the reason, unless the session was created or rebuilt in between.
         read_head(tx, session_id)
         tx.rows(VISIBLE_SPANS, session_id=session_id)
-    shown = [row for row in rows if row[0] is not None]
+    present = [row for row in rows if row[0] is not None]
     blocks = [
         (row[0], *block)
-        for row in shown
+        for row in present
         if row[_CLEARED_AT] is not None
         for block in decode(row[_CLEARED_AT])
     ]
     cleared = placeholders(checked_rows(_CLEARED, blocks))
     last_seq, head_seq = rows[0][_HEAD]
-    own = checked_rows(SHOWN, [row[_SHOWN] for row in shown])
+    own = checked_rows(SHOWN, [row[_SHOWN] for row in present])
     compacted = compacted_in(tx, session_id, last_seq, own)
     messages = shown_messages(own, cleared, compacted, stored=stored)
     return View(session_id, last_seq, head_seq, tuple(messages))

@@ -105,12 +105,12 @@ def search(tx: Transaction, asked: Search, text_search: str) -> HitPage:
     is_ranked = asked.order == "best"
     matcher = Matcher(tx, asked, text_search)
     most = max(is_ranked * RANKED, end + 1)
-    found = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
-    page = (_ranked(found) if is_ranked else found)[asked.skip : end]
+    matches = list(islice(matcher.matches(batch=min(most, MOST_HITS)), most))
+    page = (_ranked(matches) if is_ranked else matches)[asked.skip : end]
     following = None
-    if len(found) > end:
+    if len(matches) > end:
         # All ranked pages begin at one match, so that messages that come in between move none.
-        first, skipped = (found[0], end) if is_ranked else (found[end], 0)
+        first, skipped = (matches[0], end) if is_ranked else (matches[end], 0)
         following = write_cursor(f"search, {asked.order}", *first.key, skipped)
     hits = (_hit(tx, match, matcher.span_of(match.key), asked.context) for match in page)
     return HitPage(hits, following, archived)

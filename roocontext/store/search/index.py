@@ -343,8 +343,10 @@ def _candidates(
     rows, *conditions = _of_function() if by_function else (search_rows, _has_terms(text_search))
     if is_filtered or (is_owned and not by_function):
         # Row by row: the store may show more sessions than there are rows.
-        shown = select(sessions.c.session_id).where(sessions.c.session_id == rows.c.session_id)
-        conditions.append(shown.exists())
+        same_session = select(sessions.c.session_id).where(
+            sessions.c.session_id == rows.c.session_id
+        )
+        conditions.append(same_session.exists())
     time = rows.c.recorded_at if is_recorded else rows.c.happened_at
     key = (time, rows.c.session_id, rows.c.seq)
     start = tuple_(*(bindparam(name) for name in MatchKey._fields))

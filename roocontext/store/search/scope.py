@@ -175,11 +175,11 @@ def in_scope(shape: Shape, *columns: str) -> Select[Any]:
 def _archived(shape: Shape, *, is_recorded: bool) -> Select[Any]:
     """The sessions of the scope that are archived and not older than the search."""
     latest = sessions.c.latest_recorded if is_recorded else sessions.c.latest_happened
-    found = select(sessions.c.session_id).where(
+    archived = select(sessions.c.session_id).where(
         sessions.c.archived_at.is_not(None),
         func.coalesce(latest, MAX_INTEGER) >= bindparam("since", type_=BigInteger),
     )
-    return _scoped(found, shape).limit(bindparam("most"))
+    return _scoped(archived, shape).limit(bindparam("most"))
 
 
 def archived_in(tx: Transaction, search: Search) -> int:
@@ -190,10 +190,10 @@ def archived_in(tx: Transaction, search: Search) -> int:
     since = MIN_INTEGER if search.since is None else search.since
     params = {**search.scope.params, "since": since, "most": MOST_ARCHIVED}
     shape = search.scope.shape
-    found = tx.rows(_archived(shape, is_recorded=search.is_recorded), **params)
-    if found and shape.has_session:
+    rows = tx.rows(_archived(shape, is_recorded=search.is_recorded), **params)
+    if rows and shape.has_session:
         read_head(tx, params["session"])
-    return len(found)
+    return len(rows)
 
 
 def _scoped(found: Select[Any], shape: Shape) -> Select[Any]:

@@ -200,9 +200,9 @@ def _ranges(extent: Extent, spans: Sequence[Span], seq: int) -> list[Range]:
     """The ranges of an extent, in its order."""
     if extent is Extent.VIEW:
         return visible_ranges(spans, seq)
-    shown = (span for span in spans if extent is Extent.ALL or span.rewound_by is None)
+    chosen = (span for span in spans if extent is Extent.ALL or span.rewound_by is None)
     ranges: list[Range] = []
-    for span in shown:
+    for span in chosen:
         lo, hi = span.lo, min(span.hi, seq)
         if ranges and ranges[-1][1] == lo - 1:
             ranges[-1] = (ranges[-1][0], hi)

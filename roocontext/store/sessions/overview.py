@@ -88,8 +88,8 @@ def overview(
 
 def overview_of(tx: Transaction, session_id: str) -> SessionOverview | None:
     """Read one session as the list shows it; None if it does not exist or was purged."""
-    one = ListFilter(ListShape(is_one=True), {"one": session_id})
-    return next(iter(overview(tx, 1, None, one)), None)
+    only_this = ListFilter(ListShape(is_one=True), {"one": session_id})
+    return next(iter(overview(tx, 1, None, only_this)), None)
 
 
 def _in_parts(

@@ -85,8 +85,8 @@ def purge_family(
 
 def _applies(tx: Transaction, session_id: str, rule: Retention, times: Iterable[int]) -> bool:
     shape, params = rule.listed
-    one = page_of(_COLUMNS, shape._replace(is_one=True), continues=False)
-    if tx.row(one, **params, one=session_id, page=1) is None:
+    query = page_of(_COLUMNS, shape._replace(is_one=True), continues=False)
+    if tx.row(query, **params, one=session_id, page=1) is None:
         return False
     return rule.before is None or all(time < rule.before for time in times)
 

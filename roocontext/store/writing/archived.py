@@ -138,8 +138,8 @@ def bury(
     if tx.row(_HELD, session_id=session_id, now=now) is not None:
         return "turn"
     first = first_hash(tx, session_id)
-    kept = msgspec.structs.replace(archive, usage=packed_usage(tx, session_id)).to_text()
-    tx.run(_BURY, session_id=session_id, at=now, kept=kept, first=first)
+    text = msgspec.structs.replace(archive, usage=packed_usage(tx, session_id)).to_text()
+    tx.run(_BURY, session_id=session_id, at=now, kept=text, first=first)
     for statement in _DELETE:
         tx.run(statement, session_id=session_id)
     return None
@@ -149,8 +149,8 @@ def relatives(tx: Transaction, session_id: str, first: bytes | None, seq: int = 
     """The other archived sessions that begin with the same entry and may hold entry `seq` of it."""
     if first is None:
         return []
-    found = tx.rows(_OF_FIRST, session_id=session_id, first=first, seq=seq)
-    return [row[0] for row in found]
+    rows = tx.rows(_OF_FIRST, session_id=session_id, first=first, seq=seq)
+    return [row[0] for row in rows]
 
 
 def redact_later(

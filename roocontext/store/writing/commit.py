@@ -151,16 +151,21 @@ def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...
     """Check which rows a plan hides: the number of visible ones, and the ranges to hide."""
     # A range may span rewound rows, and that of a compat plan hidden ones: only visible ones leave.
     hidden = common(plan.hides, state.visible_ranges)
-    kept = subtract(state.visible_ranges, hidden)
+    remaining = subtract(state.visible_ranges, hidden)
     # Counted in the same statement as the sides: a range must begin and end with a message.
     ends = [end for stretch in plan.hides for end in stretch]
-    sides = [hidden, kept, *([(end, end)] for end in ends), *([stretch] for stretch in kept)]
+    sides = [
+        hidden,
+        remaining,
+        *([(end, end)] for end in ends),
+        *([stretch] for stretch in remaining),
+    ]
     here, there, *each = (side.messages for side in totals_of(state.tx, state.session_id, sides))
     of_ends, of_kept = each[: len(ends)], each[len(ends) :]
     # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
         # A separated pair shows from either side, so the one with fewer messages is read (0013).
-        check_no_split(state, hidden, hidden if here <= there else kept)
+        check_no_split(state, hidden, hidden if here <= there else remaining)
     pinned = bound_by_pins(state, partnered=plan.compat)
     messages = {end for end, count in zip(ends, of_ends, strict=True) if count}
     check_hides(plan, state.spans, messages=messages, pinned=pinned)
@@ -172,7 +177,7 @@ def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...
                 raise InvalidPlan(
                     f"Entry {seq} was redacted after the plan was made.", redacted=seq
                 )
-    empty = [stretch for stretch, count in zip(kept, of_kept, strict=True) if not count]
+    empty = [stretch for stretch, count in zip(remaining, of_kept, strict=True) if not count]
     return here, _with_enclosed(state, plan.hides, empty)
 
 

@@ -58,10 +58,10 @@ class CommitState:
         notes = (notes_query(session_id, kind) for kind in (PIN, REDACTION))
         others = [*notes, (VISIBLE_SPANS, {"session_id": session_id})]
         self.head, self.tail, rows = read_with_tail(tx, session_id, head, first, others)
-        pins, self.redactions, shown = rows
+        pins, self.redactions, span_rows = rows
         self._follow_tail()
         # Before the end, the cache says which spans are visible.
-        before = [part for row in shown for part in Span(*row).cut([(1, self.tail.since - 1)])]
+        before = [part for row in span_rows for part in Span(*row).cut([(1, self.tail.since - 1)])]
         visible = [*before, *(span for span in self.spans if span.visible)]
         self.visible = sorted(visible, key=attrgetter("position"))
         self.visible_ranges = tuple(sorted((span.lo, span.hi) for span in visible))

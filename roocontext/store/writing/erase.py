@@ -321,8 +321,8 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
             for name, value in asdict(receipt).items()
             if name not in _OF_THE_CALL and value is not None
         }
-        kept = {"at": now, "minute": head.changed_minute, "kept": encode(lasting)}
-        tx.run(_TOMBSTONE, session_id=session_id, **kept)
+        columns = {"at": now, "minute": head.changed_minute, "kept": encode(lasting)}
+        tx.run(_TOMBSTONE, session_id=session_id, **columns)
         # The row of the session stays, with the receipt: its id is never given to another history.
         for statement in _DELETE:
             tx.run(statement, session_id=session_id)
@@ -334,10 +334,10 @@ def receipts(tx: Transaction, limit: int, after: str | None) -> Page[Purged]:
     before, last = (MAX_INTEGER, "") if after is None else read_cursor("purged", after, int, str)
     rows = tx.rows(_RECEIPTS, before=before, session_id=last, page=rows_for(limit))
     try:
-        found = [_read_receipt(row[0]) for row in rows]
+        receipts = [_read_receipt(row[0]) for row in rows]
     except (msgspec.DecodeError, UnicodeError, TypeError):  # TypeError: the column holds no text
         raise HistoryCorrupt("A session has a receipt that no purge has written.") from None
-    return cut_page(found, limit, cursor_of_receipt)
+    return cut_page(receipts, limit, cursor_of_receipt)
 
 
 def cursor_of_receipt(receipt: Purged) -> str:

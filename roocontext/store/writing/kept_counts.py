@@ -86,11 +86,11 @@ def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
     session = {"session_id": session_id}
     known = set(tx.each(_KNOWN, [{**session, **key._asdict()} for key in counted.counts]))
     seqs = [{**session, "seq": seq} for seq in {key.seq for key in counted.counts}]
-    kept = counted.redacted.union(row[0] for row in tx.each(_WHOLE, seqs))
+    redacted = counted.redacted.union(row[0] for row in tx.each(_WHOLE, seqs))
     added = [
         {**session, **key._asdict(), "tokens": count, "exact": exact}
         for key, (count, exact) in counted.counts.items()
-        if key.seq in kept and key not in known
+        if key.seq in redacted and key not in known
     ]
     tx.many(_ADD, added)
     return bool(added)

@@ -41,7 +41,7 @@ class Drafted(NamedTuple):
 def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
     """Draft a note, or raise the error that says why it cannot be stored."""
     target: int | None = None
-    ts, shown = None, None
+    ts, cached = None, None
     match item:
         case NewNote():
             kind, content, target, ts = item.note, item.content, item.target, item.ts
@@ -54,18 +54,18 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
             check_maybe("target", target, least=1)
         case SetTitle(title):
             check_id("title", title)
-            kind, content, shown = TITLE, {"title": title}, title
+            kind, content, cached = TITLE, {"title": title}, title
         case SetMetadata(metadata):
             check_mapping("metadata", metadata)
-            shown = plain(dict(metadata))
-            kind, content = METADATA, {METADATA: shown}
+            cached = plain(dict(metadata))
+            kind, content = METADATA, {METADATA: cached}
         case Pin(seq) | Unpin(seq):
             check_whole("seq", seq, least=1)
             kind, content, target = PIN, {"pinned": isinstance(item, Pin)}, seq
     draft = note_draft(
         kind, content, now=now, salts=salts, target=target, ts=ts, client_id=item.client_id
     )
-    return Drafted(draft, shown)
+    return Drafted(draft, cached)
 
 
 def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
@@ -74,7 +74,7 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     A pin, title or metadata that changes nothing is not written. Its receipt is then that of the
     note that already counts or, if there is none, that of the last entry.
     """
-    draft, shown = new
+    draft, cached = new
     head = lock(tx, session_id)
     # A repeated request gets its receipt even if the same state was written again since.
     stored = stored_by(tx, session_id, [draft.sealed.client_id])
@@ -84,7 +84,7 @@ def write_note(tx: Transaction, session_id: str, new: Drafted) -> Receipt:
     if current := _current_state(tx, session_id, head, draft):
         return current
     (receipt,) = write(tx, session_id, head, [draft])
-    show(tx, session_id, draft.sealed.note, shown)
+    show(tx, session_id, draft.sealed.note, cached)
     return receipt
 
 

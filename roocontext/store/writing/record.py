@@ -156,8 +156,8 @@ def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) ->
     around = (covering.seq, *companions(tx, session_id, covering.seq))
     asked_at = draft.sealed.asked_at
     unread = () if asked_at is None else ((asked_at + 1, min(reply, *around) - 1),)
-    shown = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
-    left = read_messages(tx, session_id, common(sorted(shown.ranges), unread), {})
+    visible = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
+    left = read_messages(tx, session_id, common(sorted(visible.ranges), unread), {})
     tags = tx.row(_UNDONE_BY, session_id=session_id, seq=covering.seq)
     return {
         "head_seq": covering.seq,
@@ -261,8 +261,8 @@ def write_covered(
     kept: list[int] = []
     others: list[NewMessage] = []
     if compacting.kept:  # in the order in which they were sent
-        shown = visible_ranges(spans_, head.last_seq)
-        sent = [part for stretch in shown for part in common([stretch], covered)]
+        visible_now = visible_ranges(spans_, head.last_seq)
+        sent = [part for stretch in visible_now for part in common([stretch], covered)]
         kept, others = _matched(compacting.kept, read_messages(tx, session_id, sent, {}))
     hides = subtract(covered, [(seq, seq) for seq in sorted(kept)])
     (total,) = totals_of(tx, session_id, [hides])
@@ -333,13 +333,13 @@ def _matched(
     others: list[NewMessage] = []
     start = 0
     for message in messages:
-        found = places.get(_words(message), [])
-        index = bisect_left(found, start)
-        if index == len(found):
+        candidates = places.get(_words(message), [])
+        index = bisect_left(candidates, start)
+        if index == len(candidates):
             others.append(message)
         else:
-            kept.append(rows[found[index]].seq)
-            start = found[index] + 1
+            kept.append(rows[candidates[index]].seq)
+            start = candidates[index] + 1
     return kept, others
 
 

@@ -319,12 +319,12 @@ def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     """A page of the log, as of one moment."""
     last = chat.info().last_seq
     if query.after is not None:
-        found = (
+        members = (
             rows_from(chat, query.after + 1, as_of=last, stored=True)
             if query.after < last
             else iter(())
         )
-        rows = [*_page(found, query)]
+        rows = [*_page(members, query)]
     else:
         end = last if query.before is None else min(query.before - 1, last)
         rows = [*_page(_backwards(chat, end, last), query)][::-1]
@@ -422,8 +422,8 @@ def timeline_report(chat: "Session", most: int) -> TimelineReport:
     newest = {*acts[max(0, len(acts) + len(stretches) - most) :]}
     hidings = [one for one in tree.hidings if one.seq in newest]
     rewinds = [one for one in tree.rewinds if one.seq in newest]
-    shown = len(stretches) + len(hidings) + len(rewinds)
-    left_out = len(tree.stretches) + len(acts) - shown
+    marks = len(stretches) + len(hidings) + len(rewinds)
+    left_out = len(tree.stretches) + len(acts) - marks
     parts = {"stretches": stretches, "hidings": hidings, "rewinds": rewinds}
     return TimelineReport.of(tree, **parts, left_out=left_out)
 

@@ -62,11 +62,11 @@ def get_session_events(asked: ApiRequest) -> Answer:
     model sees; its `id` is the seq. `end` says that the server stops or the session was purged.
     """
     chat = asked.chat
-    given = _given(asked)
-    if given is not None and not _SEQ.fullmatch(given):
+    last_id = _given(asked)
+    if last_id is not None and not _SEQ.fullmatch(last_id):
         line = "A stream of a session begins after an entry's number."
         raise MalformedRequest(line, name="after")
-    after = chat.info().last_seq if given is None else min(int(given), MAX_INTEGER)
+    after = chat.info().last_seq if last_id is None else min(int(last_id), MAX_INTEGER)
     return _stream(asked, _entries(asked.request.app.state, asked.session_id, after))
 
 
@@ -76,8 +76,8 @@ def get_events(asked: ApiRequest) -> Answer:
     The event is `session`, and its `id` is the cursor. After a reconnection some sessions may be
     reported again.
     """
-    given = _given(asked)
-    cursor = asked.store.change_cursor() if given is None else given
+    last_id = _given(asked)
+    cursor = asked.store.change_cursor() if last_id is None else last_id
     feed = asked.request.app.state.async_store.changes(cursor)  # refuses an unknown cursor
     return _stream(asked, _sessions(asked.request.app.state, feed))
 

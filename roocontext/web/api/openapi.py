@@ -99,20 +99,20 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 def statuses(operation: Operation) -> list[int]:
     """All statuses that an operation may have."""
-    found = {*operation.answers, *_EVERYWHERE, *operation.refuses}
+    statuses = {*operation.answers, *_EVERYWHERE, *operation.refuses}
     if operation.has_session:
-        found.add(404)
+        statuses.add(404)
     if operation.version:
-        found.add(304)
+        statuses.add(304)
     if operation.body is not None:
-        found |= {413, 415, 422}
+        statuses |= {413, 415, 422}
     if operation.takes_key or "{seq}" in operation.path or operation.query is not Parameters:
-        found.add(422)
+        statuses.add(422)
     if operation.if_match:
-        found.add(412)
+        statuses.add(412)
     if operation.if_match == "required":
-        found.add(428)
-    return sorted(found)
+        statuses.add(428)
+    return sorted(statuses)
 
 
 def _permission(operation: Operation) -> str:

@@ -249,10 +249,10 @@ def _key(operation: Operation, given: Sequence[str]) -> str | None:
     if not operation.takes_key:
         line = "This operation takes no Idempotency-Key."
         raise MalformedRequest(line, name="Idempotency-Key")
-    found = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None
-    if found is None:
+    key = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None
+    if key is None:
         raise MalformedRequest("Idempotency-Key must be one text.", name="Idempotency-Key")
-    return found[0] if found[1] is None else re.sub(r"\\(.)", r"\1", found[1])
+    return key[0] if key[1] is None else re.sub(r"\\(.)", r"\1", key[1])
 
 
 def _turn(operation: Operation, given: Sequence[str]) -> str | None:

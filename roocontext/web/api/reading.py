@@ -138,8 +138,8 @@ def get_pins(asked: ApiRequest) -> Answer:
 def get_diff(asked: ApiRequest) -> Answer:
     """Compare the views at two moments."""
     query = asked.query
-    found = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
-    return _answer(asked, found)
+    change = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
+    return _answer(asked, change)
 
 
 def get_timeline(asked: ApiRequest) -> Answer:

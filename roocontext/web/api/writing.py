@@ -150,10 +150,10 @@ def post_request(asked: ApiRequest) -> Answer:
     The system prompt and the tools are recorded when they change, unless the server is read-only.
     """
     body: RequestInput = asked.body
-    given = {name: getattr(body, name) for name in _REQUEST_OPTIONS}
+    options = {name: getattr(body, name) for name in _REQUEST_OPTIONS}
     management = body.value("context_management")
     made = documents.request_report(
-        asked.chat.request(body.form, context_management=management, **given, **body.frame)
+        asked.chat.request(body.form, context_management=management, **options, **body.frame)
     )
     return Answer(in_texts(made) if asked.query.content == "text" else made)
 

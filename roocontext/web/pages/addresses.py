@@ -20,8 +20,8 @@ SEARCH = "/search"
 
 def address(path: str, **query: Any) -> str:
     """A path with its query. What is None is left out."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return f"{path}?{urlencode(given, errors='surrogatepass')}" if given else path
+    present = {name: value for name, value in query.items() if value is not None}
+    return f"{path}?{urlencode(present, errors='surrogatepass')}" if present else path
 
 
 def session_path(session_id: str) -> str:
@@ -77,14 +77,14 @@ class PageView:
 
     def query(self, **changed: Any) -> dict[str, Any]:
         """The query that says the same, without what is usual."""
-        said = {
+        texts = {
             "tab": None if self.extent is Extent.VIEW else self.extent.value,
             "as_of": self.as_of,
             **self.place._asdict(),
             "md": None if self.style.markdown else "0",
             "edits": "open" if self.style.edits_open else None,
         }
-        return {name: value for name, value in {**said, **changed}.items() if value is not None}
+        return {name: value for name, value in {**texts, **changed}.items() if value is not None}
 
     def address(self, **changed: Any) -> str:
         """The address of this page, with some of it changed."""

@@ -178,8 +178,8 @@ def _rewind(asked: FormRequest) -> Response:
 
 
 def _difference(chat: "Session", excerpt: LogExcerpt, to: int) -> Html:
-    found = difference(chat, excerpt.seq, to)
-    return changed_messages(found.left, found.came, PageLinks(chat.id))
+    change = difference(chat, excerpt.seq, to)
+    return changed_messages(change.left, change.came, PageLinks(chat.id))
 
 
 # Undo and uncover
@@ -190,26 +190,26 @@ def undo_preview(asked: FormRequest) -> Response:
     chat, force = asked.chat, asked.fields.get("force") == "1"
     excerpt = _excerpt(chat)
     try:
-        found = undo_last_change(chat, of=None, force=force, expected_seq=None, dry_run=True)
+        undone = undo_last_change(chat, of=None, force=force, expected_seq=None, dry_run=True)
     except NothingToUndo as error:
         return _framed(asked, excerpt, "Undo", tag("p", error.fact))
     except UndoRefused as error:
         anyway = tag("a", "See what it would hide", href=address(f"{asked.path}/undo", force=1))
         return _framed(asked, excerpt, "Undo", tag("p", error.fact, " ", anyway))
-    name = f"{found.undone_kind} {found.undone}"
+    name = f"{undone.undone_kind} {undone.undone}"
     form = change_form(
         f"{asked.path}/undo",
         f"Undo {name}",
-        of=found.undone,
+        of=undone.undone,
         force=int(force),
         head=excerpt.overview.info.head_seq,
     )
-    if found.to is not None:
-        shown = _difference(chat, excerpt, found.to)
+    if undone.to is not None:
+        preview = _difference(chat, excerpt, undone.to)
     else:
-        shown = _uncovered(chat, excerpt, chat.uncover(found.undone or 0, dry_run=True))
+        preview = _uncovered(chat, excerpt, chat.uncover(undone.undone or 0, dry_run=True))
     line = f"This takes back {name}. An undo is undone by another one."
-    return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, shown)
+    return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, preview)
 
 
 def _undo(asked: FormRequest) -> Response:

@@ -67,7 +67,7 @@ def _part(request: Request, text: str, path: str, **query: Any) -> Html:
     """A part of a text, with links to the others."""
     count = max(1, -(-len(text) // _PART))
     number = min(number_asked(request.query_params, "part", 1) or 1, count)
-    shown = text[(number - 1) * _PART : number * _PART]
+    part = text[(number - 1) * _PART : number * _PART]
     links: list[Child] = []
     if number > 1:
         links.append(
@@ -80,7 +80,7 @@ def _part(request: Request, text: str, path: str, **query: Any) -> Html:
             tag("a", "Next part →", href=address(path, **query, part=number + 1), rel="next")
         )
     pager = tag("nav", links, class_="pager", aria_label="Parts") if links else None
-    return together(pager, Html(preformatted(shown, "code")), pager if count > 1 else None)
+    return together(pager, Html(preformatted(part, "code")), pager if count > 1 else None)
 
 
 def _read(request: Request, *, whole: int = MAX_INTEGER) -> LogExcerpt:
@@ -111,8 +111,8 @@ def _text(piece: Piece) -> Iterator[str]:
         case Holds.THINKING:
             yield f"[thinking]\n{piece.text or '(not readable)'}"
         case Holds.CALL:
-            given = json.dumps(piece.block.get("input"), indent=1, ensure_ascii=False)
-            yield f"[call of {piece.text or '?'}]\n{given}"
+            arguments = json.dumps(piece.block.get("input"), indent=1, ensure_ascii=False)
+            yield f"[call of {piece.text or '?'}]\n{arguments}"
         case Holds.OUTPUT:
             yield "[error]" if piece.block.get("is_error") else "[result]"
             for part in piece.inside:

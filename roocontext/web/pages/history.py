@@ -57,7 +57,7 @@ def difference_page(request: Request) -> Response:
     chat, excerpt, links = _opened(request, new)
     old = number_asked(query, "from")
     old = max(0, excerpt.seq - 1) if old is None else old
-    found = difference(chat, old, excerpt.seq)
+    change = difference(chat, old, excerpt.seq)
     path = session_path(chat.id)
     form = tag(
         "form",
@@ -79,7 +79,7 @@ def difference_page(request: Request) -> Response:
     )
     blocks = [
         (name, rows)
-        for name, rows in (("cleared", found.cleared), ("shown again", found.restored))
+        for name, rows in (("cleared", change.cleared), ("shown again", change.restored))
         if rows
     ]
     return framed(
@@ -105,7 +105,7 @@ def difference_page(request: Request) -> Response:
             for name, rows in blocks
         ],
         changed_messages(
-            found.left, found.came, links, verbs=("left", "came"), spans=excerpt.spans, since=old
+            change.left, change.came, links, verbs=("left", "came"), spans=excerpt.spans, since=old
         ),
         session=chat.id,
     )
@@ -309,15 +309,15 @@ def _plot(name: str, points: Sequence[tuple[int, float]], style: str, number: st
     # The highest of each group stays, so that no peak is lost.
     step = ceil(len(points) / _POINTS)
     groups = [points[at : at + step] for at in range(0, len(points), step)]
-    shown = [max(group, key=lambda point: point[1]) for group in groups]
+    highest = [max(group, key=lambda point: point[1]) for group in groups]
     first, last, most = (
-        shown[0][0],
-        max(shown[-1][0], shown[0][0] + 1),
-        max(value for _, value in shown) or 1,
+        highest[0][0],
+        max(highest[-1][0], highest[0][0] + 1),
+        max(value for _, value in highest) or 1,
     )
     line = " ".join(
         f"{10 + 980 * (seq - first) / (last - first):.1f},{100 - 88 * value / most:.1f}"
-        for seq, value in shown
+        for seq, value in highest
     )
     picture = tag(
         "svg",

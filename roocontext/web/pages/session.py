@@ -181,12 +181,12 @@ def gauge_of(excerpt: LogExcerpt) -> Gauge:
 
 def _images(view: PageView, excerpt: LogExcerpt) -> int | None:
     """The images that the model sees, if all of its view is on the page."""
-    shown = excerpt.entries
+    entries = excerpt.entries
     if view.extent is not Extent.VIEW or excerpt.earlier or excerpt.later:
         return None
-    if any(item.head is not None for item in shown):
+    if any(item.head is not None for item in entries):
         return None
-    messages = [item.audited for item in shown]
+    messages = [item.audited for item in entries]
     return sum(
         IMAGES.count(one.role or "", one.content, one.entry.format or "") for one in messages
     )

@@ -68,7 +68,7 @@ def list_page(request: Request) -> Response:
     store: Store = request.app.state.store
     query = request.query_params
     text, after = query.get("text", "").strip(), query.get("after") or None
-    found = matching_sessions(store, text, limit=_SESSIONS, after=after)
+    page = matching_sessions(store, text, limit=_SESSIONS, after=after)
     form = tag(
         "form",
         tag("label", "Filter ", tag("input", type="search", name="text", value=text)),
@@ -77,15 +77,15 @@ def list_page(request: Request) -> Response:
         class_="tools",
     )
     following = (
-        tag("a", "Older sessions →", href=address(LIST, text=text or None, after=found.next))
-        if found.next
+        tag("a", "Older sessions →", href=address(LIST, text=text or None, after=page.next))
+        if page.next
         else None
     )
-    costs = request.app.state.costs.of(store, found.sessions)
-    rows = _Rows(_names(store, found.sessions), costs, system_clock())
+    costs = request.app.state.costs.of(store, page.sessions)
+    rows = _Rows(_names(store, page.sessions), costs, system_clock())
     body = (
-        tag("ul", rows.families(found.sessions), class_="sessions")
-        if found.sessions
+        tag("ul", rows.families(page.sessions), class_="sessions")
+        if page.sessions
         else tag(
             "p", "No session matches." if text else "There are no sessions yet.", class_="note"
         )

@@ -41,7 +41,7 @@ def follow(request: Request) -> Response:
     excerpt = chat.internals.excerpt(view.extent)
     title = session_title(excerpt.overview.info)
     rows = _rows(view)
-    shown = rows.render(excerpt.entries[-20:], Room(600, 24_000), newest=True)
+    markup = rows.render(excerpt.entries[-20:], Room(600, 24_000), newest=True)
     around = framed(
         f"Following {title}",
         tag("h1", title),
@@ -51,7 +51,7 @@ def follow(request: Request) -> Response:
             tag("span", tag("a", "Stop following", href=view.address())),
             class_="facts",
         ),
-        tag("ol", shown, Html(_SPLIT), class_="entries", id="entries"),
+        tag("ol", markup, Html(_SPLIT), class_="entries", id="entries"),
         tag("p", tag("a", "Follow on", href=f"{session_path(chat.id)}/follow"), class_="more"),
         session=chat.id,
     )
