@@ -66,6 +66,7 @@ _LEVELS: Final = (
     Level(markdown=False, highlighted=False, characters=3_000, blocks=8),
     Level(markdown=False, highlighted=False, characters=240, blocks=2),
 )
+_PLAIN: Final = _LEVELS[2]
 
 
 _SHOWN_LINES, _FOLDED_LINES = 16, 8
@@ -74,22 +75,34 @@ _SHOWN_LINES, _FOLDED_LINES = 16, 8
 
 @dataclass(slots=True)
 class Room:
-    """The elements and the compressed bytes that a page has left for entries."""
+    """The elements and the compressed bytes that a page has left for entries.
+
+    `in_vain` are elements that were rendered and did not fit. After too many of them, a long entry
+    begins with the level at which the last cut one fitted, so a page of large tables takes no
+    longer than any other.
+    """
 
     elements: int
     packed: int
+    in_vain: int = 0
+    _fitting: int = 0
 
     def fitted(self, render: Callable[[Level], Html], others: int) -> Html:
         """Render with as much as fits, if so many other entries have to fit too."""
-        made, cost = Html(), (0, 0)
-        for level in _LEVELS:
+        made, cost, first = Html(), (0, 0), 0
+        if self.in_vain > _MOST_IN_VAIN and len(render(_PLAIN)) > _SHORT:
+            first = self._fitting
+        for number, level in enumerate(_LEVELS[first:], first):
             made = render(level)
             cost = count_elements(made), len(zlib.compress(made.encode(), 6))
             # An entry takes at most half of what is left, so that others are not all cut.
             if cost[0] <= max(self.elements - others * _LEAST_ELEMENTS, _LEAST_ELEMENTS) and cost[
                 1
             ] <= max(self.packed - others * _LEAST_PACKED, _LEAST_PACKED):
+                if number:
+                    self._fitting = number
                 break
+            self.in_vain += cost[0]
         self.elements -= cost[0]
         self.packed -= cost[1]
         return made
@@ -97,6 +110,9 @@ class Room:
 
 _LEAST_ELEMENTS, _LEAST_PACKED = 28, 700
 """The room that is kept for each entry that is still to come."""
+_MOST_IN_VAIN: Final = 10_000
+_SHORT: Final = 2_000
+"""The characters of an entry that is rendered in full whatever others were like."""
 
 
 @dataclass(frozen=True, slots=True)
