@@ -15,7 +15,6 @@ import pytest
 from roocontext import Store, StoreUnavailable
 from roocontext.store.engine.citus import distribute
 from roocontext.store.engine.health import examine_database
-from roocontext.store.engine.roles import secure
 from support.citus_server import OwnCluster, started
 
 WRITERS = 8
@@ -30,7 +29,6 @@ def cluster() -> Iterator[OwnCluster]:
     with started() as cluster:
         Store.open(cluster.url).close()
         distribute(cluster.url, shards=4)
-        secure(cluster.url)
         yield cluster
 
 
