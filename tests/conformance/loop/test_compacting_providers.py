@@ -120,6 +120,7 @@ def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
 
 
 @wires
+@pytest.mark.values_on_one_leg
 class TestEachForm:
     def test_twice_in_a_row(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)

@@ -46,6 +46,7 @@ def entry(chat, seq):
     return found
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", ITEMS)
 def test_request_is_what_the_provider_accepts(chat, form):
     chat.append("user", "Look.")
@@ -278,6 +279,7 @@ WRONG = {
 }
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(("options", "error"), WRONG.values(), ids=WRONG)
 def test_wrong_options_are_refused(chat, options, error):
     chat.append("user", "Look.")
@@ -402,6 +404,7 @@ def test_another_provider_in_mid_tool_call_needs_thinking_off(chat):
         assert not chat.request(form).thinking_off
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-fable-5", "claude-opus-5-20260205"])
 def test_models_without_binding_keep_their_thinking(chat, model):
     _, second, _ = prepared(chat, model)
@@ -429,6 +432,7 @@ def test_reply_without_an_id_is_recorded_once(chat):
     assert chat.record(gemini_reply(LISTED), chat.request("gemini")).new  # another request
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("other", ["content", "rewound", "request"])
 def test_another_reply_without_an_id_is_another(chat, other):
     chat.append("user", "hi")
@@ -440,6 +444,7 @@ def test_another_reply_without_an_id_is_another(chat, other):
     assert chat.record(gemini_reply(*parts), request).new
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", ["gemini", "anthropic", "openai", "openai-responses"])
 def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
     chat.append("user", "hi")

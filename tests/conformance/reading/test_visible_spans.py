@@ -9,7 +9,13 @@ from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage
 from roocontext.store.engine.schema import VISIBLE
 
-ROUNDS = 12
+ROUNDS = 5
+
+
+@pytest.fixture
+def lab(shared: Any) -> Any:
+    """The store that others use too: each test has a session of its own."""
+    return shared
 
 
 def work(chat: Any) -> list[NewMessage]:
