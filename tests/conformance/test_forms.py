@@ -13,11 +13,10 @@ from roocontext.errors import NotTheModelsTurn, SummarySealed
 from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support import provider_rules_dialects
 from support.examples import examples
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS, dialects
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
 MODELS = (None, "gemini-3-pro", CLAUDE, GPT)
@@ -72,7 +71,7 @@ def faults(chat: Any) -> list[str]:
         with sealed_for(rows, "openai", "mine"):
             out = form_named("openai", dialect).compose(rows, model="mine", complete=True)
             facts = {"complete": True, "model": "mine", "reasons": True}
-            found += provider_rules_dialects.violations(out.messages, dialect, **facts)
+            found += dialects.violations(out.messages, dialect, **facts)
             found += wrong_compactions(rows, "openai", out.messages)
     return found
 

@@ -14,7 +14,7 @@ from roocontext.log.encoding import encode_plain
 from roocontext.log.entries import Compacted
 from roocontext.log.forms import Rule, forms
 from roocontext.log.readings import Holds, pieces, reader, walk
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
 from support.rows_of_formats import MODELS, message
 from support.sdk_objects import fields_of, members
 

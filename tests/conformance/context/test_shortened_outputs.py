@@ -14,7 +14,7 @@ from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
 from support.async_manager import Scripted
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 LONG = "".join(f"line {number:04};" for number in range(300))
 ASKED: dict[str, tuple[str, Any]] = {

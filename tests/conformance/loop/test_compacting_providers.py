@@ -12,7 +12,7 @@ from roocontext.errors import SummarySealed
 from roocontext.tokens import usage_tokens
 from support.compacting_server import SUMMARY, CompactingServer, Quarters
 from support.dialogue import WORDS, shown
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
 THRESHOLD = 500

@@ -12,9 +12,9 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.forms import OPENING, UNANSWERED
-from support import provider_rules
 from support.dialogue import call, fill, result, text, work
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
+from support.provider_rules.anthropic import thoughtless, violations
 
 pytestmark = pytest.mark.every_leg
 
@@ -117,7 +117,7 @@ def test_request_on_another_turn_is_refused(chat):
     assert (error.waits_for, error.pending) == ("tools", ((4, 0), (4, 1)))
     assert "pending()" in str(error)
     asked = chat.request(unanswered=True)["messages"]
-    assert provider_rules.violations(asked, complete=True) == []
+    assert violations(asked, complete=True) == []
     assert str(asked).count(UNANSWERED) == 2
 
 
@@ -381,12 +381,12 @@ def test_request_says_that_thinking_must_be_off(chat):
     _, second, third = prepared(chat)
     made = chat.request()
     assert not made.thinking_off
-    assert provider_rules.thoughtless(made["messages"]) == []
+    assert thoughtless(made["messages"]) == []
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
     made = chat.request()
     assert made.thinking_off
     assert [repair.seq for repair in made.repairs if repair.rule == "unthinking"] == [third]
-    assert len(provider_rules.thoughtless(made["messages"])) == 1
+    assert len(thoughtless(made["messages"])) == 1
     chat.append("user", "Go on.")
     chat.record(reply(text("So."), number=8, model=BOUND), chat.request())
     chat.append("user", "And now?")

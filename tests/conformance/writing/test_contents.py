@@ -11,7 +11,7 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.encoding import MAX_DEPTH
 from roocontext.log.forms.repairs import Rule
 from support.dialogue import call, fill, result, state, text
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 
 def deep(levels: int, leaf: Any = "leaf") -> Any:
