@@ -16,6 +16,7 @@ from roocontext.reports import health
 from roocontext.store.engine.schema import RELEASE, REVISION
 from roocontext.testing import CHECKS, Verdict, examine
 from support import next_release
+from support.examples import everyday
 from support.next_release import NextRelease
 
 TOO_NEW = ("0.1.1", "0.2", "0.10.0", "1.0.0rc1", "unknown")
@@ -89,7 +90,7 @@ def test_writers_and_readers_lose_nothing_while_another_process_upgrades(
     assert _version(raw)[0] == next_release.REVISION
 
 
-@pytest.mark.parametrize("raw", ["postgres"], indirect=True)
+@pytest.mark.parametrize("raw", everyday(["postgres"], ["file", "postgres"]), indirect=True)
 def test_every_promise_is_kept_while_another_process_upgrades(
     raw: Raw, release: NextRelease
 ) -> None:

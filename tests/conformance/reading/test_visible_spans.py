@@ -8,8 +8,9 @@ import pytest
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage
 from roocontext.store.engine.schema import VISIBLE
+from support.examples import TORTURE
 
-ROUNDS = 5
+ROUNDS = 12 if TORTURE else 5
 
 
 @pytest.fixture
