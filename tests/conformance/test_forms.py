@@ -100,14 +100,16 @@ def wrong_compactions(rows: Any, form: str, sent: list[Any]) -> list[str]:
     shown = [row for row in rows if row.compacted is not None]
     own = [row.content[row.compacted.block] for row in shown if row.format == form]
     found = [f"{len(blocks)} compactions"] if blocks != own else []
-    text = json.dumps(sent, default=repr)
-    for row in rows:
-        for block in row.content if isinstance(row.content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "compaction":
-                mark = str(block.get("content") or block.get("encrypted_content"))
-                wanted = row.compacted is not None
-                if text.count(mark) != wanted:
-                    found.append(f"{mark} is sent {text.count(mark)} times")
+    marks = {
+        str(block.get("content") or block.get("encrypted_content")): row.compacted is not None
+        for row in rows
+        for block in (row.content if isinstance(row.content, list) else ())
+        if isinstance(block, dict) and block.get("type") == "compaction"
+    }
+    text = json.dumps(sent, default=repr) if marks else ""  # it may have megabytes
+    for mark, is_wanted in marks.items():
+        if text.count(mark) != is_wanted:
+            found.append(f"{mark} is sent {text.count(mark)} times")
     return found
 
 
