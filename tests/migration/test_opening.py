@@ -187,7 +187,7 @@ def test_file_whose_damage_sqlite_cannot_name_in_utf_8_is_refused_by_name(folder
     path.write_bytes(
         path.read_bytes().replace(b"CREATE TABLE clearings", b"CREATE \xe5ABLE clearings")
     )
-    with pytest.raises(HistoryCorrupt, match="damaged.db"):
+    with pytest.raises(HistoryCorrupt, match=r"damaged\.db"):
         Store.open(path)
 
 
