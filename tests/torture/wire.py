@@ -21,6 +21,7 @@ REPLY_S = 0.2
 """For how long a reply is waited for. A message inside a pipeline gets none."""
 
 
+_CLIENTS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 _TERMINATE = b"X"
 _BOUNDARIES = (b"S", b"Q", b"H", b"p", _TERMINATE)
 """The kinds after which a client may wait for a reply: sync, query, flush, password."""
@@ -138,6 +139,16 @@ def wire(url: str, folder: Path) -> Iterator[Wire]:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
             path.unlink()
+
+
+def wait_until_left(url: str) -> None:
+    """Wait until the server has noticed that the clients of a database are gone."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for _ in range(2_000):
+            if connection.execute(_CLIENTS).fetchone() == (1,):
+                return
+            time.sleep(0.005)
+    raise AssertionError("the server still works for a client that is gone")
 
 
 def _server(host: str, port: int) -> socket.socket:
