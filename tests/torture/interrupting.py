@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from roocontext import Kind, Session, Store
+from roocontext.store.engine.connections import PoolOptions
 
 WRITERS = 2
 PATIENCE_S = 60
@@ -60,7 +61,7 @@ def interrupt_at_random(child: Any, url: str, times: int, seed: int) -> None:
             _check(chat, worker.acknowledged)
         child.tell(interrupts=times)
         kept.clear()
-        _check_connections(store, WRITERS + 2)
+        _check_connections(store)
 
 
 def _raise_interrupt(*_: object) -> NoReturn:
@@ -96,7 +97,7 @@ def interrupt_everywhere(child: Any, url: str, step: int) -> None:
                 acknowledged |= _get_through(partial(_append, chat, f"after {error}"))
                 _get_through(partial(_repeat, chat, operation))
                 _check(chat, acknowledged)
-        _check_connections(store, 3)
+        _check_connections(store)
 
 
 class _Worker:
@@ -189,10 +190,10 @@ def _interrupted_at(place: int, operation: Callable[[], object]) -> Interrupt | 
     return None
 
 
-def _check_connections(store: Store, most: int) -> None:
-    """That none leaks. A server takes a while to notice that one was closed."""
+def _check_connections(store: Store) -> None:
+    """That none leaks: a pool keeps so many. A server takes a while to notice that one closed."""
     deadline = time.monotonic() + PATIENCE_S
-    while (found := _connections(store)) > most:
+    while (found := _connections(store)) > PoolOptions().pool_size:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
 

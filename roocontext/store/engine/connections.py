@@ -13,7 +13,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from sqlite3 import SQLITE_BUSY
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
@@ -91,8 +91,49 @@ class _Idle(QueueCommon["ConnectionPoolEntry"]):
             raise Empty from None
 
 
+class _Place:
+    """A place among the most connections of a pool, taken for as long as a connection has it."""
+
+    __slots__ = ("__weakref__",)
+
+
 class _Pool(QueuePool):
+    """A pool that counts the connections that exist.
+
+    SQLAlchemy adds up how many were lent and given back: an interrupt between two of its steps
+    would make that sum wrong for ever, and the pool smaller by one.
+    """
+
     _queue_class = _Idle
+    _places: Sequence["weakref.ref[_Place]"] = ()
+
+    @property
+    def _overflow(self) -> int:
+        return sum(place() is not None for place in self._places) - self.size()
+
+    @_overflow.setter
+    def _overflow(self, _: int) -> None:
+        """Ignore the sum."""
+
+    def _inc_overflow(self) -> bool:
+        return True  # a place is taken when a connection is made
+
+    def _dec_overflow(self) -> Literal[True]:
+        return True
+
+    def _create_connection(self) -> "ConnectionPoolEntry":
+        place = _Place()
+        with self._overflow_lock:
+            is_full = -1 < self._max_overflow <= self._overflow
+            if not is_full:
+                taken = [place for place in self._places if place() is not None]
+                self._places = [*taken, weakref.ref(place)]
+        if is_full:  # another thread was faster
+            return self._do_get()
+        record = super()._create_connection()
+        assert record.record_info is not None
+        record.record_info["place"] = place
+        return record
 
 
 class Connections:
