@@ -29,7 +29,7 @@ from roocontext.store.counting.assumed import (
 )
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import counts, entries
+from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, log_rows
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import read_head
@@ -54,11 +54,7 @@ _counted = and_(
     _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),
 )
-_within = (
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-    IS_MESSAGE,
-)
+_messages_within = log_rows("seq").where(IN_RANGE, IS_MESSAGE)
 _counts_within = (
     counts.c.session_id == bindparam("session_id"),
     _AS_WRITTEN,
@@ -69,13 +65,12 @@ _counts_within = (
 # was due. So it is only run where sums show how many counts are missing, and stops when it has
 # found as many. It begins at the end, because messages without a count are usually the newest.
 _MISSING = (
-    select(entries.c.seq)
-    .where(*_within, ~select(counts.c.seq).where(_counted).exists())
+    _messages_within.where(~select(counts.c.seq).where(_counted).exists())
     .order_by(entries.c.seq.desc())
     .limit(bindparam("lacking"))
 )
 # A redaction removes the salt.
-_REDACTED = select(entries.c.seq).where(*_within, entries.c.salt.is_(None))
+_REDACTED = _messages_within.where(entries.c.salt.is_(None))
 
 
 def _total_at(name: str) -> list[ColumnElement[int | None]]:
@@ -99,12 +94,8 @@ _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens, counts.c.exact).wh
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
-_ENTRY = select(entries.c.seq).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
-_USAGE = select(entries.c.usage).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam("seq")
-)
+_ENTRY = log_rows("seq").where(AT_SEQ)
+_USAGE = log_rows("usage").where(AT_SEQ)
 COMPACTED: Final = "compacted"
 """The variant of a count that is the cost of a message's compaction alone."""
 

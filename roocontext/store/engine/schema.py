@@ -16,6 +16,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
+    Select,
     Table,
     Text,
     and_,
@@ -294,6 +295,15 @@ def of_session(table: FromClause) -> ColumnElement[bool]:
     return table.c.session_id == bindparam("session_id")
 
 
+def log_rows(*names: str) -> Select[Any]:
+    """Make the statement for these columns of the session's entries. It has no order yet."""
+    return select(*(entries.c[name] for name in names)).where(of_session(entries))
+
+
+AT_SEQ = entries.c.seq == bindparam("seq")
+"""The entry `seq`."""
+IN_RANGE = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+"""The entries from `lo` to `hi`."""
 _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is

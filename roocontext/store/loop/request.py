@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidOption, NotTheModelsTurn
 from roocontext.log.counting import is_bound_to_prefix
@@ -20,7 +19,7 @@ from roocontext.log.replies import requested_model
 from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, unbound
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
@@ -153,13 +152,7 @@ def _sendable(
 
 
 _EXTRA: Final = (
-    select(entries.c.seq, entries.c.extra)
-    .where(
-        of_session(entries),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        entries.c.extra.is_not(None),
-    )
-    .order_by(entries.c.seq)
+    log_rows("seq", "extra").where(IN_RANGE, entries.c.extra.is_not(None)).order_by(entries.c.seq)
 )
 
 

@@ -26,7 +26,7 @@ from roocontext.log.turns import (
     last_turn,
 )
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.schema import IN_LOG, entries, spans
+from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock, read_head
 from roocontext.store.reading.messages import bounds, read_backwards, read_messages
@@ -38,7 +38,6 @@ from roocontext.store.writing.notes import Drafted, write_note
 PAGE: Final = 8
 """How many messages are read at once: enough for the end of most sessions."""
 
-_in_session = entries.c.session_id == bindparam("session_id")
 _STANDING_BACK = (
     select(spans.c.lo, spans.c.hi)
     .where(
@@ -49,18 +48,12 @@ _STANDING_BACK = (
     .order_by(spans.c.lo.desc())
     .limit(SPANS_PAGE)
 )
-_EXTRA = select(entries.c.extra).where(_in_session, entries.c.seq == bindparam("seq"), IN_LOG)
-_CALLS_OF = select(entries.c.tools, entries.c.format).where(
-    _in_session,
-    entries.c.seq == bindparam("seq"),
-    entries.c.tools.is_not(None),
-    text("kind = 'message'"),
-    IN_LOG,
-)
+_EXTRA = log_rows("extra").where(AT_SEQ, IN_LOG)
+_HAS_TOOLS = (entries.c.tools.is_not(None), text("kind = 'message'"))
+_CALLS_OF = log_rows("tools", "format").where(AT_SEQ, *_HAS_TOOLS, IN_LOG)
 _ANSWERS = (
-    select(entries.c.seq, entries.c.tools, entries.c.hash)
+    log_rows("seq", "tools", "hash")
     .where(
-        _in_session,
         entries.c.tools.is_not(None),
         entries.c.answers_seq.is_not(None),
         entries.c.answers_seq == bindparam("call"),
@@ -73,12 +66,10 @@ _RESULT = text("""'["result",%'""")
 _SEVERAL_RESULTS = text("""'["result",%","%'""")
 # Results that name no call, or several ones of which only one is named: their ids decide.
 _BY_ID = (
-    select(entries.c.seq)
+    log_rows("seq")
     .where(
-        _in_session,
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        entries.c.tools.is_not(None),
-        text("kind = 'message'"),
+        IN_RANGE,
+        *_HAS_TOOLS,
         or_(
             and_(entries.c.answers_seq.is_(None), entries.c.tools.like(_RESULT)),
             entries.c.tools.like(_SEVERAL_RESULTS),
@@ -87,19 +78,8 @@ _BY_ID = (
     .limit(1)
 )
 _TOOLS = (
-    select(
-        entries.c.seq,
-        entries.c.tools,
-        entries.c.answers_seq,
-        entries.c.answers_block,
-        entries.c.hash,
-    )
-    .where(
-        _in_session,
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        entries.c.tools.is_not(None),
-        text("kind = 'message'"),
-    )
+    log_rows("seq", "tools", "answers_seq", "answers_block", "hash")
+    .where(IN_RANGE, *_HAS_TOOLS)
     .order_by(entries.c.seq)
 )
 

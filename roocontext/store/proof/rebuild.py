@@ -18,6 +18,7 @@ from roocontext.store.engine.schema import (
     clearings,
     counts,
     entries,
+    log_rows,
     of_session,
     sessions,
     spans,
@@ -67,7 +68,7 @@ _COUNTS = (
     .order_by(counts.c.variant, counts.c.counter, counts.c.seq)
     .limit(bindparam("page"))
 )
-_MESSAGES = select(entries.c.seq).where(of_session(entries), IS_MESSAGE)
+_MESSAGES = log_rows("seq").where(IS_MESSAGE)
 _MESSAGES_UP_TO = _MESSAGES.where(UP_TO_SEQ)
 _DROP_SPANS = delete(spans).where(of_session(spans))
 _DROP_CLEARINGS = delete(clearings).where(of_session(clearings))

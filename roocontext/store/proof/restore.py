@@ -32,7 +32,7 @@ from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
-from roocontext.store.engine.schema import entries, of_session, sessions
+from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, entries, log_rows, of_session, sessions
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
@@ -96,14 +96,12 @@ class RestoredLog(Value):
 
 _OWN = tuple(name for name in StoredEntry._fields if name != "sealed")
 _STORED = (
-    select(*(entries.c[name] for name in (*_OWN, *Sealed._fields)))
-    .where(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")))
+    log_rows(*_OWN, *Sealed._fields)
+    .where(IN_RANGE)
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
-_HASH_AND_SALT = select(entries.c.hash, entries.c.salt).where(
-    of_session(entries), entries.c.seq == bindparam("seq")
-)
+_HASH_AND_SALT = log_rows("hash", "salt").where(AT_SEQ)
 _OWNER = select(sessions.c.owner).where(of_session(sessions))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import bindparam, literal_column, select
+from sqlalchemy import bindparam, literal_column
 
 from roocontext.errors import HistoryCorrupt, InvalidOption
 from roocontext.log.chain import (
@@ -30,7 +30,7 @@ from roocontext.log.times import Times
 from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import entries, log_rows
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.proof.rebuild import problem_of
 from roocontext.store.reading.head import SessionHead, read_head
@@ -84,12 +84,8 @@ class Verification(Value):
 _OWN = ("seq", "salt", "content_digest", "hash", "messages_total", "bytes_total")
 _COLUMNS = (*_OWN, "latest_happened", "tools", "extra", "content", *Sealed._fields)
 _PAGE = (
-    select(*(entries.c[name] for name in _COLUMNS))
-    .where(
-        of_session(entries),
-        entries.c.seq > bindparam("after"),
-        entries.c.seq <= bindparam("last"),
-    )
+    log_rows(*_COLUMNS)
+    .where(entries.c.seq > bindparam("after"), entries.c.seq <= bindparam("last"))
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
@@ -98,7 +94,7 @@ _NOTED = Sealed._fields.index("note")
 _SELDOM = slice(_NOTED, Sealed._fields.index("size"))
 _NONE_OF_THEM = (None,) * (_SELDOM.stop - _SELDOM.start)
 """The sealed fields that few messages have."""
-_SEQ = select(entries.c.seq).where(of_session(entries)).order_by(entries.c.seq).limit(1)
+_SEQ = log_rows("seq").order_by(entries.c.seq).limit(1)
 _BEFORE_THE_FIRST = _SEQ.where(entries.c.seq < literal_column("1"))
 _AFTER_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last"))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode
@@ -23,7 +23,7 @@ from roocontext.log.entries import (
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, within
 from roocontext.log.values import StoredJson, Value, fields_as_json
-from roocontext.store.engine.schema import entries
+from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
@@ -100,20 +100,9 @@ class Diff(Value):
 
 
 _AS_IN_ENTRY = tuple(name for name in Entry._fields if name != "answers")
-AUDITED = (
-    *(entries.c[name] for name in (*_AS_IN_ENTRY, "answers_seq", "answers_block")),
-    *(entries.c.salt, entries.c.content_digest),
-)
+AUDITED = (*_AS_IN_ENTRY, "answers_seq", "answers_block", "salt", "content_digest")
 """The columns of the rows that an Auditor judges."""
-_PAGE = (
-    select(*AUDITED)
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-    )
-    .order_by(entries.c.seq)
-    .limit(bindparam("page"))
-)
+_PAGE = log_rows(*AUDITED).where(IN_RANGE).order_by(entries.c.seq).limit(bindparam("page"))
 _JSON = tuple(map(_AS_IN_ENTRY.index, ("content", "usage", "details", "extra")))
 """The places of the columns that hold JSON."""
 _CONTROLS = CONTROLS.add_columns(entries.c.recorded_at, entries.c.ts)

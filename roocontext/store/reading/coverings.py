@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidOption
 from roocontext.log.compactions import as_summary, without_compactions
 from roocontext.log.entries import Control, Message, common
 from roocontext.log.replies import requested_model
 from roocontext.log.spans import compacted_at
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import AT_SEQ, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
@@ -28,9 +27,7 @@ from roocontext.store.reading.messages import (
 from roocontext.store.reading.notes import EXTRACT, newest_note
 from roocontext.store.reading.view import shown_after
 
-_MODEL = select(entries.c.model, entries.c.extra).where(
-    of_session(entries), entries.c.seq == bindparam("seq")
-)
+_MODEL = log_rows("model", "extra").where(AT_SEQ)
 
 
 class SealedCovering(NamedTuple):

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Kind
 from roocontext.log.moments import happened
-from roocontext.store.engine.schema import AFTER_SEQ, entries, of_session
+from roocontext.store.engine.schema import AFTER_SEQ, entries, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import read_head
 
@@ -29,10 +29,7 @@ class Envelope(NamedTuple):
 
 
 _FOLLOWING = (
-    select(*(entries.c[name] for name in Envelope._fields))
-    .where(of_session(entries), AFTER_SEQ)
-    .order_by(entries.c.seq)
-    .limit(bindparam("page"))
+    log_rows(*Envelope._fields).where(AFTER_SEQ).order_by(entries.c.seq).limit(bindparam("page"))
 )
 
 

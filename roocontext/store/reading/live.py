@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, text
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import decode_all
 from roocontext.log.entries import Control, Message, Range, common, is_quoting
 from roocontext.log.moments import happened
 from roocontext.log.spans import compacted_at, spans_of, standing_ranges, within
-from roocontext.store.engine.schema import IN_LOG, entries
+from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.head import head_query, read_head, to_head
 from roocontext.store.reading.messages import (
@@ -39,10 +39,7 @@ class LiveMessage(NamedTuple):
     truncation_parent: str | None
 
 
-_COMPACTION = select(entries.c.seq, entries.c.compaction_id).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq == bindparam("seq"),
-)
+_COMPACTION = log_rows("seq", "compaction_id").where(AT_SEQ)
 
 
 def live_ranges_now(tx: Transaction, session_id: str) -> ShownRanges:
@@ -98,16 +95,9 @@ class Original(NamedTuple):
 
 
 _PAGE = (
-    select(
-        *(entries.c.seq, entries.c.role, entries.c.content, entries.c.format),
-        *(entries.c.recorded_at, entries.c.extra, entries.c.ts),
-    )
-    .where(
-        entries.c.session_id == bindparam("session_id"),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        # A redacted message has no salt.
-        text("kind = 'message' AND salt IS NOT NULL"),
-    )
+    log_rows("seq", "role", "content", "format", "recorded_at", "extra", "ts")
+    # A redacted message has no salt.
+    .where(IN_RANGE, text("kind = 'message' AND salt IS NOT NULL"))
     .order_by(entries.c.seq)
     .limit(bindparam("page"))
 )
@@ -136,11 +126,9 @@ def read_originals(
     ]
 
 
-_in_session = entries.c.session_id == bindparam("session_id")
 _BY_ID = (
-    select(entries.c.seq, entries.c.ts, entries.c.recorded_at)
+    log_rows("seq", "ts", "recorded_at")
     .where(
-        _in_session,
         entries.c.message_id.is_not(None),
         entries.c.message_id == bindparam("message_id"),
         IS_FOLDED,
@@ -152,8 +140,8 @@ _BY_ID = (
 # Candidates for an error: the newest hundred, so that a typing error in a long session costs
 # little.
 _NEWEST_IDS = (
-    select(entries.c.message_id, entries.c.seq)
-    .where(_in_session, entries.c.message_id.is_not(None), IN_LOG)
+    log_rows("message_id", "seq")
+    .where(entries.c.message_id.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(100)
 )

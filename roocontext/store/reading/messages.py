@@ -18,34 +18,36 @@ from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, R
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, compacted_at
 from roocontext.log.values import StoredJson
-from roocontext.store.engine.schema import IN_LOG, UP_TO_SEQ, entries, of_session
+from roocontext.store.engine.schema import (
+    IN_LOG,
+    IN_RANGE,
+    UP_TO_SEQ,
+    entries,
+    log_rows,
+    of_session,
+)
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import read_head
 
 Cleared = Mapping[int, Mapping[int, ShownOutput]]
 """The cleared blocks, by seq and block, and what is shown of each."""
 
-_in_session = entries.c.session_id == bindparam("session_id")
 IS_MESSAGE = text("role IS NOT NULL")
-_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 
 SHOWN = (
-    select(
+    log_rows(
         # `rows_to_messages` unpacks them by position.
-        *(entries.c[name] for name in ("seq", "kind", "role", "content", "format", "ts")),
-        *(entries.c[name] for name in ("recorded_at", "message_id", "compaction_id", "model")),
-        *(entries.c[name] for name in ("asked_at", "answers_seq", "answers_block")),
+        *("seq", "kind", "role", "content", "format", "ts", "recorded_at", "message_id"),
+        *("compaction_id", "model", "asked_at", "answers_seq", "answers_block"),
     )
-    .where(_in_session, _between, IS_MESSAGE)
+    .where(IN_RANGE, IS_MESSAGE)
     .order_by(entries.c.seq)
 )
 SHOWN_PAGE = SHOWN.limit(bindparam("page"))
 SHOWN_LAST = SHOWN.order_by(None).order_by(entries.c.seq.desc()).limit(bindparam("page"))
 """The same from the end of a range."""
 _controls = (
-    select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(_in_session, entries.c.details.is_not(None))
-    .order_by(entries.c.seq)
+    log_rows("seq", "kind", "details").where(entries.c.details.is_not(None)).order_by(entries.c.seq)
 )
 CONTROLS = _controls.where(UP_TO_SEQ)
 ALL_CONTROLS = _controls.where(IN_LOG)
@@ -54,9 +56,8 @@ _ID_OF_LEAD = select(_lead.c.compaction_id).where(
     of_session(_lead), _lead.c.seq == bindparam("seq")
 )
 COMPANIONS = (
-    select(entries.c.seq)
+    log_rows("seq")
     .where(
-        of_session(entries),
         entries.c.details.is_not(None),
         entries.c.compaction_id == _ID_OF_LEAD.scalar_subquery(),
         text("kind = 'companion'"),

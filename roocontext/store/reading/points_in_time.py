@@ -15,7 +15,18 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
 from roocontext.log.moments import Moment, Point
 from roocontext.log.times import Times
-from roocontext.store.engine.schema import HAPPENED, IN_LOG, UP_TO_SEQ, entries, sessions, spans
+from roocontext.store.engine.schema import (
+    AT_SEQ,
+    HAPPENED,
+    IN_LOG,
+    IN_RANGE,
+    UP_TO_SEQ,
+    entries,
+    log_rows,
+    of_session,
+    sessions,
+    spans,
+)
 from roocontext.store.engine.transaction import Query, Transaction
 from roocontext.store.reading.head import SessionHead, read_head
 from roocontext.store.reading.messages import IS_MESSAGE
@@ -26,44 +37,34 @@ TimedRow = tuple[int, int]
 IS_FOLDED = text("kind <> 'note'")
 
 _PAGE = 10_000
-_in_session = entries.c.session_id == bindparam("session_id")
-_between = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
+_in_session = of_session(entries)
 _PROBES: Final = 8
 _SEQS = tuple(f"seq_{number}" for number in range(_PROBES))
-_TIMES = select(entries.c.seq, entries.c.latest_happened, entries.c.recorded_at).where(
-    _in_session, entries.c.seq.in_(map(bindparam, _SEQS))
+_TIMES = log_rows("seq", "latest_happened", "recorded_at").where(
+    entries.c.seq.in_(map(bindparam, _SEQS))
 )
-_HEAD_AT = (
-    select(entries.c.seq)
-    .where(_in_session, UP_TO_SEQ, IS_FOLDED)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
+_newest = log_rows("seq").order_by(entries.c.seq.desc()).limit(1)
+_HEAD_AT = _newest.where(UP_TO_SEQ, IS_FOLDED)
 _CLOCKS = (HAPPENED, entries.c.recorded_at)
 """The clock of a moment, by whether it is of recording."""
 _FIRST_LATER = [
     select(entries.c.seq, time)
-    .where(_in_session, _between, IS_FOLDED, time > bindparam("time"))
+    .where(_in_session, IN_RANGE, IS_FOLDED, time > bindparam("time"))
     .order_by(entries.c.seq)
     .limit(1)
     for time in _CLOCKS
 ]
 _LAST_MESSAGE = [
     select(entries.c.seq, time)
-    .where(_in_session, _between, IS_MESSAGE)
+    .where(_in_session, IN_RANGE, IS_MESSAGE)
     .order_by(entries.c.seq.desc())
     .limit(1)
     for time in _CLOCKS
 ]
-_LAST_RECORDED = (
-    select(entries.c.seq)
-    .where(_in_session, IN_LOG, entries.c.recorded_at <= bindparam("time"))
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
+_LAST_RECORDED = _newest.where(IN_LOG, entries.c.recorded_at <= bindparam("time"))
 _AT_TS = (
-    select(entries.c.seq, entries.c.ts)
-    .where(_in_session, IS_MESSAGE, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
+    log_rows("seq", "ts")
+    .where(IS_MESSAGE, entries.c.ts.is_not(None), entries.c.ts == bindparam("time"))
     .order_by(entries.c.seq)
 )
 _is_live = (
@@ -75,9 +76,7 @@ _is_live = (
     .is_(None)
 )
 _live_with_ts = (
-    select(entries.c.seq, entries.c.ts)
-    .where(_in_session, IS_MESSAGE, entries.c.ts.is_not(None), IN_LOG, _is_live)
-    .limit(2)
+    log_rows("seq", "ts").where(IS_MESSAGE, entries.c.ts.is_not(None), IN_LOG, _is_live).limit(2)
 )
 _NEAREST_TS = (
     _live_with_ts.where(entries.c.ts < bindparam("time")).order_by(
@@ -86,14 +85,12 @@ _NEAREST_TS = (
     _live_with_ts.where(entries.c.ts > bindparam("time")).order_by(entries.c.ts, entries.c.seq),
 )
 _TIMED = (
-    select(entries.c.seq, entries.c.kind, entries.c.note, entries.c.ts, entries.c.recorded_at)
-    .where(_in_session, UP_TO_SEQ, entries.c.seq > bindparam("after"))
+    log_rows("seq", "kind", "note", "ts", "recorded_at")
+    .where(UP_TO_SEQ, entries.c.seq > bindparam("after"))
     .order_by(entries.c.seq)
     .limit(_PAGE)
 )
-_LATEST = select(entries.c.recorded_at, entries.c.latest_happened).where(
-    _in_session, entries.c.seq == bindparam("seq")
-)
+_LATEST = log_rows("recorded_at", "latest_happened").where(AT_SEQ)
 _RENEW = (
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))

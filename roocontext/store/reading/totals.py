@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
-from roocontext.store.engine.schema import entries, sessions, spans
+from roocontext.store.engine.schema import entries, log_rows, sessions, spans
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.view import visible_ranges_now
 
@@ -45,8 +45,8 @@ _ADD = (
 
 _SEQS = tuple(f"seq_{number}" for number in range(8))
 # Several entries at once: a condensation asks for six, and each statement costs as much again.
-_TOTALS = select(entries.c.seq, entries.c.messages_total, entries.c.bytes_total).where(
-    entries.c.session_id == bindparam("session_id"), entries.c.seq.in_(map(bindparam, _SEQS))
+_TOTALS = log_rows("seq", "messages_total", "bytes_total").where(
+    entries.c.seq.in_(map(bindparam, _SEQS))
 )
 
 

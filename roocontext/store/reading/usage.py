@@ -37,7 +37,15 @@ from roocontext.log.entries import Kind
 from roocontext.log.moments import check_time, day, happened
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import IN_LOG, LAST, counts, entries, of_session, sessions
+from roocontext.store.engine.schema import (
+    IN_LOG,
+    LAST,
+    counts,
+    entries,
+    log_rows,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
@@ -291,11 +299,8 @@ REQUEST: Final = "request"
 _before = LAST - bindparam("last", type_=BigInteger)
 # One lower bound, and none below the first entry: nothing of the log is before it.
 _before_last = case((_before > 0, _before), else_=literal_column("0"))
-_REPLIES = select(entries.c.seq, entries.c.model, entries.c.usage).where(
-    entries.c.session_id == bindparam("session_id"),
-    entries.c.seq > _before_last,
-    entries.c.seq <= LAST,
-    entries.c.usage.is_not(None),
+_REPLIES = log_rows("seq", "model", "usage").where(
+    entries.c.seq > _before_last, entries.c.seq <= LAST, entries.c.usage.is_not(None)
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
     counts.c.session_id == bindparam("session_id"),
@@ -311,8 +316,8 @@ _CALLS = union_all(
     ),
 )
 _NEWEST_CONTROL = (
-    select(entries.c.seq)
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.details.is_not(None), IN_LOG)
+    log_rows("seq")
+    .where(entries.c.details.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )

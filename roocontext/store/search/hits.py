@@ -19,7 +19,7 @@ from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.log.values import Value
 from roocontext.search.passages import Snippet, snippet, speaker_of
-from roocontext.store.engine.schema import clearings, entries, of_session
+from roocontext.store.engine.schema import AT_SEQ, clearings, log_rows, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.audit import Hider, to_hider
 from roocontext.store.reading.pages import Page, write_cursor
@@ -85,9 +85,7 @@ class HitPage(Page[Hit]):
         return {**super().to_dict(), "archived": self.archived}
 
 
-_HIDER = select(
-    *(entries.c[name] for name in ("seq", "kind", "details", "recorded_at", "ts"))
-).where(of_session(entries), entries.c.seq == bindparam("seq"))
+_HIDER = log_rows("seq", "kind", "details", "recorded_at", "ts").where(AT_SEQ)
 _CLEARED_BY = (
     select(clearings.c.block, clearings.c.cleared_by)
     .where(of_session(clearings), clearings.c.seq == bindparam("seq"))

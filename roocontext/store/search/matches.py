@@ -25,7 +25,14 @@ from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
 from roocontext.search.passages import WantedPassages, call_names, passages
 from roocontext.search.query import composed
-from roocontext.store.engine.schema import IN_LOG, clearings, entries, of_session, sessions
+from roocontext.store.engine.schema import (
+    IN_LOG,
+    clearings,
+    entries,
+    log_rows,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.messages import placeholders
@@ -94,9 +101,8 @@ _CLEARED = (
     .order_by(clearings.c.block)
 )
 _CALLS_BEFORE = (
-    select(entries.c.seq, entries.c.format, entries.c.role, entries.c.content)
+    log_rows("seq", "format", "role", "content")
     .where(
-        of_session(entries),
         entries.c.seq < bindparam("seq"),
         entries.c.tools.is_not(None),
         entries.c.salt.is_not(None),

@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import (
     BigInteger,
     Text,
-    and_,
     bindparam,
     case,
     cast,
@@ -28,7 +27,7 @@ from roocontext.log.clearing import clear
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, ranges_of
 from roocontext.log.spans import Span, visible_ranges
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import IN_RANGE, entries, log_rows, of_session
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
@@ -125,8 +124,7 @@ _HEAD: Final = 6_000
 """How many characters are read of an entry that is too large."""
 
 # A statement for each range: of several ranges in one, SQLite reads the session from end to end.
-_in_range = and_(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")))
-_SIZES = select(entries.c.seq, entries.c.kind, entries.c.size).where(_in_range)
+_SIZES = log_rows("seq", "kind", "size").where(IN_RANGE)
 _is_whole = entries.c.size <= bindparam("whole", type_=BigInteger)
 _left_out = {"extra"}  # which no page shows, and which may be larger than the content
 _columns = [
@@ -135,11 +133,11 @@ _columns = [
     else cast(null(), Text).label(column.name)
     if column.name in _left_out
     else column
-    for column in AUDITED
+    for column in map(entries.c.__getitem__, AUDITED)
 ]
 _beginning = func.substr(entries.c.content, literal_column("1"), literal_column(str(_HEAD)))
 _head = case((~_is_whole, _beginning)).label("head")
-_ROWS = select(*_columns, entries.c.size, _head).where(_in_range)
+_ROWS = select(*_columns, entries.c.size, _head).where(of_session(entries), IN_RANGE)
 
 
 def read_excerpt(

@@ -29,7 +29,7 @@ from roocontext.store.engine.database import Database
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
 from roocontext.store.engine.observing import note_calls, note_lock_wait
-from roocontext.store.engine.schema import LAST, entries, of_session, spans
+from roocontext.store.engine.schema import LAST, entries, log_rows, of_session, spans
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
 from roocontext.store.writing.shown import drafted_prompt, show_prompt
@@ -242,8 +242,6 @@ class Stored(NamedTuple):
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
-STORED_COLUMNS = tuple(entries.c[name] for name in Stored._fields)
-
 MOST_IDS = 256
 """The most client ids that one statement looks up; older SQLite takes 999 parameters."""
 
@@ -258,8 +256,7 @@ _REWOUND_BY = (
 @cache
 def _by_client_ids(width: int) -> Select[Any]:
     """The statement that finds the entries with these client ids."""
-    return select(entries.c.client_id, *STORED_COLUMNS).where(
-        of_session(entries),
+    return log_rows("client_id", *Stored._fields).where(
         entries.c.client_id.in_([bindparam(f"id_{number}") for number in range(width)]),
         # Not by seq: SQLite would walk the whole session instead.
         (entries.c.seq + literal_column("0")).between(literal_column("1"), LAST),

@@ -19,6 +19,7 @@ from roocontext.store.engine.schema import (
     RecordingMinute,
     entries,
     facts,
+    log_rows,
     of_session,
     sessions,
     turns,
@@ -54,7 +55,7 @@ class Tombstone(NamedTuple):
     archive: Archive
 
 
-_FIRST: Final = select(entries.c.hash).where(of_session(entries), entries.c.seq == text("1"))
+_FIRST: Final = log_rows("hash").where(entries.c.seq == text("1"))
 _COLUMNS = (
     *(sessions.c[name] for name in Tombstone._fields[:-1]),
     sessions.c.archive,

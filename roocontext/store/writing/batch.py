@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import asdict, replace
-from sqlalchemy import bindparam, select
 
 from roocontext.errors import InvalidMessage, InvalidOption, VersionConflict
 from roocontext.log.compactions import newest_compaction
@@ -19,13 +18,12 @@ from roocontext.log.plan import Action, Plan
 from roocontext.log.replies import Compacting
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_plan
-from roocontext.store.engine.schema import IN_LOG, entries, of_session
+from roocontext.store.engine.schema import IN_LOG, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, check_version, head_query, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.writing.append import (
-    STORED_COLUMNS,
     Receipt,
     Stored,
     first_receipt,
@@ -72,11 +70,7 @@ class ReadyReply(NamedTuple):
 ReadyItem: TypeAlias = Drafted | Plan | Rewind | ReadyReply
 """An item that passed all checks that need no session."""
 
-_BETWEEN = (
-    select(*STORED_COLUMNS)
-    .where(of_session(entries), entries.c.seq.between(bindparam("lo"), bindparam("hi")), IN_LOG)
-    .order_by(entries.c.seq)
-)
+_BETWEEN = log_rows(*Stored._fields).where(IN_RANGE, IN_LOG).order_by(entries.c.seq)
 
 
 def ready_items(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam
 
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.check_plan import check_hides
@@ -14,7 +14,14 @@ from roocontext.log.entries import POSITION_BITS, Control, Kind, Range, common, 
 from roocontext.log.plan import Action, Committed, Plan, place_rows
 from roocontext.log.readings import reader
 from roocontext.log.spans import clearings_of, within
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
+from roocontext.store.engine.schema import (
+    AFTER_SEQ,
+    AT_SEQ,
+    IN_LOG,
+    IN_RANGE,
+    entries,
+    log_rows,
+)
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, head_query, lock_query
 from roocontext.store.reading.messages import IS_MESSAGE
@@ -26,13 +33,9 @@ from roocontext.store.writing.commit_state import CommitState, bound_by_pins, ch
 from roocontext.store.writing.kept_counts import Counted, keep_counts
 from roocontext.store.writing.notes import Drafted, write_note
 
-_SEQ = select(entries.c.seq).where(of_session(entries)).limit(1)
-_LAST_MESSAGE = _SEQ.where(
-    entries.c.seq.between(bindparam("lo"), bindparam("hi")), IS_MESSAGE
-).order_by(entries.c.seq.desc())
-_CONTENT = select(entries.c.format, entries.c.role, entries.c.content).where(
-    of_session(entries), entries.c.seq == bindparam("seq"), IS_MESSAGE
-)
+_SEQ = log_rows("seq").limit(1)
+_LAST_MESSAGE = _SEQ.where(IN_RANGE, IS_MESSAGE).order_by(entries.c.seq.desc())
+_CONTENT = log_rows("format", "role", "content").where(AT_SEQ, IS_MESSAGE)
 # Among the control rows, which are few: every summary would pay for an index.
 _COMPACTION = _SEQ.where(
     entries.c.details.is_not(None),

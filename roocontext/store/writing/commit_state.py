@@ -9,8 +9,6 @@ from itertools import chain, groupby
 from operator import attrgetter
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, select
-
 from roocontext.errors import InvalidPlan
 from roocontext.log.entries import BlockRef, Range, block_ref, subtract
 from roocontext.log.pairs import (
@@ -25,7 +23,7 @@ from roocontext.log.pairs import (
 )
 from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
-from roocontext.store.engine.schema import entries, of_session
+from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading.messages import bounds
 from roocontext.store.reading.notes import PIN, REDACTION, notes_query, to_pins
@@ -33,12 +31,8 @@ from roocontext.store.reading.view import VISIBLE_SPANS
 from roocontext.store.writing.caches import reaching, read_with_tail
 
 _TOOLS = (
-    select(entries.c.seq, entries.c.tools, entries.c.answers_seq, entries.c.answers_block)
-    .where(
-        of_session(entries),
-        entries.c.seq.between(bindparam("lo"), bindparam("hi")),
-        entries.c.tools.is_not(None),
-    )
+    log_rows("seq", "tools", "answers_seq", "answers_block")
+    .where(IN_RANGE, entries.c.tools.is_not(None))
     .order_by(entries.c.seq)
 )
 

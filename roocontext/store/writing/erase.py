@@ -21,7 +21,15 @@ from roocontext.log.entries import QUOTED, BlockRef, Kind, quotes_of
 from roocontext.log.readings import reader
 from roocontext.log.spans import standing_ranges, within
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import ERASURES, IN_LOG, entries, of_session, sessions
+from roocontext.store.engine.schema import (
+    AT_SEQ,
+    ERASURES,
+    IN_LOG,
+    entries,
+    log_rows,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.copies import (
@@ -120,14 +128,9 @@ _SKELETONS: Mapping[str, Any] = {
     EXTRACT: {"text": ""},
 }
 """The notes that can be redacted, with the empty content that readers of the kind expect."""
-_ENTRY = select(
-    *(entries.c[name] for name in ("hash", "role", "note", "format", "content", "salt"))
-).where(of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG)
-_COVERING = select(entries.c.seq, entries.c.kind, entries.c.details).where(
-    of_session(entries),
-    entries.c.seq == bindparam("seq"),
-    text(f"kind = '{Kind.COVERING}'"),
-    IN_LOG,
+_ENTRY = log_rows("hash", "role", "note", "format", "content", "salt").where(AT_SEQ, IN_LOG)
+_COVERING = log_rows("seq", "kind", "details").where(
+    AT_SEQ, text(f"kind = '{Kind.COVERING}'"), IN_LOG
 )
 _REPLACE = (
     update(entries)
@@ -349,13 +352,8 @@ def cursor_of_receipt(receipt: Purged) -> str:
 
 _PARENT = select(sessions.c.parent).where(of_session(sessions))
 _QUOTING = (
-    select(entries.c.seq, entries.c.extra)
-    .where(
-        of_session(entries),
-        IN_LOG,
-        entries.c.extra.is_not(None),
-        entries.c.extra.like(bindparam("mark")),
-    )
+    log_rows("seq", "extra")
+    .where(IN_LOG, entries.c.extra.is_not(None), entries.c.extra.like(bindparam("mark")))
     .order_by(entries.c.seq)
 )
 _MARK = f'%"{QUOTED}"%'

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, insert, select
 from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import IN_LOG, counts, entries, of_session
+from roocontext.store.engine.schema import AT_SEQ, IN_LOG, counts, entries, log_rows, of_session
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import lock
 from roocontext.store.reading.usage import REQUEST
@@ -28,9 +28,7 @@ class CountKey(NamedTuple):
     seq: int
 
 
-_WHOLE = select(entries.c.seq).where(
-    of_session(entries), entries.c.seq == bindparam("seq"), entries.c.salt.is_not(None), IN_LOG
-)
+_WHOLE = log_rows("seq").where(AT_SEQ, entries.c.salt.is_not(None), IN_LOG)
 _KNOWN = select(*(counts.c[name] for name in CountKey._fields)).where(
     of_session(counts), *(counts.c[name] == bindparam(name) for name in CountKey._fields)
 )

@@ -14,9 +14,11 @@ from roocontext.log.draft import Salts, note_draft
 from roocontext.log.times import ORIGIN
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import (
+    AT_SEQ,
     UP_TO_SEQ,
     RecordingMinute,
     entries,
+    log_rows,
     of_session,
     sessions,
 )
@@ -35,9 +37,7 @@ from roocontext.store.writing.shown import refresh_shown, show
 _ADD_SESSION = insert(sessions)
 _TAKEN = for_all(select(sessions.c.session_id).where(of_session(sessions)))
 _MINUTE = select(RecordingMinute())
-_AT = select(entries.c.hash, entries.c.messages_total, entries.c.bytes_total).where(
-    of_session(entries), entries.c.seq == bindparam("seq")
-)
+_AT = log_rows("hash", "messages_total", "bytes_total").where(AT_SEQ)
 _COLUMNS = [column for column in entries.columns if column.name != "session_id"]
 _COPY = crossing(
     insert(entries).from_select(

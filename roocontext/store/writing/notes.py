@@ -8,14 +8,14 @@ from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam
 
 from roocontext.errors import InvalidOption, MessageNotFound
 from roocontext.log.draft import Draft, Salts, note_draft
 from roocontext.log.encoding import check_id, decode, plain
 from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.store.engine.check_arguments import check_mapping, check_maybe, check_whole
-from roocontext.store.engine.schema import IN_LOG, entries, of_session
+from roocontext.store.engine.schema import IN_LOG, entries, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import SessionHead, lock
 from roocontext.store.reading.notes import METADATA, OWN, PIN, TITLE, newest_row
@@ -26,9 +26,7 @@ from roocontext.store.writing.shown import show
 
 _STATES = frozenset({PIN, TITLE, METADATA})
 """The kinds that hold a state: writing the same state again writes nothing."""
-_KIND = select(entries.c.kind).where(
-    of_session(entries), entries.c.seq == bindparam("target"), IN_LOG
-)
+_KIND = log_rows("kind").where(entries.c.seq == bindparam("target"), IN_LOG)
 
 
 class Drafted(NamedTuple):

@@ -37,7 +37,7 @@ from roocontext.log.entries import (
 from roocontext.log.readings import read_message, text_of
 from roocontext.log.replies import Compacting
 from roocontext.log.spans import visible_ranges, within
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session, spans
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, log_rows, of_session, spans
 from roocontext.store.engine.transaction import SqlRow, Transaction
 from roocontext.store.reading.head import SessionHead, lock
 from roocontext.store.reading.messages import companions, read_controls, read_messages
@@ -45,7 +45,6 @@ from roocontext.store.reading.notes import pinned
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.reading.view import shown_after
 from roocontext.store.writing.append import (
-    STORED_COLUMNS,
     Receipt,
     Stored,
     repeated_receipt,
@@ -53,11 +52,7 @@ from roocontext.store.writing.append import (
 )
 from roocontext.store.writing.caches import Decided, Tail, read_tail, write_decided
 
-_replies = (
-    select(entries.c.asked_at, *STORED_COLUMNS)
-    .where(of_session(entries))
-    .order_by(entries.c.seq.desc())
-)
+_replies = log_rows("asked_at", *Stored._fields).order_by(entries.c.seq.desc())
 _OF_REPLY = _replies.where(
     entries.c.message_id.is_not(None), entries.c.message_id == bindparam("message_id"), IN_LOG
 )
@@ -67,11 +62,8 @@ _NAMELESS = _replies.where(
 )
 
 
-_FOLLOWING = select(entries.c.seq, entries.c.kind, entries.c.details).where(
-    of_session(entries),
-    entries.c.seq == bindparam("seq") + 1,
-    text(f"kind = '{Kind.COVERING}'"),
-    IN_LOG,
+_FOLLOWING = log_rows("seq", "kind", "details").where(
+    entries.c.seq == bindparam("seq") + 1, text(f"kind = '{Kind.COVERING}'"), IN_LOG
 )
 _UNDONE_BY = (
     select(spans.c.rewound_by, spans.c.uncovered_by)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import func, select, text
 
 from roocontext.errors import MessageNotFound, NothingToUndo, UndoRefused
 from roocontext.log.draft import control_draft, control_of, details_of
@@ -18,7 +18,14 @@ from roocontext.log.entries import Control, Kind, Range
 from roocontext.log.moments import Moment, happened, utc
 from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
+from roocontext.store.engine.schema import (
+    AFTER_SEQ,
+    IN_LOG,
+    IN_RANGE,
+    entries,
+    log_rows,
+    of_session,
+)
 from roocontext.store.engine.transaction import Query, SqlRow, Transaction
 from roocontext.store.reading import points_in_time
 from roocontext.store.reading.head import (
@@ -70,14 +77,11 @@ class Rewound(Value):
     dry_run: bool = False
 
 
-_ENTRIES = select(entries.c.seq).where(of_session(entries))
 # Of the kinds that are ever live: notes and rewinds are not.
-_FOLDED = _ENTRIES.where(
-    entries.c.seq.between(bindparam("lo"), bindparam("hi")), text("kind NOT IN ('note', 'rewind')")
-).limit(1)
+_FOLDED = log_rows("seq").where(IN_RANGE, text("kind NOT IN ('note', 'rewind')")).limit(1)
 _newest_control = (
-    select(entries.c.seq, entries.c.kind, entries.c.details)
-    .where(of_session(entries), entries.c.details.is_not(None), IN_LOG)
+    log_rows("seq", "kind", "details")
+    .where(entries.c.details.is_not(None), IN_LOG)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )

@@ -16,7 +16,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Kind
 from roocontext.log.summary import prompt_text
-from roocontext.store.engine.schema import entries, facts, of_session, sessions
+from roocontext.store.engine.schema import entries, facts, log_rows, of_session, sessions
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.notes import METADATA, TITLE, newest_note
 
@@ -37,9 +37,8 @@ _DROP_FACTS = delete(facts).where(of_session(facts))
 _ADD_FACT = insert(facts).values({column.name: bindparam(column.name) for column in facts.columns})
 # A redacted row has no salt.
 _WRITTEN = (
-    select(*(entries.c[name] for name in ("seq", "format", "role", "content", "extra")))
+    log_rows("seq", "format", "role", "content", "extra")
     .where(
-        of_session(entries),
         entries.c.seq.between(bindparam("after"), bindparam("last")),
         text(f"kind = '{Kind.MESSAGE}' AND salt IS NOT NULL AND tools IS NULL"),
     )

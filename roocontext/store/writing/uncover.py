@@ -6,7 +6,7 @@ any effect: the history is what it would be without them. A rewind to before it 
 
 from dataclasses import dataclass, replace
 
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import text
 
 from roocontext.errors import HistoryCorrupt, UncoverRefused
 from roocontext.log.draft import UNCOVERED, control_draft, control_of, details_of
@@ -14,7 +14,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import first_decided, standing_ranges, within
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, of_session
+from roocontext.store.engine.schema import AFTER_SEQ, AT_SEQ, IN_LOG, entries, log_rows
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.head import (
     SessionHead,
@@ -52,14 +52,10 @@ class Uncovered(Value):
     dry_run: bool = False
 
 
-_ENTRY = select(entries.c.kind, entries.c.hash, entries.c.details).where(
-    of_session(entries), entries.c.seq == bindparam("seq"), IN_LOG
-)
+_ENTRY = log_rows("kind", "hash", "details").where(AT_SEQ, IN_LOG)
 _AFTER = (
-    select(entries.c.seq)
-    .where(
-        of_session(entries), entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ
-    )
+    log_rows("seq")
+    .where(entries.c.details.is_not(None), text("kind = 'uncovering'"), AFTER_SEQ)
     .order_by(entries.c.seq.desc())
     .limit(1)
 )
