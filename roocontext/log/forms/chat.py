@@ -141,12 +141,7 @@ class _Chat(ProviderForm):
         return chat_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         front = [{"role": "system", "content": system_text(system)}] if system else []
         return {"messages": [*front, *messages], **({"tools": tools} if tools else {})}

@@ -69,12 +69,7 @@ class _Gemini(ProviderForm):
         return gemini_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         config: dict[str, Any] = {}
         if system:

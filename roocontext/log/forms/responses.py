@@ -105,12 +105,7 @@ class _Responses(ProviderForm):
         return responses_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         body: dict[str, Any] = {"input": messages, "store": False}
         body["include"] = ["reasoning.encrypted_content"]  # without stored state it is needed
