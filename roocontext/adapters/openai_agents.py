@@ -8,6 +8,7 @@ one step are one message, and so are the outputs that answer it. The items come 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import dropwhile, groupby
 from typing import Any, Final, NamedTuple, cast
 
@@ -33,6 +34,7 @@ with framework("openai-agents", works=">=0.24,<0.25", extra="openai-agents"):
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 FORMAT: Final = "openai-responses"
+_TRIGGER: Final = "run_compaction"
 
 
 class RooContextSession(OverStore):
@@ -105,9 +107,10 @@ class RooContextSession(OverStore):
         begin = max(len(items) - limit, 0)
 
         async def replace_suffix(start: int, output: list[TResponseInputItem]) -> bool:
-            return await self._given.run(
-                lambda store: self._replace(store, shown, begin + start, output, prune_prefix)
-            )
+            if shown is None:
+                return False
+            replace = partial(shown.replace, begin + start, output, prune_prefix)
+            return await self._given.run(lambda _: replace())
 
         return _CompactionSnapshot(items[begin:], begin == 0, replace_suffix)
 
@@ -115,26 +118,16 @@ class RooContextSession(OverStore):
         """Replace all items that are shown by these; False if nothing was changed."""
         if type(self) is not RooContextSession:
             return False
-        return await self._given.run(
-            lambda store: self._replace(store, self._shown(store), 0, items)
-        )
+
+        def replaced(store: Store) -> bool:
+            shown = self._shown(store)
+            return shown is not None and shown.replace(0, items)
+
+        return await self._given.run(replaced)
 
     def _shown(self, store: Store) -> "ShownItems | None":
         chat = self._chat(store)
         return None if chat is None else ShownItems.of(chat)
-
-    def _replace(
-        self,
-        store: Store,
-        shown: "ShownItems | None",
-        start: int,
-        items: Sequence[Any],
-        prune: Callable[[Any], bool] | None = None,
-    ) -> bool:
-        chat = self._chat(store)
-        if chat is None or shown is None:
-            return False
-        return shown.replace(chat, start, items, prune=prune, trigger="run_compaction")
 
     def _chat(self, store: Store) -> Session | None:
         """The session if it exists. Once it was found, it is not looked up again."""
@@ -272,6 +265,7 @@ def _given(item: Any) -> Any:
 class ShownItems(NamedTuple):
     """All items that a session shows, and the view that holds them."""
 
+    chat: Session
     view: View
     items: list[Any]
 
@@ -279,16 +273,10 @@ class ShownItems(NamedTuple):
     def of(cls, chat: Session) -> "ShownItems":
         """The items of a session now."""
         view = chat.view()
-        return cls(view, to_items(view.messages))
+        return cls(chat, view, to_items(view.messages))
 
     def replace(
-        self,
-        chat: Session,
-        start: int,
-        output: Sequence[Any],
-        *,
-        prune: Callable[[Any], bool] | None = None,
-        trigger: str,
+        self, start: int, output: Sequence[Any], prune: Callable[[Any], bool] | None = None
     ) -> bool:
         """Replace the items from `start` on by others.
 
@@ -308,14 +296,14 @@ class ShownItems(NamedTuple):
         try:
             if compaction is not None and not together and len(stays) == start:
                 hides = tuple(message.seq for message in shown[-count:])
-                items = _covering(output, compaction.block, hides, trigger)
-                chat.write_batch(items, expected_seq=head)
+                items = _covering(output, compaction.block, hides)
+                self.chat.write_batch(items, expected_seq=head)
             elif count == len(shown) or len(stays) < start:
                 new = to_messages(map(storable_item, [*stays, *output]))
-                chat.write_batch([Rewind(0, head, trigger), *new], expected_seq=head)
+                self.chat.write_batch([Rewind(0, head, _TRIGGER), *new], expected_seq=head)
             elif all(message.kind is Kind.MESSAGE for message in shown[-count:]):
                 new = to_messages(map(storable_item, [*together, *output]))
-                take_back(chat, self.view, count=count, instead=new, trigger=trigger)
+                take_back(self.chat, self.view, count=count, instead=new, trigger=_TRIGGER)
             else:
                 return False
         except VersionConflict:
@@ -330,9 +318,9 @@ class ShownItems(NamedTuple):
         return sum(block.messages for block in blocks), blocks[0].items[:start]
 
 
-def _covering(output: Sequence[Any], at: int, hides: tuple[int, ...], trigger: str) -> list[Item]:
+def _covering(output: Sequence[Any], at: int, hides: tuple[int, ...]) -> list[Item]:
     """The compaction among these items with what the provider kept, and the messages after it."""
     compaction = NewMessage("assistant", [output[at]], FORMAT)
     kept = to_messages(map(storable_item, output[:at]))
-    reply = CompactedReply(compaction, tuple(kept), hides, trigger)
+    reply = CompactedReply(compaction, tuple(kept), hides, _TRIGGER)
     return [reply, *to_messages(map(storable_item, output[at + 1 :]))]
