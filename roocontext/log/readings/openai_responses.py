@@ -83,14 +83,23 @@ def typed_items(content: object) -> list[tuple[str, Block]]:
 
     Of a call that it ran itself, the provider sends the output in the same reply.
     """
-    typed = [(type_of(item), item) for item in items_of(content)]
-    tools = [(kind, item) for kind, item in typed if kind in CALLS or kind in OUTPUTS]
-    asked = {(call_id(item), kind) for kind, item in tools if kind in CALLS}
-    ran = asked.intersection((call_id(item), OUTPUTS.get(kind)) for kind, item in tools)
+    # A reply may hold hundreds of calls, and is read for each answer: no function is called for
+    # each item, unless there are outputs, which is rare.
+    typed = [
+        (kind if isinstance(kind := item.get("type"), str) and kind else type_of(item), item)
+        for item in items_of(content)
+    ]
+    ran = {(call_id(item), OUTPUTS[kind]) for kind, item in typed if kind in OUTPUTS}
+    if ran:
+        ran &= {(call_id(item), kind) for kind, item in typed if kind in CALLS}
     hosted = {
         id(item)
-        for kind, item in tools
-        if item.get("execution") == "server" or (call_id(item), OUTPUTS.get(kind, kind)) in ran
+        for kind, item in typed
+        if (kind in CALLS or kind in OUTPUTS)
+        and (
+            item.get("execution") == "server"
+            or (ran and (call_id(item), OUTPUTS.get(kind, kind)) in ran)
+        )
     }
     return [(HOSTED if id(item) in hosted else kind, item) for kind, item in typed]
 
