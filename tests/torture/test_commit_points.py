@@ -1,6 +1,6 @@
 """Killed at each statement of each operation: it happened wholly or not at all.
 
-On SQLite the process dies right before a statement. On PostgreSQL a proxy kills it before a message
+On SQLite the process dies right before a statement. On PostgreSQL a proxy kills it before a request
 reaches the server, and after the server has replied to one.
 """
 
@@ -61,7 +61,7 @@ def test_kill_before_each_statement_on_sqlite(
 
 @pytest.mark.parametrize("operation", everyday(["append", "condense"], EACH))
 @pytest.mark.parametrize("is_delivered", [False, True], ids=["lost", "delivered"])
-def test_kill_at_each_message_on_postgres(
+def test_kill_at_each_request_on_postgres(
     nursery: Nursery,
     postgres: Any,
     tmp_path: Path,
@@ -90,7 +90,7 @@ def test_kill_at_each_message_on_postgres(
         assert ends == ENDED
         outcomes.expect(url)
         postgres.drop(url)
-        for fatal in range(opening + _first(operation), MOST, STRIDE):
+        for fatal in range(opening + 1 + _first(operation), MOST, STRIDE):
             ends, url = run(operation, fatal)
             _settled(passing, url)
             if ends == KILLED:
@@ -109,12 +109,12 @@ def _first(operation: str) -> int:
 
 
 def _settled(passing: Wire, url: str) -> int:
-    """Wait until the server has noticed that the client is gone; the messages that were sent."""
+    """Wait until the server has noticed that the client is gone; the requests that were sent."""
     asking = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     with psycopg.connect(url, autocommit=True) as connection:
         for _ in range(2_000):
             if connection.execute(asking).fetchone() == (1,):
-                return passing.messages
+                return passing.requests
             time.sleep(0.005)
     raise AssertionError("the server still works for a client that is gone")
 
