@@ -176,7 +176,8 @@ def append_event(
         if newest is not None and newest.content["event"] == new.event:
             write_shared(store, key, known, _delta(new.event), recorded_at=newest.recorded_at)
             return known, False
-        if not _is_current(new, known, newest):
+        last = None if newest is None else newest.content["event"]["id"]
+        if new.after != last if new.read is None else new.read != known:
             raise Stale
         try:
             _write(chat, known, new, kept)
@@ -195,19 +196,16 @@ def append_event(
             return after, True
 
 
-def _is_current(new: NewEvent, known: ConversationVersion, newest: Note | None) -> bool:
-    if new.read is not None:
-        return new.read == known
-    return new.after == (None if newest is None else newest.content["event"]["id"])
-
-
 def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: frozenset[int]) -> None:
     head = chat.head_seq() if new.summary or new.rewinds else None
     items: list[Item] = []
     if new.summary and new.covers and (hides := _covered(chat, known.epoch, new.covers, kept)):
         items.append(_plan(new.summary, new.covers, hides, head or 0))
-    if new.rewinds and (first := _first_of(chat, known.epoch, new.rewinds)):
-        items.append(Rewind(first - 1, head_seq=head, trigger="google-adk"))
+    if new.rewinds:
+        rows = _rows(chat, known.epoch, known.epoch)
+        undone = (row.first for row in rows if row.event["invocation_id"] == new.rewinds)
+        if first := next(undone, None):
+            items.append(Rewind(first - 1, head_seq=head, trigger="google-adk"))
     if new.message is not None:
         items.append(new.message)
     content = {
@@ -336,12 +334,6 @@ def _plan(
         trigger="auto",
         record={"adk": list(covers)},
     )
-
-
-def _first_of(chat: Session, begun: int, invocation: str) -> int | None:
-    """The first entry of an invocation."""
-    rows = _rows(chat, begun, begun)
-    return next((row.first for row in rows if row.event["invocation_id"] == invocation), None)
 
 
 def _delta(event: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,17 +95,14 @@ def write_shared(
         chat = store.open_session(key.scope_id(scope), metadata=metadata)
         notes = changes(part, by=f"{key.session_id}.{revision.epoch}.{revision.events}")
         if recorded_at is not None:
-            done = chat.internals.noted([str(note.client_id) for note in notes])
-            notes = (
-                [] if done else [note for note in notes if _is_newer(chat, note.note, recorded_at)]
-            )
+            if chat.internals.noted([str(note.client_id) for note in notes]):
+                continue
+            known = [(note, chat.newest_note(note.note)) for note in notes]
+            notes = [
+                it for it, newest in known if not (newest and newest.recorded_at > recorded_at)
+            ]
         if notes:
             chat.write_batch(notes)
-
-
-def _is_newer(chat: Session, kind: str, recorded_at: int) -> bool:
-    newest = chat.newest_note(kind)
-    return newest is None or newest.recorded_at <= recorded_at
 
 
 def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]:

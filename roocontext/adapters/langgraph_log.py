@@ -30,13 +30,15 @@ from roocontext.adapters.langgraph_conversations import (
 from roocontext.adapters.langgraph_messages import (
     WORKS,
     Digests,
+    LeftMessages,
+    completed,
     holds_messages,
     packed,
+    shortened,
     to_content,
     to_message,
     unpacked,
 )
-from roocontext.adapters.langgraph_sends import LeftMessages, completed, shortened
 from roocontext.adapters.serializing import framework
 from roocontext.errors import DuplicateMessage, InvalidPlan
 from roocontext.formats.langchain_conversations import (

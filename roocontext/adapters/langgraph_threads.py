@@ -9,7 +9,6 @@ from itertools import islice
 from typing import Any, cast
 from urllib.parse import unquote
 
-from roocontext.adapters.langgraph_filter import check_filter, matches
 from roocontext.adapters.langgraph_log import (
     CheckpointLog,
     KnownState,
@@ -130,7 +129,7 @@ class Work:
         limit: int | None,
     ) -> Iterator[CheckpointTuple]:
         """The visible checkpoints of a thread or of all, those with the greatest ids first."""
-        check_filter(wanted)
+        _check_filter(wanted)
         only = get_checkpoint_id(config) if config else None
         end = get_checkpoint_id(before) if before else None
         listed = [_visible(*pair, only, end) for pair in self._logs(config)]
@@ -139,7 +138,7 @@ class Work:
         matching = (
             self._tuple(log, thread, saved)
             for thread, log, saved in merged
-            if not wanted or matches(log.read_plain(saved.content["metadata"]), wanted)
+            if not wanted or _matches(log.read_plain(saved.content["metadata"]), wanted)
         )
         return islice(matching, limit)
 
@@ -335,3 +334,43 @@ def _ids(name: str, ids: Sequence[str]) -> list[str]:
     if isinstance(ids, str | bytes):
         raise TypeError(f"{name} is a list of ids, not a {type(ids).__name__}.")
     return [str(one) for one in ids]
+
+
+def _check_filter(wanted: object) -> None:
+    """Refuse a filter that is not a mapping of names."""
+    is_mapping = isinstance(wanted, Mapping) and all(isinstance(name, str) for name in wanted)
+    if wanted is not None and not is_mapping:
+        raise InvalidOption("A filter maps names of metadata to values.", name="filter")
+
+
+def _matches(metadata: Any, wanted: Mapping[str, Any]) -> bool:
+    """True if the metadata contains the filter by PostgreSQL's `@>`, which `PostgresSaver` uses.
+
+    An object contains another if it has its keys with values that contain the other's, and a list
+    contains another if each of the other's items is in one of its own. A key with dots leads
+    inside, as in `SqliteSaver`. None also stands for a name that is missing.
+    """
+    return all(_contains(_value(metadata, name), value) for name, value in wanted.items())
+
+
+def _value(metadata: Any, name: str) -> Any:
+    if name in metadata:
+        return metadata[name]
+    for step in name.split("."):
+        if not isinstance(metadata, Mapping):
+            return None
+        metadata = metadata.get(step)
+    return metadata
+
+
+def _contains(value: Any, wanted: Any) -> bool:
+    if isinstance(wanted, Mapping):
+        return isinstance(value, Mapping) and all(
+            name in value and _contains(value[name], item) for name, item in wanted.items()
+        )
+    if isinstance(wanted, list | tuple):
+        return isinstance(value, list | tuple) and all(
+            any(_contains(mine, item) for mine in value) for item in wanted
+        )
+    # In JSON true is not 1.
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)

@@ -7,13 +7,13 @@ is a fork of the session: it copies the entries, which keep their ids.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import quote
 
 from roocontext.adapters.adapter_notes import Shape, epoch, hide, newest_own
-from roocontext.adapters.pydantic_ai_messages import serialized_message, shown_row, system_prompt
-from roocontext.adapters.serializing import framework, pages, serializing
+from roocontext.adapters.serializing import check_json, framework, pages, serializing
 from roocontext.errors import (
     DuplicateMessage,
     MessageNotFound,
@@ -22,6 +22,9 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
+from roocontext.formats.imported import storable_model
+from roocontext.log.entries import Kind, Message, NewMessage
+from roocontext.log.readings import reader, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -36,7 +39,17 @@ with framework("pydantic-ai-slim", works=">=2.68,<3", extra="pydantic-ai"):
         ConversationRecord,
         ConversationStore,
     )
-    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+    from pydantic_ai.messages import (
+        CompactionPart,
+        ModelMessage,
+        ModelMessagesTypeAdapter,
+        ModelRequest,
+        ModelResponse,
+        SystemPromptPart,
+        TextPart,
+        UserPromptPart,
+    )
+    from pydantic_ai.usage import RequestUsage
 
 NAME = "pydantic-ai"
 """The format of the messages, the framework in the metadata, and the start of the session ids."""
@@ -274,10 +287,10 @@ def _write(
     inherited = {base}
     if base != _tip(stored, session):
         rewind, missing = _back_to(store, session, base, head)
-        items += [rewind, *map(serialized_message, missing)]
+        items += [rewind, *map(_serialized, missing)]
         inherited |= {entry.id for entry in missing}
     moves = bool(items)
-    items += map(serialized_message, entries)
+    items += map(_serialized, entries)
     with serializing(record, "record"):
         dumped = _Records.dump_python(record, mode="json")
     content = {"conversation": record.conversation_id, "record": dumped}
@@ -369,11 +382,67 @@ def _effective(
     stored = _stored(store, conversation_id)
     if stored.session is None or stored.record is None or stored.record.head_id is None:
         return messages
-    rows = map(shown_row, stored.session.view().messages)
+    rows = map(_shown_row, stored.session.view().messages)
     view = [message for message in rows if message is not None]
     (head,) = _read_path(stored.record.head_id, 1, store)
     known = [head.message, *view[-1:]]
     places = [at for at, message in enumerate(messages) if message in known]
     if not places:
         return messages  # another history than the stored one
-    return [*system_prompt(messages[0], view), *view, *messages[places[-1] + 1 :]]
+    return [*_system_prompt(messages[0], view), *view, *messages[places[-1] + 1 :]]
+
+
+def _serialized(entry: ConversationEntry) -> NewMessage:
+    """An entry as a message, whose content is the output of pydantic-ai's serializer."""
+    message = entry.message
+    with serializing(message, "message"):
+        check_json(ModelMessagesTypeAdapter.dump_python([message])[0], "message")
+        content = ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
+    reply = message if isinstance(message, ModelResponse) else None
+    when = message.timestamp
+    return NewMessage(
+        "user" if reply is None else "assistant",
+        content,
+        NAME,
+        ts=None if when is None else int(when.timestamp() * 1000),
+        message_id=entry.id,
+        # With the parent, because a redaction leaves the client id.
+        client_id=f"{entry.id}|{entry.parent_id or ''}",
+        model=None if reply is None else storable_model(reply.model_name),
+        usage=None if reply is None else _usage(reply.usage),
+    )
+
+
+def _usage(usage: RequestUsage) -> dict[str, int] | None:
+    """A reply's usage with the names that the store's sums know."""
+    cached, written = usage.cache_read_tokens, usage.cache_write_tokens
+    counted = {
+        "input_tokens": max(usage.input_tokens - cached - written, 0),
+        "output_tokens": usage.output_tokens,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written,
+    }
+    return counted if any(counted.values()) else None
+
+
+def _system_prompt(first: ModelMessage, view: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """The system prompt of the first message, if a summary hides that message."""
+    if not isinstance(first, ModelRequest) or first in view[:1]:
+        return []
+    parts = [part for part in first.parts if isinstance(part, SystemPromptPart)]
+    return [ModelRequest(parts=parts, timestamp=first.timestamp)] if parts else []
+
+
+def _shown_row(row: Message) -> ModelMessage | None:
+    """A row of the view as a message of pydantic-ai; None if it has no text."""
+    if row.format == NAME and row.kind is Kind.MESSAGE:
+        return ModelMessagesTypeAdapter.validate_python([row.content])[0]
+    role, blocks = reader(row.format).blocks(row.role, row.content)
+    text, when = text_of(blocks), datetime.fromtimestamp(row.happened_at / 1000, UTC)
+    if not text:
+        return None
+    if role == "assistant":
+        return ModelResponse(parts=[TextPart(text)], timestamp=when)
+    is_summary = row.kind is Kind.SUMMARY
+    part = CompactionPart(text) if is_summary else UserPromptPart(text, timestamp=when)
+    return ModelRequest(parts=[part], timestamp=when)

@@ -7,7 +7,7 @@ Also the situation that a plan would leave, without committing it, and the state
 session from compacting again and again without effect.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
@@ -60,8 +60,9 @@ class CompactionState:
         """Read it from the newest note of its kind."""
         if newest is None:
             return cls()
-        content: Mapping[str, Any] = newest.content
-        failures, stalled = (_number(content.get(name)) for name in ("failures", "stalled"))
+        # An agent may write notes of this kind with any content.
+        given = (newest.content.get(name) for name in ("failures", "stalled"))
+        failures, stalled = (it if type(it) is int and it >= 0 else None for it in given)
         return cls(failures or 0, stalled)
 
     def failed(self, *, counts: bool) -> "CompactionState":
@@ -88,11 +89,6 @@ class CompactionState:
     def facts(self) -> dict[str, Any]:
         """The state as a note holds it."""
         return {"failures": self.failures, "stalled": self.stalled}
-
-
-def _number(value: Any) -> int | None:
-    """Read a number. An agent may write notes of this kind with any content."""
-    return value if type(value) is int and value >= 0 else None
 
 
 def situation_after(situation: Situation, plan: Plan, *, last_seq: int) -> Situation:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar
 from roocontext.context.drift import drift_of
 from roocontext.context.hooks import Hooks
 from roocontext.context.outcome import Outcome
-from roocontext.context.recoveries import RECOVERIES, recoveries
 from roocontext.context.restore import Restored, restored
 from roocontext.context.run import Run
 from roocontext.context.session_port import (
+    RECOVERIES,
     AnySession,
     DryRun,
     LiveSession,
@@ -173,7 +173,7 @@ class ManagerRuns:
         if refusal is None:
             raise error
         port = self._port(chat, system, tools)
-        before = yield from recoveries(port)
+        before = yield from port.recoveries()
         port.remember(refusal.limit)
         new = [] if port.new_limits is None else [port.new_limits]
         limit = port.window.context

@@ -13,7 +13,7 @@ from roocontext.errors import BudgetExceeded, SummaryFailed, SystemPromptTooLarg
 from roocontext.log.counting import FAILED_SUMMARIES
 from roocontext.log.entries import Message
 from roocontext.log.events import Status, Step
-from roocontext.log.summary import FailedCalls, Summary, failed_calls
+from roocontext.log.summary import FailedCalls, Summary, failed_calls, paid_in
 from roocontext.log.values import as_json
 from roocontext.policies.situation import TooLarge
 
@@ -135,33 +135,15 @@ def record_of(summary: Summary | None, hooks: HookResults) -> dict[str, Any]:
 def facts_of(summary: Summary) -> dict[str, Any]:
     """The summariser, the model and the cost of a summary."""
     failed = [asdict(attempt) for attempt in summary.failed]
-    return {
-        "summariser": summary.summariser,
-        "model": summary.model,
-        "calls": summary.calls,
-        "input_tokens": summary.input_tokens,
-        "output_tokens": summary.output_tokens,
-        "cost": summary.cost,
-        "fallback": summary.fallback,
-        **({"failed": failed} if failed else {}),
-        **summary.facts,
-    }
+    paid = {**paid_in(summary), "fallback": summary.fallback}
+    return {**paid, **({"failed": failed} if failed else {}), **summary.facts}
 
 
 def paid_for(failed: Exception | Summary) -> tuple[FailedCalls, ...]:
     """The calls that gave no summary: those before an error, or for a refused summary."""
     if isinstance(failed, Exception):
         return failed_calls(failed) if isinstance(failed, SummaryFailed) else ()
-    own = FailedCalls(
-        summariser=failed.summariser,
-        kind="refused",
-        model=failed.model,
-        calls=failed.calls,
-        input_tokens=failed.input_tokens,
-        output_tokens=failed.output_tokens,
-        cost=failed.cost,
-    )
-    return (*failed.failed, own)
+    return (*failed.failed, FailedCalls(kind="refused", **paid_in(failed)))
 
 
 def facts_of_failure(paid: Sequence[FailedCalls]) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Restoring: uncover condensed, truncated and cleared content, as far as the window has room."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -12,7 +11,6 @@ from roocontext.errors import UncoverRefused, VersionConflict
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.entries import Kind
 from roocontext.log.values import Value
-from roocontext.store.counting.count import Restorable
 from roocontext.tokens.refusals import REFUSED
 from roocontext.tokens.usage import IMAGES
 
@@ -71,6 +69,7 @@ def restored(
 ) -> Steps[Restored]:
     """Uncover entries, newest first, until one does not fit or none is left."""
     counter, overhead = settings.counter, frame.overhead
+    counters = (counter, BYTES, IMAGES)
     note = yield from ask(lambda: chat.newest_note(REFUSED))
     window = window_of(None if note is None else note.content)
     counted = yield from ask(lambda: chat.internals.counted(counter))
@@ -86,7 +85,8 @@ def restored(
         dry_run=dry_run,
     )
     while True:
-        newest = yield from _next(chat, settings, done.seqs if dry_run else ())
+        given = done.seqs if dry_run else ()
+        newest = yield from ask(partial(chat.internals.restorable, counters, given=given))
         if newest is None:
             return replace(done, reason="Nothing is left to uncover.")
         size = Size(*newest.costs).plus(overhead)
@@ -104,8 +104,3 @@ def restored(
         step = Restoration(newest.seq, newest.kind, uncovering, size.tokens)
         exact = done.exact and newest.exact
         done = replace(done, steps=(*done.steps, step), tokens_after=size.tokens, exact=exact)
-
-
-def _next(chat: AnySession, settings: Settings, given: Sequence[int]) -> Steps[Restorable | None]:
-    counters = (settings.counter, BYTES, IMAGES)
-    return (yield from ask(lambda: chat.internals.restorable(counters, given=given)))

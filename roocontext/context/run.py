@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from roocontext.context import drift
@@ -18,7 +19,6 @@ from roocontext.context.choice import (
     MeasuredPlan,
     measured_plan,
 )
-from roocontext.context.extracts import Extracting, write_extracts
 from roocontext.context.hooks import HookResults
 from roocontext.context.outcome import (
     AttemptResult,
@@ -38,10 +38,11 @@ from roocontext.errors import (
     BudgetExceeded,
     RooContextError,
     StoreReadOnly,
+    SummaryFailed,
     UncoverRefused,
     VersionConflict,
 )
-from roocontext.log.counting import COMPACTION, Size
+from roocontext.log.counting import COMPACTION, FREE, Size
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Kind
 from roocontext.log.events import (
@@ -57,7 +58,17 @@ from roocontext.log.events import (
 from roocontext.log.plan import Action, Plan
 from roocontext.log.spans import within
 from roocontext.log.summary import FailedCalls, Summary, SummaryRequest, total_cost
-from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Situation, TooLarge, Totals
+from roocontext.policies.make_plan import outgoing
+from roocontext.policies.situation import (
+    Aim,
+    Ask,
+    Nothing,
+    Ready,
+    Row,
+    Situation,
+    TooLarge,
+    Totals,
+)
 from roocontext.store.writing.items import NewNote
 
 _log = logging.getLogger(__name__)
@@ -85,7 +96,7 @@ class Run:
     aim: Aim
     trigger: str
     summarise: Callable[[SummaryRequest], Summary | Awaitable[Summary]]
-    extract: Extracting
+    extract: Callable[[SummaryRequest], Summary | Awaitable[Summary]]
     cap: int | None = None
     notes: Sequence[NewNote] = ()
     state: CompactionState = field(default_factory=CompactionState)
@@ -129,7 +140,7 @@ class Run:
         if self.aim is Aim.MANAGE:
             self.options = check.options
             if check.unextracted and not self.port.is_dry_run:
-                yield from write_extracts(self.port.chat, self.extract)
+                yield from self._write_extracts()
         self.drifted, self.warned = drift.far_off(check, self.port.id, self.settings)
         # First, because no plan can make the system prompt smaller.
         too_large = TooLarge.if_over("system", self.port.frame.overhead, totals.most)
@@ -156,6 +167,25 @@ class Run:
             self.restorations.append(done)
         self.state = check.state
         return check
+
+    def _write_extracts(self) -> Steps[None]:
+        """Write an extract of what each sealed covering hides, if it has none, oldest first.
+
+        Only the model can read a sealed compaction, and people ask what was dropped. The extract is
+        a note, made without a model. That of a later covering has that of an earlier one that it
+        hides.
+        """
+        internals = self.port.chat.internals
+        for covering in (yield from ask(internals.unextracted)):
+            hidden = yield from ask(partial(internals.hidden_by, covering))
+            rows = [Row(message, FREE) for message in hidden.messages]
+            request = SummaryRequest(messages=outgoing(rows))
+            try:
+                text = (yield from ask(partial(self.extract, request))).text
+            except SummaryFailed:  # no message has a text
+                text = ""
+            with suppress(StoreReadOnly):
+                yield from ask(partial(internals.keep_extract, hidden, text))
 
     def _due(self, totals: Totals) -> bool:
         """True if the policy finds something due, or the request is too large."""

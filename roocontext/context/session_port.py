@@ -16,6 +16,7 @@ from roocontext.log.compactions import can_read
 from roocontext.log.counting import BYTES, COMPACTION, Size
 from roocontext.log.entries import Message
 from roocontext.log.events import Event
+from roocontext.log.forms import newest_reply
 from roocontext.log.model_names import is_requested_as
 from roocontext.log.plan import Committed
 from roocontext.log.request import NOTHING
@@ -46,6 +47,31 @@ def any_session(chat: object) -> AnySession:
     if not isinstance(chat, Session | AsyncSession):
         raise InvalidOption("chat must be a session.", name="chat")
     return chat
+
+
+RECOVERY: Final = "recovery"
+"""The kind of the notes of recoveries."""
+
+RECOVERIES: Final = 3
+"""The most cuts of a request before the model has replied."""
+
+
+class Recoveries(NamedTuple):
+    """The cuts of a request that the provider refused as too long, and its tokens now.
+
+    Each cut leaves a note that names the model's last reply (`reply`, 0 if there is none), so that
+    the cuts since that reply are counted across managers and processes. Notes of other replies do
+    not count: after a rewind the request is another one.
+    """
+
+    reply: int
+    done: int
+    tokens: int
+
+    @property
+    def note(self) -> NewNote:
+        """The note for one more cut."""
+        return NewNote(RECOVERY, {"reply": self.reply, "attempt": self.done + 1})
 
 
 class DueCheck(NamedTuple):
@@ -187,6 +213,18 @@ class LiveSession:
             model=settings.model,
             recall=settings.recall,
         )
+
+    def recoveries(self) -> Steps[Recoveries]:
+        """The cuts since the newest live reply."""
+        counter = self.settings.counter
+        wanted = Wanted(counter=counter, rows=SnapshotRows.LIVE, notes=[REFUSED])
+        live = yield from self.read(wanted)
+        self.learn(live.notes.get(REFUSED))
+        newest = newest_reply([row.message for row in live.rows])
+        reply = newest.seq if newest else 0
+        notes = yield from ask(lambda: self.chat.notes(RECOVERY))
+        done = sum(note.content.get("reply") == reply for note in notes)
+        return Recoveries(reply, done, live.sums[counter.name] + self.frame.overhead.tokens)
 
     def newest_note(self) -> Steps[Note | None]:
         """The newest note of the manager's kind."""

@@ -32,16 +32,13 @@ class Counter(Protocol):
     @property
     def name(self) -> str:
         """The name that counts are stored under."""
-        ...
 
     @property
     def exact(self) -> bool:
         """True if the count is the provider's own, False for an estimate."""
-        ...
 
     def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
         """The cost of one message."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,8 +170,13 @@ def compose_request(
     composer = form_named(given, dialect)
     form = given if isinstance(given, str) else str(getattr(given, "format", type(given).__name__))
     outgoing = asked.sendable.compose(composer, complete=asked.is_complete)
+    # Providers refuse blank texts.
+    system = asked.frame.system
+    if isinstance(system, list):
+        system = [it for it in system if not (isinstance(it, dict) and _is_blank(it.get("text")))]
     # A system prompt may quote names of files, which need not be Unicode.
-    system, tools = encodable(_without_blanks(asked.frame.system)), encodable(asked.frame.tools)
+    system = encodable(None if _is_blank(system) else system)
+    tools = encodable(asked.frame.tools)
     body = composer.body(outgoing.messages, system=system, tools=tools, cache=cache)
     if compact:
         body = compacting(form, body)
@@ -186,13 +191,6 @@ def replaced_tools(form: Form, tools: Sequence[Any]) -> list[tuple[int, str, str
     """The tools whose names a form replaces: the index of each, its name and the new one."""
     replaced = getattr(form, "replaced_names", None)  # a form of another package may have none
     return replaced(tools) if replaced else []
-
-
-def _without_blanks(system: Any) -> Any:
-    """The system prompt without blank texts, which providers refuse."""
-    if isinstance(system, list):
-        return [it for it in system if not (isinstance(it, dict) and _is_blank(it.get("text")))]
-    return None if _is_blank(system) else system
 
 
 def _is_blank(text: object) -> bool:
@@ -225,40 +223,30 @@ def unbound(
         own = hidden_by.get(row.compacted.covering) if row.compacted else None
         if own is None and newest_compaction(row.format, row.content) is not None:
             return False  # it was made after a compaction that is not in effect
-        if own is not None:
-            return is_same_frame(asked_at) and is_bound_after(index, asked_at, own)
-        # A message that came while the model was answering was not before its thinking.
-        if not is_same_frame(asked_at) or latest_before[index] > asked_at:
+        if not is_same_frame(asked_at):
+            return False
+        # A message that came while the model was answering was not before its thinking; after its
+        # own compaction it is sent after the reply.
+        if own is None and latest_before[index] > asked_at:
             return False
         if not any(control.seq > asked_at for control in controls):
             return True
-        before = {message.seq for message in messages[:index]}
-        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
-        if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
-            return False
-        return _joined(ranges_then) == _joined(_until(ranges_now, row.seq, asked_at))
-
-    def is_bound_after(index: int, asked_at: int, own: Control) -> bool:
-        """True if the rows before a reply are those that its own compaction had left.
-
-        Messages that came while the model was answering are sent after it.
-        """
-        row = messages[index]
-        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
-        left = [part for stretch in ranges_then for part in subtract([stretch], own.hides)]
         before = {message.seq for message in messages[:index] if message.seq <= asked_at}
+        (ranges_then, cleared_then), (ranges_now, cleared_now) = view_at(asked_at), view_at(seq)
         if _of_rows(cleared_then, before) != _of_rows(cleared_now, before):
             return False
+        gone = own.hides if own else ()
+        left = [part for stretch in ranges_then for part in subtract([stretch], gone)]
         return _joined(left) == _joined(_until(ranges_now, row.seq, asked_at))
 
     hidden_by = {control.seq: control for control in controls if control.source is not None}
     latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
-    replies = (index for index, message in enumerate(messages) if _thinks(message))
-    return frozenset(messages[index].seq for index in replies if not is_bound(index))
-
-
-def _thinks(message: Message) -> bool:
-    return any(block.get("type") in THINKING for block in read_message(message)[1])
+    return frozenset(
+        message.seq
+        for index, message in enumerate(messages)
+        if any(block.get("type") in THINKING for block in read_message(message)[1])
+        and not is_bound(index)
+    )
 
 
 def _of_rows(cleared: Mapping[BlockRef, int], rows: set[int]) -> dict[BlockRef, int]:

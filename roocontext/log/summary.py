@@ -100,6 +100,12 @@ class Summary(Value):
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+def paid_in(calls: FailedCalls | Summary) -> dict[str, Any]:
+    """The fields about the cost of calls that a summary and failed calls have in common."""
+    names = ("summariser", "model", "calls", "input_tokens", "output_tokens", "cost")
+    return {name: getattr(calls, name) for name in names}
+
+
 def total_cost(paid: Iterable[FailedCalls | Summary]) -> float | None:
     """The sum of the known costs, if there is any."""
     costs = [calls.cost for calls in paid if calls.cost is not None]

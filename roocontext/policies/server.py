@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from roocontext.log.compactions import model_groups
 from roocontext.log.entries import Kind
+from roocontext.log.forms import newest_reply
 from roocontext.log.forms.compacted import asking_to_compact
-from roocontext.log.readings import read_message
 from roocontext.policies.default import Default
 from roocontext.policies.layout import total_size
 from roocontext.policies.situation import Aim, Decision, Nothing, Situation, Totals
@@ -50,12 +50,7 @@ class ServerPolicy(Default):
     def _was_asked(self, situation: Situation) -> bool:
         """True if the newest reply answered a request over the threshold and compacted nothing."""
         rows = situation.visible
-        messages = (row.message for row in rows if row.message.kind is Kind.MESSAGE)
-        reply = max(
-            (message for message in messages if read_message(message)[0] == "assistant"),
-            key=lambda message: message.seq,
-            default=None,
-        )
+        reply = newest_reply([row.message for row in rows])
         if reply is None or reply.compacted is not None:
             return False
         planned = (Kind.SUMMARY, Kind.MARKER)

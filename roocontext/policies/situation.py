@@ -240,20 +240,16 @@ class Policy(Protocol):
     @property
     def name(self) -> str:
         """The name it is registered and recorded under."""
-        ...
 
     @property
     def compat(self) -> bool:
         """True if it imitates a real program, its defects included."""
-        ...
 
     def due(self, totals: Totals) -> bool:
         """True if `decide` may find something to do. False must mean that it would not."""
-        ...
 
     def decide(self, situation: Situation) -> Decision:
         """Decide how to reach the situation's aim."""
-        ...
 
 
 class LastResort(Policy, Protocol):
@@ -265,4 +261,3 @@ class LastResort(Policy, Protocol):
 
     def irreducible(self, situation: Situation) -> TooLarge | None:
         """The numbers of what no plan can take away, if they are over the limits."""
-        ...

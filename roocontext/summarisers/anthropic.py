@@ -15,7 +15,6 @@ from roocontext.summarisers.by_model import (
     ModelSettings,
     receiving,
 )
-from roocontext.summarisers.new_clients import new_client
 
 if TYPE_CHECKING:
     import anthropic
@@ -75,9 +74,7 @@ class AsyncAnthropic(ModelSettings):
 
 
 def over(client: Any, model: str | None = None) -> Anthropic | AsyncAnthropic:
-    """Create the summariser for a client, by default a new one."""
-    if client is None:
-        client = new_client(NAME)
+    """Create the summariser for a client."""
     if not callable(getattr(getattr(client, "messages", None), "stream", None)):
         raise InvalidOption(
             f"client must be a client of the Anthropic SDK, not {type(client).__name__}. For"

@@ -249,15 +249,7 @@ class Dialogue:
 
     def summary(self) -> Summary:
         """The finished summary."""
-        return Summary(
-            text=self._text,
-            summariser=self._name,
-            model=self._writer,
-            calls=self._calls,
-            input_tokens=self._input,
-            output_tokens=self._output,
-            cost=self._cost(),
-        )
+        return Summary(text=self._text, model=self._writer, **self._paid())
 
     def _next(
         self, answer: str | TooLong | None, fault: Exception | None = None
@@ -274,23 +266,16 @@ class Dialogue:
     def _failed(self, kind: str, why: str = "", *, status: int | None = None) -> SummaryFailed:
         answered = "" if status is None else f" (HTTP {status})"
         spent = f"{self._calls} calls, {self._input} tokens sent, {self._output} received"
-        return SummaryFailed(
-            f"{self._name} gave no summary: {kind}{answered}{why}, after {spent}.",
-            summariser=self._name,
-            kind=kind,
-            status=status,
-            model=self._writer or None,
-            calls=self._calls,
-            input_tokens=self._input,
-            output_tokens=self._output,
-            cost=self._cost(),
-        )
+        fact = f"{self._name} gave no summary: {kind}{answered}{why}, after {spent}."
+        model = self._writer or None
+        return SummaryFailed(fact, kind=kind, status=status, model=model, **self._paid())
 
-    def _cost(self) -> float | None:
-        prices = self._settings.prices
-        if prices is None:
-            return None
-        return (self._input * prices.input + self._output * prices.output) / 1_000_000
+    def _paid(self) -> dict[str, Any]:
+        """The calls so far, and their cost."""
+        prices, sent, received = self._settings.prices, self._input, self._output
+        cost = prices and (sent * prices.input + received * prices.output) / 1_000_000
+        counts = {"calls": self._calls, "input_tokens": sent, "output_tokens": received}
+        return {"summariser": self._name, **counts, "cost": cost}
 
 
 def _outcome(answer: ModelAnswer) -> tuple[str, int | None]:

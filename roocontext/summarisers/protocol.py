@@ -28,11 +28,9 @@ class Summariser(Protocol):
     @property
     def name(self) -> str:
         """The name that is recorded with each of its summaries."""
-        ...
 
     def summarise(self, request: SummaryRequest) -> Summary:
         """Return a summary, or raise SummaryFailed."""
-        ...
 
 
 class AsyncSummariser(Protocol):
@@ -41,11 +39,9 @@ class AsyncSummariser(Protocol):
     @property
     def name(self) -> str:
         """The name that is recorded with each of its summaries."""
-        ...
 
     async def summarise(self, request: SummaryRequest) -> Summary:
         """Return a summary, or raise SummaryFailed."""
-        ...
 
 
 AnySummariser: TypeAlias = Summariser | AsyncSummariser

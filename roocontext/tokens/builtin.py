@@ -4,13 +4,16 @@ Our own counters are registered here. Those that imitate a real program are entr
 distribution and are found like the plugins of other packages.
 """
 
+from collections.abc import Sequence
+from inspect import iscoroutine
 from typing import Any
 
 from roocontext.log.counting import BYTES, Counter, CounterFactory, counters
-from roocontext.tokens.anthropic import CountTokens
+from roocontext.log.encoding import whole
+from roocontext.log.readings import Block
 from roocontext.tokens.bpe import CL100K, O200K, Tiktoken
 from roocontext.tokens.limits import families
-from roocontext.tokens.usage import IMAGES, TextCounter
+from roocontext.tokens.usage import IMAGES, TextCounter, split_message
 
 OTHERWISE = "multi_llm_chat"
 """The counter for models of no registered family."""
@@ -28,6 +31,49 @@ def counter_for(model: str, *, name: str | None = None, client: Any = None) -> C
 def always(counter: Counter) -> CounterFactory:
     """A factory that returns this counter for every model."""
     return lambda _model, _client: counter
+
+
+class CountTokens:
+    """Anthropic's own count, from its endpoint; the client's exceptions are not caught.
+
+    `request` returns the provider's count. The endpoint takes whole requests and refuses a tool
+    call without its result. So for `count` each message is a request of its own, with tool calls
+    and results as text: a sum of these is an estimate and a little too high.
+    """
+
+    exact = False
+
+    def __init__(self, client: Any, model: str) -> None:
+        self.name = f"anthropic:{model}"
+        self._client = client
+        self._model = model
+
+    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
+        """The tokens of one message, with the few of its own request; 0 if it is blank."""
+        texts, images = split_message(role, content, format)
+        text_blocks = [{"type": "text", "text": whole(text)} for text in texts if text.strip()]
+        # Blank texts are refused by the endpoint.
+        blocks = [*images, *text_blocks]
+        return self.request([{"role": "user", "content": blocks}]) if blocks else 0
+
+    def request(
+        self,
+        messages: Sequence[Block],
+        *,
+        system: str | Sequence[Block] | None = None,
+        tools: Sequence[Block] = (),
+    ) -> int:
+        """The tokens of a whole request."""
+        body: dict[str, Any] = {"model": self._model, "messages": messages}
+        if system:
+            body["system"] = system
+        if tools:
+            body["tools"] = tools
+        answer = self._client.messages.count_tokens(**body)
+        if iscoroutine(answer):
+            answer.close()
+            raise TypeError("A counter needs a synchronous client: anthropic.Anthropic().")
+        return int(answer.input_tokens)
 
 
 _O200K = Tiktoken("o200k_base", O200K)

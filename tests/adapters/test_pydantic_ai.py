@@ -391,7 +391,6 @@ def test_unstorable_message_is_refused_and_writes_nothing(quick):
 def test_pydantic_ai_without_the_protocol_is_one_clear_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_ai.conversation_store", ModuleType("old"))
     monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai")
-    monkeypatch.delitem(sys.modules, "roocontext.adapters.pydantic_ai_messages")
     with pytest.raises(FrameworkMissing, match=r"works with pydantic-ai-slim >=2\.68"):
         import_module("roocontext.adapters.pydantic_ai")
 

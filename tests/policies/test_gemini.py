@@ -17,10 +17,12 @@ from roocontext.policies.situation import (
     ReportedTokens,
     TooLarge,
 )
-from roocontext.programs.gemini_cli.compression import (
+from roocontext.programs.gemini_cli.policy import (
     ACKNOWLEDGEMENT,
     INSTRUCTION,
     CompressionStatus,
+    Gemini,
+    GeminiUpstream,
     content_of,
     curated,
     latch_after,
@@ -29,7 +31,6 @@ from roocontext.programs.gemini_cli.compression import (
     text_content,
     weights,
 )
-from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
 from support.deciding import decided, seen, summary, texts
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.situations import LETTERS

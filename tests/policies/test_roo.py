@@ -12,14 +12,14 @@ from roocontext.log.counting import Size
 from roocontext.log.forms import Rule
 from roocontext.log.plan import Action
 from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, ReportedTokens, Totals
-from roocontext.programs.roo.condensing_2025 import (
+from roocontext.programs.roo.condensing import (
     GREW,
     INSTRUCTION,
     REASONING,
     TOO_FEW,
     strip_space,
+    with_tools_as_text,
 )
-from roocontext.programs.roo.condensing_2026 import with_tools_as_text
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import summary
 from support.dialogue import call, fill, result, shown, text, work

@@ -26,8 +26,12 @@ from roocontext.policies.situation import (
     Situation,
     Totals,
 )
-from roocontext.programs.gemini_cli.compression import THRESHOLD, CompressionStatus, content_of
-from roocontext.programs.gemini_cli.policy import GeminiUpstream
+from roocontext.programs.gemini_cli.policy import (
+    THRESHOLD,
+    CompressionStatus,
+    GeminiUpstream,
+    content_of,
+)
 from roocontext.tokens import counter_for, limit_for
 from support.situations import situated
 from vectors.programs.gemini_request import request_tokens

@@ -21,7 +21,7 @@ from roocontext.policies.situation import (
     Row,
     Situation,
 )
-from roocontext.programs.roo.condensing_2025 import Condensation
+from roocontext.programs.roo.condensing import Condensation
 from roocontext.programs.roo.history import TRUNCATED, message_blocks, truncation
 from roocontext.programs.roo.policy import FAILED, roo_message
 from support.situations import situated

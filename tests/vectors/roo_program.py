@@ -9,8 +9,8 @@ from roocontext.log.counting import FREE
 from roocontext.log.readings import Block
 from roocontext.log.summary import SummaryRequest
 from roocontext.policies.situation import ReportedTokens, Totals
-from roocontext.programs.roo import condensing_2025, condensing_2026, history
-from roocontext.programs.roo.condensing_2025 import Condensation, CondensationSkipped, Surroundings
+from roocontext.programs.roo import condensing, history
+from roocontext.programs.roo.condensing import Condensation, CondensationSkipped, Surroundings
 from roocontext.programs.roo.history import message_blocks, truncation, visible_to_roo
 from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens.javascript import stringify
@@ -131,7 +131,7 @@ def mergeConsecutiveApiMessages(given: Any, version: str) -> Any:  # noqa: N802
 
 @replays
 def getKeepMessagesWithToolBlocks(given: Any, version: str) -> Any:  # noqa: N802
-    kept = condensing_2025.kept_with_calls(given["messages"], given["keepCount"])
+    kept = condensing.kept_with_calls(given["messages"], given["keepCount"])
     return {
         "keepMessages": kept.messages,
         "toolUseBlocksToPreserve": kept.calls,
@@ -141,12 +141,12 @@ def getKeepMessagesWithToolBlocks(given: Any, version: str) -> Any:  # noqa: N80
 
 @replays
 def injectSyntheticToolResults(given: Any, version: str) -> Any:  # noqa: N802
-    return condensing_2026.with_deferred_results(given["messages"], now=given["now"])
+    return condensing.with_deferred_results(given["messages"], now=given["now"])
 
 
 @replays
 def transformMessagesForCondensing(given: Any, version: str) -> Any:  # noqa: N802
-    as_text = condensing_2026.with_tools_as_text
+    as_text = condensing.with_tools_as_text
     return [{**one, "content": as_text(one["content"])} for one in given["messages"]]
 
 
@@ -243,9 +243,9 @@ def condensation(given: Any, version: str, previous: int) -> Condensation | Cond
     )
     if version == DECEMBER:
         native = given.get("useNativeTools", False)
-        return condensing_2025.condensation(given["messages"], around, native_tools=native)
+        return condensing.condensation_2025(given["messages"], around, native_tools=native)
     shown = given.get("environmentDetails") if given.get("isAutomaticTrigger") else ""
-    return condensing_2026.condensation_2026(given["messages"], around, environment=shown or "")
+    return condensing.condensation_2026(given["messages"], around, environment=shown or "")
 
 
 def load_of(given: Any, last: int) -> Totals:

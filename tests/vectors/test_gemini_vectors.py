@@ -8,7 +8,7 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import InvalidOption
-from roocontext.programs.gemini_cli.compression import (
+from roocontext.programs.gemini_cli.policy import (
     DEFAULT_ALIAS,
     INSTRUCTION,
     CompressionStatus,

@@ -76,11 +76,11 @@ class ProviderForm(PartReader, Protocol):
     apart: ClassVar[bool] = False
     """True if nothing of the same turn may come before the first thinking of a row."""
 
-    def for_request(self, messages: Sequence[Message], state: RequestState) -> "ProviderForm":  # noqa: ARG002
+    def for_request(self, messages: Sequence[Message], state: RequestState) -> "ProviderForm":
         """The form for one request; here it is the same for all."""
         return self
 
-    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:  # noqa: ARG002
+    def joins(self, turn: Sequence[OutgoingPart], row: Sequence[OutgoingPart], /) -> bool:
         """Return True if an assistant's row joins the assistant's turn before it."""
         return True
 

@@ -87,7 +87,8 @@ def _refusal(role: str, block: Block) -> Rule | None:
         return Rule.MALFORMED
     if refusal := _place(role, kind):
         return refusal
-    if _lacking(kind, block):
+    lacks = any(not isinstance(block.get(key), str) for key in _NEEDED.get(kind, ()))
+    if lacks or (kind == "tool_use" and not block["name"]):
         return Rule.THINKING if kind in THINKING else Rule.MALFORMED
     # A blank text is refused (anthropics/claude-code#59812).
     if kind == "text" and not block["text"].strip():
@@ -102,12 +103,6 @@ def _place(role: str, kind: str) -> Rule | None:
     if role == "tool" or not KNOWN.fullmatch(kind):
         return Rule.UNKNOWN
     return Rule.MISPLACED if role == "user" and _REPLIES.fullmatch(kind) else None
-
-
-def _lacking(kind: str, block: Block) -> bool:
-    if any(not isinstance(block.get(key), str) for key in _NEEDED.get(kind, ())):
-        return True
-    return kind == "tool_use" and not block["name"]
 
 
 def _shown(block: Block) -> Block:

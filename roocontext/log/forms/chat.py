@@ -141,12 +141,7 @@ class _Chat(ProviderForm):
         return chat_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         front = [{"role": "system", "content": system_text(system)}] if system else []
         return {"messages": [*front, *messages], **({"tools": tools} if tools else {})}
@@ -322,12 +317,13 @@ class _Chat(ProviderForm):
     ) -> dict[str, Any]:
         """A reply with what its server requires of one, although it was not recorded."""
         calls, dialect = message.get("tool_calls"), self._dialect
-        if calls and dialect.signs and has_signatures(state.model) and not _is_signed(calls[0]):
-            signature = {"google": {"thought_signature": NO_SIGNATURE}}
-            message = {
-                **message,
-                "tool_calls": [{**calls[0], "extra_content": signature}, *calls[1:]],
-            }
+        if calls and dialect.signs and has_signatures(state.model):
+            first, *others = calls
+            vendors = as_dict(first.get("extra_content")).values()
+            if not any(as_dict(it).get("thought_signature") for it in vendors):
+                signature = {"google": {"thought_signature": NO_SIGNATURE}}
+                signed = {**first, "extra_content": signature}
+                message = {**message, "tool_calls": [signed, *others]}
         is_wanted = self._wants_reasoning and bool(calls or dialect.on_every_reply)
         has_any = reasoning_text(message) or message.keys() & dialect.fields
         if is_wanted and not has_any:
@@ -355,11 +351,6 @@ def _reasoning(content: Block, server: Dialect) -> OwnPiece | None:
     ]
     rules = [Rule.FIELD if fields else Rule.THINKING] if lost else []
     return OwnPiece(PartKind.THINKING, None, fields or None, rules)
-
-
-def _is_signed(call: Block) -> bool:
-    vendors = as_dict(call.get("extra_content")).values()
-    return any(as_dict(it).get("thought_signature") for it in vendors)
 
 
 def _result(message: Message) -> OwnPiece:

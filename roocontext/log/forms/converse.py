@@ -83,7 +83,8 @@ class _Converse(ProviderForm):
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         # With calls in the history, definitions are required even if no tool is offered.
-        tools = tools or converse_tools([Function(it, "", _ANY) for it in _called(messages)])
+        asked = (it["toolUse"]["name"] for one in messages for it in one["content"] if is_call(it))
+        tools = tools or converse_tools([Function(it, "", _ANY) for it in dict.fromkeys(asked)])
         prompt = [{"text": system_text(system)}] if system else []
         if cache:
             prompt, tools = ([*it, _MARK] if it else it for it in (prompt, tools))
@@ -130,12 +131,6 @@ class _Converse(ProviderForm):
 _ANY: Final = {"type": "object", "properties": {}}
 
 
-def _called(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """The names of the tools that are called in a history, each once."""
-    calls = (it["toolUse"] for message in messages for it in message["content"] if is_call(it))
-    return list(dict.fromkeys(call["name"] for call in calls))
-
-
 def _with_names(block: Block, place: str, taken: set[str]) -> Block:
     """Copy a block with valid names of its documents that no other has (maximhq/bifrost#7003)."""
     if isinstance(result := block.get("toolResult"), dict):
@@ -165,15 +160,11 @@ def _piece(role: str, block: Block, rules: list[Rule], *, equal: bool) -> OwnPie
     kind = PartKind.OTHER if common is None else kind_of(common)
     native = with_bytes(block) if _is_sound(role, block) else None
     if kind is PartKind.THINKING:
-        sealed = equal and native is not None and _is_sealed(block["reasoningContent"])
-        thought = native if sealed else None
+        reasoning = as_dict(block.get("reasoningContent"))
+        signature = string(as_dict(reasoning.get("reasoningText")), "signature")
+        thought = native if equal and ("redactedContent" in reasoning or signature) else None
         return OwnPiece(kind, None, thought, [] if thought else [Rule.THINKING])
     return OwnPiece(kind, common, native, [Rule.MALFORMED] if common is None else rules)
-
-
-def _is_sealed(reasoning: Block) -> bool:
-    signed = as_dict(reasoning.get("reasoningText"))
-    return "redactedContent" in reasoning or bool(string(signed, "signature"))
 
 
 def _is_sound(role: str, block: Block) -> bool:
@@ -213,7 +204,7 @@ def _message(turn: OutgoingTurn) -> dict[str, Any]:
     blocks = [_result(part) for part in results]
     # An error holds nothing but texts.
     blocks += [block for part in results if part.native is None for block in _moved(part)]
-    blocks += [block for part in rest for block in ([part.native] if part.native else _made(part))]
+    blocks += [part.native or _made(part) for part in rest]
     if any("document" in it for it in blocks) and not any("text" in it for it in blocks):
         blocks.append({"text": ATTACHED})
     return {"role": turn.role, "content": blocks}
@@ -225,7 +216,11 @@ def _result(part: OutgoingPart) -> Block:
     is_error = part.block.get("is_error") is True
     outputs = outputs_of(part.block)
     sendable = [it for it in outputs if it["type"] == "text" or not is_error]
-    content = [_block(part, number, it) for number, it in enumerate(sendable) if _says(it)]
+    content = [
+        _block(part, number, it)
+        for number, it in enumerate(sendable)
+        if it["type"] != "text" or it["text"].strip()
+    ]
     made = {"toolUseId": part.block["tool_use_id"], "content": content or [{"text": NO_OUTPUT}]}
     return {"toolResult": {**made, "status": "error"} if is_error else made}
 
@@ -236,16 +231,11 @@ def _moved(part: OutgoingPart) -> Iterator[Block]:
         yield from (_block(part, number, it) for number, it in enumerate(media))
 
 
-def _says(block: Block) -> bool:
-    return block["type"] != "text" or bool(block["text"].strip())
-
-
-def _made(part: OutgoingPart) -> list[Block]:
-    if part.kind is PartKind.CALL:
-        call = part.block
-        named = {"toolUseId": call["id"], "name": call["name"], "input": call["input"]}
-        return [{"toolUse": named}]
-    return [_block(part, 0, part.block)]
+def _made(part: OutgoingPart) -> Block:
+    if part.kind is not PartKind.CALL:
+        return _block(part, 0, part.block)
+    call = part.block
+    return {"toolUse": {"toolUseId": call["id"], "name": call["name"], "input": call["input"]}}
 
 
 def _block(part: OutgoingPart, number: int, block: Block) -> Block:

@@ -69,12 +69,7 @@ class _Gemini(ProviderForm):
         return gemini_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         config: dict[str, Any] = {}
         if system:
@@ -138,14 +133,10 @@ def _is_sound(role: str, part: Block) -> bool:
     return kind not in _SOUND or _SOUND[kind](role, part[kind])
 
 
-def _is_call(role: str, held: Any) -> bool:
-    named = isinstance(held, dict) and bool(string(held, "name"))
-    return role == "model" and named and isinstance(held.get("args", {}), dict)
-
-
-def _is_response(role: str, held: Any) -> bool:
-    named = isinstance(held, dict) and bool(string(held, "name"))
-    return role == "user" and named and isinstance(held.get("response"), dict)
+def _is_tool(held: Any, given: str, otherwise: Any) -> bool:
+    """True if a call or response has a name and an object, which a call may omit."""
+    fields = as_dict(held)
+    return bool(string(fields, "name")) and isinstance(fields.get(given, otherwise), dict)
 
 
 def _is_inline(_: str, held: Any) -> bool:
@@ -156,8 +147,8 @@ def _is_inline(_: str, held: Any) -> bool:
 
 _SOUND: Final[dict[str, Callable[[str, Any], bool]]] = {
     "text": lambda _, value: isinstance(value, str) and bool(value.strip()),
-    "functionCall": _is_call,
-    "functionResponse": _is_response,
+    "functionCall": lambda role, it: role == "model" and _is_tool(it, "args", {}),
+    "functionResponse": lambda role, it: role == "user" and _is_tool(it, "response", None),
     "inlineData": _is_inline,
     "fileData": lambda _, value: bool(string(as_dict(value), "fileUri")),
 }

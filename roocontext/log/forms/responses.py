@@ -33,14 +33,11 @@ from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai_responses import (
     CALLS,
     OUTPUTS,
-    Hosted,
-    hosted_in,
-    is_hosted,
     item_blocks,
-    items_of,
     part_blocks,
     shell_output,
     type_of,
+    typed_items,
 )
 
 # ranxianglei/billion-context#1052. Another prefix is refused too: nodetool-ai/nodetool#4252.
@@ -108,12 +105,7 @@ class _Responses(ProviderForm):
         return responses_tools(functions)
 
     def framed(
-        self,
-        messages: list[dict[str, Any]],
-        system: Any,
-        tools: list[Block],
-        *,
-        cache: bool,  # noqa: ARG002 - caches by itself
+        self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         body: dict[str, Any] = {"input": messages, "store": False}
         body["include"] = ["reasoning.encrypted_content"]  # without stored state it is needed
@@ -122,14 +114,13 @@ class _Responses(ProviderForm):
         return {**body, **({"tools": tools} if tools else {})}
 
     def own(self, message: Message, state: RequestState) -> OwnRow:
-        items = items_of(message.content)
-        hosted, equal = hosted_in(items), state.keeps_thinking(message)
+        items, equal = typed_items(message.content), state.keeps_thinking(message)
         pieces = [
             piece
-            for item in items
-            for piece in _pieces(message.role, item, hosted, state, equal=equal)
+            for kind, item in items
+            for piece in _pieces(message.role, kind, item, state, equal=equal)
         ]
-        if not items or type_of(items[-1]) != "reasoning":
+        if not items or items[-1][0] != "reasoning":
             state.has_lost_reasoning = False
         return OwnRow(pieces)
 
@@ -138,9 +129,8 @@ class _Responses(ProviderForm):
 
 
 def _pieces(
-    role: str, item: Block, hosted: Hosted, state: RequestState, *, equal: bool
+    role: str, kind: str, item: Block, state: RequestState, *, equal: bool
 ) -> Iterator[OwnPiece]:
-    kind = type_of(item)
     if kind in _MODEL_BOUND:
         sound = equal and _is_sound_reasoning(item, state)
         state.has_lost_reasoning = not sound
@@ -151,8 +141,8 @@ def _pieces(
         return
     # An id that refers to reasoning which is not sent is refused (mastra-ai/mastra#8738).
     native = _sent(role, item, state, keep_id=equal and not state.has_lost_reasoning)
-    if kind in (*CALLS, *OUTPUTS) and not is_hosted(item, hosted):
-        (block,) = item_blocks(item, hosted)
+    if kind in (*CALLS, *OUTPUTS):
+        (block,) = item_blocks(kind, item)
         part = PartKind.CALL if kind in CALLS else PartKind.RESULT
         yield OwnPiece(part, block, native, _rules(item, native))
     elif native is not None:

@@ -72,14 +72,17 @@ class ItemReader(Reader, Protocol):
 
     roles: tuple[str, ...] = ("user", "assistant")
     answers_by_id: bool = False
+    list_key: str | None = None
+    """The field of a message that lists its items; None if the message is a single item."""
 
     def items(self, content: object) -> list[Block]:
-        """List the items of a message; here the message is a single one."""
-        return [as_dict(content)]
+        """List the items of a message."""
+        fields = as_dict(content)
+        return [fields] if self.list_key is None else dicts(fields.get(self.list_key))
 
-    def with_items(self, content: object, items: list[Block]) -> object:  # noqa: ARG002 - for others
+    def with_items(self, content: object, items: list[Block]) -> object:
         """Copy the content with these items."""
-        return items[0]
+        return items[0] if self.list_key is None else {**as_dict(content), self.list_key: items}
 
     def is_output(self, item: Block) -> bool:
         """Return True for the output of a tool."""
@@ -109,7 +112,8 @@ class ItemReader(Reader, Protocol):
 
     def skeleton(self, content: object) -> object:
         """Reduce the content to its skeleton for a redaction."""
-        return self.with_items(content, list(map(self.bare, self.items(content))))
+        kept = content if self.list_key is None else strings(as_dict(content), "role")
+        return self.with_items(kept, list(map(self.bare, self.items(content))))
 
 
 def side_of(role: str) -> str:

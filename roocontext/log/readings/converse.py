@@ -42,6 +42,8 @@ _BLOBS: Final = ("bytes", "redactedContent")
 
 
 class _Converse(ItemReader):
+    list_key = "content"
+
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
         check_message(role, content, ["content"], own="bedrock-converse")
@@ -49,21 +51,11 @@ class _Converse(ItemReader):
     def blocks(self, role: str, content: object) -> RoleAndBlocks:
         return role, [shown for block in self.items(content) if (shown := converse_block(block))]
 
-    def items(self, content: object) -> list[Block]:
-        return dicts(as_dict(content).get("content"))
-
-    def with_items(self, content: object, items: list[Block]) -> object:
-        return {**as_dict(content), "content": items}
-
     def is_output(self, item: Block) -> bool:
         return isinstance(item.get("toolResult"), dict)
 
     def cleared(self, item: Block, placeholder: str) -> Block:
         return {**item, "toolResult": {**item["toolResult"], "content": [{"text": placeholder}]}}
-
-    def skeleton(self, content: object) -> object:
-        blocks = list(map(self.bare, self.items(content)))
-        return {**strings(as_dict(content), "role"), "content": blocks}
 
     def bare(self, item: Block) -> Block:
         match item:

@@ -47,6 +47,7 @@ _RESPONSES: Final = ("functionResponse", "function_response")
 
 class _Gemini(ItemReader):
     roles = ("user", "model", "function", "system")
+    list_key = "parts"
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
@@ -58,12 +59,6 @@ class _Gemini(ItemReader):
         blocks = map(gemini_block, parts_of(content))
         return side_of(role), [block for block in blocks if block is not None]
 
-    def items(self, content: object) -> list[Block]:
-        return dicts(as_dict(content).get("parts"))
-
-    def with_items(self, content: object, items: list[Block]) -> object:
-        return {**as_dict(content), "parts": items}
-
     def is_output(self, item: Block) -> bool:
         return _response_key(item) is not None
 
@@ -71,10 +66,6 @@ class _Gemini(ItemReader):
         key = _response_key(item) or ""
         fields = {name: value for name, value in item[key].items() if name != "parts"}
         return {**item, key: {**fields, "response": {"output": placeholder}}}
-
-    def skeleton(self, content: object) -> object:
-        parts = list(map(self.bare, self.items(content)))
-        return {**strings(as_dict(content), "role"), "parts": parts}
 
     def bare(self, item: Block) -> Block:
         part = as_sent(item)
@@ -100,7 +91,7 @@ class _Gemini(ItemReader):
         # Only the part of this call is converted: a message may hold hundreds.
         calls = (
             part
-            for part in dicts(as_dict(content).get("parts"))
+            for part in self.items(content)
             if isinstance(part.get("functionCall"), dict)
             or (part.get("functionCall") is None and isinstance(part.get("function_call"), dict))
         )

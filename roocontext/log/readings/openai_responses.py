@@ -1,7 +1,7 @@
 """Items of OpenAI's Responses API: a message is one item, or the list of items of one reply."""
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -74,28 +74,34 @@ def call_id(item: Block) -> str:
     return string(item, "call_id") or string(item, "id")
 
 
-Hosted: TypeAlias = frozenset[tuple[str, str]]
-"""The calls whose output is in the same message, by id and type."""
+HOSTED: Final = "hosted"
+"""The type under which `typed_items` lists the calls that the provider ran, and their outputs."""
 
 
-def hosted_in(items: Collection[Block]) -> Hosted:
-    """The calls that the provider ran itself: it sends the output in the same reply."""
-    outputs = {
-        (call_id(item), OUTPUTS[kind])
-        for item in items
-        if isinstance(kind := item.get("type"), str) and kind in OUTPUTS
+def typed_items(content: object) -> list[tuple[str, Block]]:
+    """List the items of a message with their types.
+
+    Of a call that it ran itself, the provider sends the output in the same reply.
+    """
+    # A reply may hold hundreds of calls, and is read for each answer: no function is called for
+    # each item, unless there are outputs, which is rare.
+    typed = [
+        (kind if isinstance(kind := item.get("type"), str) and kind else type_of(item), item)
+        for item in items_of(content)
+    ]
+    ran = {(call_id(item), OUTPUTS[kind]) for kind, item in typed if kind in OUTPUTS}
+    if ran:
+        ran &= {(call_id(item), kind) for kind, item in typed if kind in CALLS}
+    hosted = {
+        id(item)
+        for kind, item in typed
+        if (kind in CALLS or kind in OUTPUTS)
+        and (
+            item.get("execution") == "server"
+            or (ran and (call_id(item), OUTPUTS.get(kind, kind)) in ran)
+        )
     }
-    if not outputs:  # nearly every reply
-        return frozenset()
-    return frozenset(outputs.intersection((call_id(item), type_of(item)) for item in items))
-
-
-def is_hosted(item: Block, hosted: Hosted) -> bool:
-    """Return True if the provider ran this call, or made this output, itself."""
-    if item.get("execution") == "server" or not hosted:
-        return item.get("execution") == "server"
-    kind = type_of(item)
-    return (call_id(item), OUTPUTS.get(kind, kind)) in hosted
+    return [(HOSTED if id(item) in hosted else kind, item) for kind, item in typed]
 
 
 class _Responses(ItemReader):
@@ -108,27 +114,21 @@ class _Responses(ItemReader):
             check_list(content, "content", own="openai-responses")
         else:
             refuse_item(content, "content", own="openai-responses")
-        items = items_of(content)
-        hosted = hosted_in(items)
-        for index, item in enumerate(items):
+        for index, (kind, item) in enumerate(typed_items(content)):
             path = f"content[{index}]" if isinstance(content, list) else "content"
-            expect(type_of(item) or None, f"{path}.type", str)
-            self._check(role, item, hosted, path)
+            expect(kind or None, f"{path}.type", str)
+            _check(role, kind, item, path)
 
     def blocks(self, role: str, content: object) -> RoleAndBlocks:
-        items = items_of(content)
-        hosted = hosted_in(items)
-        read = [block for item in items for block in item_blocks(item, hosted)]
+        read = [it for kind, item in typed_items(content) for it in item_blocks(kind, item)]
         return side_of(role), read
 
     def is_output(self, item: Block) -> bool:
         return type_of(item) in _CLEARABLE
 
     def outputs(self, content: object) -> tuple[int, ...]:
-        items = items_of(content)
-        hosted = hosted_in(items)
-        outputs = super().outputs(content)
-        return tuple(index for index in outputs if not is_hosted(items[index], hosted))
+        kinds = enumerate(kind for kind, _ in typed_items(content))
+        return tuple(index for index, kind in kinds if kind in _CLEARABLE)
 
     def items(self, content: object) -> list[Block]:
         return items_of(content)
@@ -158,37 +158,34 @@ class _Responses(ItemReader):
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        items = items_of(content)
-        hosted = hosted_in(items)
-        asked = (it for it in items if type_of(it) in CALLS and not is_hosted(it, hosted))
+        asked = (item for kind, item in typed_items(content) if kind in CALLS)
         call = next(islice(asked, number, None))
         return "user", [answer_to(call, output, is_error=is_error)]
 
-    def _check(self, role: str, item: Block, hosted: Hosted, path: str) -> None:
-        kind = type_of(item)
-        if kind == "message":
-            if item.get("role", role) != role:
-                raise InvalidMessage(
-                    f"{path}.role differs from the role of the message.", path=f"{path}.role"
-                )
-            if not isinstance(item.get("content"), str):
-                check_list(item.get("content"), f"{path}.content", own="openai-responses")
-        elif kind in OUTPUTS and role == "assistant" and not is_hosted(item, hosted):
+
+def _check(role: str, kind: str, item: Block, path: str) -> None:
+    if kind == "message":
+        if item.get("role", role) != role:
             raise InvalidMessage(
-                f"{path} is the output of a call: append it with the role user.", path=path
+                f"{path}.role differs from the role of the message.", path=f"{path}.role"
             )
-        elif kind in CALLS and role != "assistant":
-            raise InvalidMessage(f"{path} is a call: append it with the role assistant.", path=path)
+        if not isinstance(item.get("content"), str):
+            check_list(item.get("content"), f"{path}.content", own="openai-responses")
+    elif kind in OUTPUTS and role == "assistant":
+        raise InvalidMessage(
+            f"{path} is the output of a call: append it with the role user.", path=path
+        )
+    elif type_of(item) in CALLS and role != "assistant":
+        raise InvalidMessage(f"{path} is a call: append it with the role assistant.", path=path)
 
 
-def item_blocks(item: Block, hosted: Hosted) -> list[Block]:
+def item_blocks(kind: str, item: Block) -> list[Block]:
     """Show one of the items of a message as blocks."""
-    kind = type_of(item)
     if kind == "message":
         return part_blocks(item.get("content"))
-    if kind in CALLS and not is_hosted(item, hosted):
+    if kind in CALLS:
         return [tool_use(call_id(item), *CALLS[kind](item))]
-    if kind in OUTPUTS and not is_hosted(item, hosted):
+    if kind in OUTPUTS:
         return [tool_result(call_id(item), _output(item))]
     if kind == "reasoning":
         lines = [string(it, "text") for it in dicts(item.get("summary"))]

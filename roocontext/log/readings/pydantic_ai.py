@@ -10,7 +10,6 @@ from roocontext.log.readings.blocks import (
     RoleAndBlocks,
     as_dict,
     attached,
-    dicts,
     expect,
     expect_role,
     image,
@@ -32,28 +31,23 @@ _OWN: Final = ("part_kind", "tool_name", "tool_call_id")
 
 class _PydanticAI(ItemReader):
     roles = tuple(_KINDS)
+    list_key = "parts"
 
     def check(self, role: str, content: object) -> None:
         expect_role(role, *self.roles)
         expect(content, "content", dict)
-        if as_dict(content).get("kind") != _KINDS[role]:
+        fields = as_dict(content)
+        if fields.get("kind") != _KINDS[role]:
             raise InvalidMessage(
                 f"content.kind must be {_KINDS[role]} for the role {role}.", path="content.kind"
             )
-        parts = as_dict(content).get("parts")
-        expect(parts, "content.parts", list)
-        for index, part in enumerate(parts if isinstance(parts, list) else []):
+        expect(fields.get("parts"), "content.parts", list)
+        for index, part in enumerate(fields["parts"]):
             expect(part, f"content.parts[{index}]", dict)
             expect(part.get("part_kind"), f"content.parts[{index}].part_kind", str)
 
     def blocks(self, role: str, content: object) -> RoleAndBlocks:
         return role, [block for part in self.items(content) for block in _blocks(part)]
-
-    def items(self, content: object) -> list[Block]:
-        return dicts(as_dict(content).get("parts"))
-
-    def with_items(self, content: object, items: list[Block]) -> object:
-        return {**as_dict(content), "parts": items}
 
     def is_output(self, item: Block) -> bool:
         # In older versions a retry was the output of a tool.

@@ -35,8 +35,13 @@ from roocontext.policies.situation import (
     Situation,
     Totals,
 )
-from roocontext.programs.roo import condensing_2025, condensing_2026
-from roocontext.programs.roo.condensing_2025 import Condensation, CondensationSkipped, Surroundings
+from roocontext.programs.roo.condensing import (
+    Condensation,
+    CondensationSkipped,
+    Surroundings,
+    condensation_2025,
+    condensation_2026,
+)
 from roocontext.programs.roo.history import (
     CONDENSED,
     FRACTION,
@@ -249,7 +254,7 @@ class Roo(_Program):
 
     def _condensation(self, task: _Task) -> Condensation | CondensationSkipped:
         around = task.surroundings(self.prompt, images=self.images)
-        return condensing_2025.condensation(task.messages, around, native_tools=self.native_tools)
+        return condensation_2025(task.messages, around, native_tools=self.native_tools)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +271,7 @@ class Roo2026(_Program):
     def _condensation(self, task: _Task) -> Condensation | CondensationSkipped:
         around = task.surroundings(self.prompt, images=self.images)
         automatic = task.situation.trigger != "manual"
-        return condensing_2026.condensation_2026(
+        return condensation_2026(
             task.messages, around, environment=self.environment if automatic else ""
         )
 
