@@ -182,26 +182,19 @@ def _unknown(model: str) -> str:
     return f"The model {model[:64]!r} is not known.{nearest} Name another with --model"
 
 
-ModelName = Annotated[
-    str | None,
-    typer.Option(
+def _model_option(about: str, callback: Any = None) -> Any:
+    return typer.Option(
         "--model",
         metavar="MODEL",
         envvar=MODEL,
         show_envvar=False,
-        help=_MODEL_HELP,
+        help=about,
         autocompletion=completion.complete_models,
-        callback=refuse_unknown,
-    ),
-]
+        callback=callback,
+    )
+
+
+ModelName = Annotated[str | None, _model_option(_MODEL_HELP, refuse_unknown)]
 ModelOrLimit = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="MODEL",
-        envvar=MODEL,
-        show_envvar=False,
-        help=f"{_MODEL_HELP} An unknown model needs --limit.",
-        autocompletion=completion.complete_models,
-    ),
+    str | None, _model_option(f"{_MODEL_HELP} An unknown model needs --limit.")
 ]

@@ -13,6 +13,7 @@ from typing import Any, Final
 from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
+from roocontext.reports.markup.body import Links
 from roocontext.reports.markup.elements import Child, Html, is_safe_address, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
@@ -83,8 +84,8 @@ def _masked_report(sections: "Sequence[_Section]") -> Html:
     return tag("p", f"Masked: {masked}." if masked else "Nothing was found to mask.", class_="past")
 
 
-class _Section:
-    """A session's part of the page, and the links in it."""
+class _Section(Links):
+    """A session's part of the page, and the links in it: the page has all of each entry."""
 
     def __init__(self, session: Session, name: str, *, is_masked: bool) -> None:
         self.session, self._name = session, name
@@ -199,26 +200,10 @@ class _Section:
         index = bisect_left(self._shown, seq)
         return f"#{self._name}e{self._shown[index]}" if index < len(self._shown) else None
 
-    def whole(self, seq: int) -> str | None:  # noqa: ARG002 - everything is on the page
-        """Nothing: the page has all of it."""
-        return None
-
     def image(self, seq: int, source: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         """The image itself, unless it is too large."""
         address = f"data:{source['media_type']};base64,{source['data']}"
         return address if len(address) * 3 // 4 <= _LARGEST and is_safe_address(address) else None
-
-    def difference(self, old: int, new: int) -> str | None:  # noqa: ARG002
-        """Nothing: that would be another page."""
-        return None
-
-    def change(self, seq: int) -> str | None:  # noqa: ARG002
-        """Nothing: a file changes no session."""
-        return None
-
-    def request(self, seq: int) -> str | None:  # noqa: ARG002
-        """Nothing: that would be another page."""
-        return None
 
 
 HTML: Final = Exporter("html", export_page)
