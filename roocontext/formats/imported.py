@@ -170,7 +170,7 @@ def _said(event: Event) -> object:
             hides = None if event.hides is None else sorted(event.hides)
             identity = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
         case Covered():
-            rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
+            rows = [[row.role, row.format, row.content] for row in event.rows]
             identity = ["covered", rows]
         case Cleared():
             identity = ["cleared", [list(block) for block in event.blocks], event.placeholder]

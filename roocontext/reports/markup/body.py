@@ -242,7 +242,7 @@ class MessageBody:
         given = piece.block.get("input")
         heading = tag(
             "p",
-            tag("b", shortened(piece.text or "?")),
+            tag("b", on_one_line(piece.text or "?")),
             [" ", tag("code", _brief(piece.block))] if _brief(piece.block) else None,
             class_="tool-name",
         )
@@ -316,7 +316,7 @@ class MessageBody:
         """An image of a known type, or a line that names the block."""
         block = piece.block if isinstance(piece.block, dict) else {}
         kind = block.get("type")
-        what = shortened(kind if isinstance(kind, str) else "unknown block")
+        what = on_one_line(kind if isinstance(kind, str) else "unknown block")
         if _is_image(piece):
             source = block["source"]
             name = f"{what}, {source['media_type']}, {size(len(source['data']) * 3 // 4)}"
@@ -335,7 +335,7 @@ def _folded(style: str, name: str, *children: Child, open_: bool = False) -> Htm
     return tag("details", tag("summary", name), *children, class_=style, open_=open_)
 
 
-def shortened(text: str, longest: int = 80) -> str:
+def on_one_line(text: str, longest: int = 80) -> str:
     """A text on one line, cut if it is too long."""
     line = " ".join(text[: 4 * longest].split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
@@ -353,7 +353,7 @@ def _brief_text(given: Any) -> str:
 
 
 def _brief(block: Any) -> str:
-    return shortened(_brief_text(block.get("input")))
+    return on_one_line(_brief_text(block.get("input")))
 
 
 _EDITS: Final = (

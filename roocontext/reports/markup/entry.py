@@ -26,7 +26,7 @@ from roocontext.reports.markup.body import (
     ToolCall,
     answered_calls,
     blocks_of,
-    shortened,
+    on_one_line,
     tool_calls,
 )
 from roocontext.reports.markup.elements import Child, Html, tag, together
@@ -177,8 +177,8 @@ class EntryRows:
         style = f"entry {kind or (speaker if speaker in _STYLED else 'other')}"
         header = tag(
             "header",
-            self._heading(entry.seq, shortened(who)),
-            tag("span", shortened(model), class_="model") if model else None,
+            self._heading(entry.seq, on_one_line(who)),
+            tag("span", on_one_line(model), class_="model") if model else None,
             self._change(entry),
             self._time(entry),
             class_="head",
@@ -258,7 +258,7 @@ class EntryRows:
             unit = record["counter"] if record.get("counter") in ("bytes", "images") else "tokens"
             saved = f" (−{100 * (before - after) // before} %)" if before > after > 0 else ""
             yield tag("span", tag("b", f"{sign}{before:,} → {sign}{after:,}"), f" {unit}{saved}")
-        policy, trigger = (shortened(str(record.get(name, ""))) for name in ("policy", "trigger"))
+        policy, trigger = (on_one_line(str(record.get(name, ""))) for name in ("policy", "trigger"))
         if acts.get("by") == "provider" or entry.kind is Kind.COVERING:
             yield tag("span", "compacted by the provider")
         elif policy or trigger:
@@ -382,7 +382,7 @@ class EntryRows:
         entry = item.audited
         name, content = entry.entry.note or "note", entry.content
         target = entry.entry.target
-        style, what = "note", shortened(_as_text(content), 200)
+        style, what = "note", on_one_line(_as_text(content), 200)
         match content:
             case _ if item.head is not None:
                 what = f"{size(item.size)} of content"
@@ -391,18 +391,18 @@ class EntryRows:
             case {"pinned": bool(pinned)} if name == "pin":
                 name, what = "pin" if pinned else "unpin", "entry"
             case {"event": str(event), **facts}:
-                name, what = f"{name} {event}", shortened(_facts(facts), 200)
+                name, what = f"{name} {event}", on_one_line(_facts(facts), 200)
             case dict() if len(content) == 1:
-                what = shortened(_as_text(*content.values()), 200)
+                what = on_one_line(_as_text(*content.values()), 200)
             case None:
                 what = "redacted" if entry.redacted else ""
         of: Child = [" of ", self.link(target)] if target else None
-        return style, shortened(name), [what, of]
+        return style, on_one_line(name), [what, of]
 
 
 def failure_in_words(content: Mapping[Any, Any]) -> str:
     """The facts of a compaction that failed or was refused, on one line."""
-    return shortened(_facts(content), 300)
+    return on_one_line(_facts(content), 300)
 
 
 def is_failure(content: Any) -> bool:
@@ -435,7 +435,7 @@ def _reason(entry: AuditEntry) -> tuple[str, int] | None:
 
 def _trigger(entry: AuditEntry, by: int) -> str:
     trigger = next((hider.trigger for hider in entry.hiders if hider.seq == by), None)
-    return f" ({shortened(trigger)})" if trigger is not None else ""
+    return f" ({on_one_line(trigger)})" if trigger is not None else ""
 
 
 def _source(entry: AuditEntry) -> MessageSource:
