@@ -5,26 +5,19 @@ afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime, timedelta, tzinfo
 from functools import wraps
 from itertools import islice
-from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from roocontext.log.counting import ReportedUsage, UsageGroup
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
-from roocontext.store.reading.pages import Page
-from roocontext.store.reading.usage import UsageGrouping
 from roocontext.store.session import Session
 from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
-from roocontext.store.sessions.retention import AgeClock
 from roocontext.store.store import Store
 from roocontext.store.turn import SessionTurn
-from roocontext.store.writing.erase import Purged
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
@@ -130,89 +123,8 @@ class AsyncStore(_Threaded[Store]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    @overload
-    async def purge(self, session_id: str, *, dry_run: bool = False) -> Purged: ...
-
-    @overload
-    async def purge(
-        self,
-        *,
-        older_than: datetime | timedelta | None = None,
-        where: Mapping[str, str] | None = None,
-        family: bool = True,
-        clock: AgeClock = "later",
-        dry_run: bool = False,
-    ) -> list[Purged]: ...
-
-    async def purge(
-        self,
-        session_id: str | None = None,
-        *,
-        older_than: datetime | timedelta | None = None,
-        where: Mapping[str, str] | None = None,
-        family: bool = True,
-        clock: AgeClock = "later",
-        dry_run: bool = False,
-    ) -> Purged | list[Purged]:
-        """See Store.purge."""
-        rule: dict[str, Any] = {"older_than": older_than, "where": where, "family": family}
-        rule["clock"] = clock
-        purge: Callable[..., Purged | list[Purged]] = self._plain.purge
-        return await self._threads.run(lambda: purge(session_id, **rule, dry_run=dry_run))
-
-    @overload
-    async def usage(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        where: Mapping[str, str] | None = None,
-        recorded: bool = False,
-        limit: int | None = None,
-        after: str | None = None,
-        by: None = None,
-        zone: tzinfo | None = UTC,
-    ) -> Page[ReportedUsage]: ...
-
-    @overload
-    async def usage(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        where: Mapping[str, str] | None = None,
-        recorded: bool = False,
-        limit: None = None,
-        after: None = None,
-        by: UsageGrouping,
-        zone: tzinfo | None = UTC,
-    ) -> list[UsageGroup]: ...
-
-    async def usage(
-        self,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        where: Mapping[str, str] | None = None,
-        recorded: bool = False,
-        limit: int | None = None,
-        after: str | None = None,
-        by: UsageGrouping | None = None,
-        zone: tzinfo | None = UTC,
-    ) -> Page[ReportedUsage] | list[UsageGroup]:
-        """See Store.usage."""
-        asked: dict[str, Any] = {"since": since, "until": until, "where": where, "zone": zone}
-        page = {"limit": limit, "after": after}
-        read: Callable[..., Page[ReportedUsage] | list[UsageGroup]] = self._plain.usage
-        return await self._threads.run(lambda: read(**asked, **page, by=by, recorded=recorded))
 
     async def run(self, work: Callable[[Store], Result]) -> Result:
         """Run a function of several calls over the synchronous store, in one of the threads."""
@@ -226,8 +138,10 @@ class AsyncStore(_Threaded[Store]):
     overview = _threaded(Store.overview)
     change_cursor = _threaded(Store.change_cursor)
     find = _threaded(Store.find)
+    usage = _threaded(Store.usage)
     restore = _threaded(Store.restore)
     archive = _threaded(Store.archive)  # `put` and the progress are called in a thread
+    purge = _threaded(Store.purge)
     purged = _threaded(Store.purged)
     search = _threaded(Store.search)
     index = _threaded(Store.index)
@@ -245,12 +159,7 @@ class AsyncChanges:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __aiter__(self) -> Self:
@@ -399,12 +308,7 @@ class AsyncSessionTurn(AsyncSession):
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._threads.run(self._turn.give_back)
 
     @property

@@ -4,7 +4,6 @@ import os
 import socket
 import time
 from time import monotonic
-from types import TracebackType
 from typing import Final, Self
 
 from roocontext.errors import (
@@ -66,12 +65,7 @@ class SessionTurn(Session):
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.give_back()
 
     @property

@@ -125,6 +125,15 @@ def test_killed_worker_loses_nothing(cluster: OwnCluster) -> None:
     assert left_prepared(cluster, ["coordinator", "worker1", "worker2"]) == 0
 
 
+def test_killed_coordinator_loses_nothing(cluster: OwnCluster) -> None:
+    with writing(cluster.url) as writers:
+        cluster.kill("coordinator")
+        while not writers.errors:
+            time.sleep(0.01)
+        cluster.start()
+    assert left_prepared(cluster, ["coordinator", "worker1", "worker2"]) == 0
+
+
 def test_added_and_emptied_nodes_lose_nothing(cluster: OwnCluster) -> None:
     with writing(cluster.url) as writers:
         cluster.start(workers=3)

@@ -19,7 +19,6 @@ for number in range(200):
     def check():
         together.wait()
         shapes.checked_rows(query, [row])
-        shapes.checked_row(query, row)
 
     threads = [threading.Thread(target=check) for _ in range(4)]
     for thread in threads:

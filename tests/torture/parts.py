@@ -35,7 +35,7 @@ PARTS = (
     Part(
         "connections",
         "A lost connection or server is a typed error, and nothing that was returned is lost",
-        ("torture/test_outages.py", "conformance/engine"),
+        ("torture/test_outages.py", "torture/test_slow_connections.py", "conformance/engine"),
     ),
     Part(
         "forks",
@@ -55,7 +55,7 @@ PARTS = (
     Part(
         "damage",
         "Every change of a stored row is found by `verify()`, and every damage is a typed error",
-        ("conformance/proof",),
+        ("conformance/proof", "torture/test_bit_flips.py"),
     ),
     Part(
         "erasure",
@@ -88,8 +88,8 @@ PARTS = (
     ),
     Part(
         "cluster",
-        "A lost worker or a rebalanced cluster loses nothing that was returned",
+        "A lost node or a rebalanced cluster loses nothing that was returned",
         ("distributed/test_faults.py",),
-        needs="ROOCONTEXT_TEST_CITUS_URL",
+        needs="ROOCONTEXT_CITUS_KIT",
     ),
 )

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from typing import Any
 
@@ -18,9 +18,13 @@ from sqlalchemy import URL, make_url
 
 from roocontext import Session, Store
 from roocontext.errors import StoreUnavailable
+from support.examples import everyday, examples
+from support.pgbouncer import bouncers, pooled
+from support.postgres_server import killable
 
 NAME = "victim"
 OUTAGES = 50
+PATIENCE_S = 60
 _HANG_UP = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE application_name = %s AND datname = current_database()"""
 _WAITING = """SELECT count(*) FROM pg_stat_activity
@@ -44,7 +48,37 @@ def admin(postgres_url: str) -> Iterator[psycopg.Connection]:
 def test_connection_lost_while_writing_loses_nothing_acknowledged(
     victim_url: str, admin: psycopg.Connection
 ) -> None:
-    chance, over = random.Random(0), threading.Event()
+    chance = random.Random(0)
+
+    def hang_up() -> None:
+        for _ in range(OUTAGES):
+            time.sleep(chance.uniform(0, 0.02))
+            admin.execute(_HANG_UP, [NAME])
+
+    _write_during(hang_up, victim_url)
+
+
+@pytest.mark.parametrize("pooler", everyday([None], [None, *bouncers()]))
+def test_server_killed_while_writing_loses_nothing_acknowledged(pooler: str | None) -> None:
+    chance = random.Random(0)
+
+    def kill() -> None:
+        for _ in range(examples(1)):
+            time.sleep(chance.uniform(0.1, 0.3))
+            server.kill()
+            time.sleep(chance.uniform(0, 0.3))
+            server.start()
+
+    with killable() as server, ExitStack() as stack:
+        url = server.url
+        if pooler:
+            url = stack.enter_context(pooled(pooler, url, connections=4))
+        _write_during(kill, url)
+
+
+def _write_during(harm: Callable[[], None], url: str) -> None:
+    """Two threads write until the harm is done: what was acknowledged is there, and once."""
+    over = threading.Event()
     done: list[dict[str, int]] = [{}, {}]
 
     def write(number: int) -> None:
@@ -54,14 +88,14 @@ def test_connection_lost_while_writing_loses_nothing_acknowledged(
             for client_id, seq in _persist(chat, f"{number}-{turn}", turn):
                 done[number][client_id] = seq
 
-    with Store.open(victim_url) as store:
+    with Store.open(url) as store:
         chat = store.create("busy")
         with ThreadPoolExecutor(2) as threads:
             writers = [threads.submit(write, number) for number in range(2)]
-            for _ in range(OUTAGES):
-                time.sleep(chance.uniform(0, 0.02))
-                admin.execute(_HANG_UP, [NAME])
-            over.set()
+            try:
+                harm()
+            finally:
+                over.set()
             for writer in writers:
                 writer.result()
         acknowledged = done[0] | done[1]
@@ -83,11 +117,13 @@ def _request(chat: Session, name: str, turn: int) -> list[tuple[str, int]]:
 
 def _persist(chat: Session, name: str, turn: int) -> list[tuple[str, int]]:
     """Repeat a request until it is answered, as the guide tells an agent to do."""
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             return _request(chat, name, turn)
         except StoreUnavailable:
-            continue
+            assert time.monotonic() < deadline, "the server does not come back"
+            time.sleep(0.001)
 
 
 OPERATIONS: dict[str, Callable[[Session], Any]] = {

@@ -1,4 +1,4 @@
-"""A proxy before PostgreSQL that kills its client at one of the messages that it sends."""
+"""A proxy before PostgreSQL that is slow, or kills its client at one of the messages it sends."""
 
 import os
 import select
@@ -6,6 +6,7 @@ import signal
 import socket
 import struct
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import psycopg
 from sqlalchemy import make_url
 
 _PORT = 5432
+PAUSE_S = 0.002
 REPLY_S = 0.2
 """For how long a reply is waited for. A message inside a pipeline gets none."""
 
@@ -23,12 +25,14 @@ REPLY_S = 0.2
 class Wire:
     """Counts what clients send. At message `fatal` the client is killed.
 
-    If `is_delivered` is set, the server gets that message first, and its reply is lost.
+    If `is_delivered` is set, the server gets that message first, and its reply is lost. If `slow`
+    is, both sides get `slow` bytes at a time, with a pause after each piece.
     """
 
     url: str
     fatal: int | None = None
     is_delivered: bool = False
+    slow: int | None = None
     messages: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -42,9 +46,11 @@ class Wire:
             while True:
                 ready, _, _ = select.select([client, server], [], [])
                 for side in ready:
-                    message = side.recv(1 << 20)
+                    message = side.recv(self.slow or 1 << 20)
                     if not message:
                         return
+                    if self.slow:
+                        time.sleep(PAUSE_S)
                     if side is server:
                         client.sendall(message)
                     elif self._is_fatal():
@@ -95,6 +101,7 @@ def wire(url: str, folder: Path) -> Iterator[Wire]:
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
+            path.unlink()
 
 
 def _server(host: str, port: int) -> socket.socket:

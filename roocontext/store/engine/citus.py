@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection
 from sqlalchemy import text as sql
 from sqlalchemy.exc import DBAPIError
 
-from roocontext.errors import DistributionRefused, InvalidOption, SchemaMismatch
+from roocontext.errors import DistributionRefused, InvalidOption
 from roocontext.store.engine import migrate
 from roocontext.store.engine.check_arguments import check_maybe
 from roocontext.store.engine.cluster import IS_CITUS, distributed_tables
@@ -165,13 +165,7 @@ def _functions(connection: Connection) -> list[str]:
 
 def _check(connection: Connection) -> None:
     """Refuse a database without our schema, and one that is not the coordinator of a cluster."""
-    current, wanted, _ = migrate.schema_version(connection)
-    if current != wanted:
-        raise SchemaMismatch(
-            f"The schema is {current or 'missing'}, and {wanted} is wanted.",
-            current=current,
-            wanted=wanted,
-        )
+    migrate.check_is_wanted(connection)
     if not connection.exec_driver_sql(IS_CITUS).scalar_one():
         raise DistributionRefused(
             "The database has no extension `citus`.",

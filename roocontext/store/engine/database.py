@@ -146,28 +146,6 @@ class Database:
             finally:
                 hold.give_back()
 
-    @contextmanager
-    def watching(self) -> Iterator[Callable[[], object]]:
-        """A function whose result differs from the one before if anything may have changed since.
-
-        SQLite says so of a file, to a connection that is kept for it.
-        """
-        if self.path is None:
-            yield object
-            return
-        hold = self._connections.hold(writes=False)
-        try:
-            tx = hold.begin((), self._scope)
-            yield lambda: tx.command("PRAGMA data_version")
-        except BaseException as error:
-            hold.failed(error)
-            raise
-        finally:
-            try:
-                hold.give_back()
-            finally:
-                hold.give_back()
-
     def inspect(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
         return self._once((), self._over(self._engine.begin_read, operation), writes=False)

@@ -144,6 +144,17 @@ def schema_version(connection: Connection) -> SchemaVersion:
     return NO_SCHEMA if row is None else SchemaVersion(row[0], REVISION, row[1])
 
 
+def check_is_wanted(connection: Connection) -> None:
+    """Refuse a schema of another version than the one that is wanted."""
+    current, wanted, _ = schema_version(connection)
+    if current != wanted:
+        raise SchemaMismatch(
+            f"The schema is {current or 'missing'}, and {wanted} is wanted.",
+            current=current,
+            wanted=wanted,
+        )
+
+
 def all_revisions() -> list[Revision]:
     """Every migration that this release has, oldest first."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - heavy, rarely needed

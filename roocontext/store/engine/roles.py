@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import URL, Connection
 from sqlalchemy import text as sql
 
-from roocontext.errors import InvalidOption, SchemaMismatch
+from roocontext.errors import InvalidOption
 from roocontext.log.encoding import check_id
 from roocontext.store.engine import migrate
 from roocontext.store.engine.cluster import distributed_tables
@@ -155,13 +155,7 @@ def secured_again(
 
 
 def _steps(connection: Connection, administrator: str | None) -> tuple[str, ...]:
-    schema = migrate.schema_version(connection)
-    if schema.current != schema.wanted:
-        raise SchemaMismatch(
-            f"The schema is {schema.current or 'missing'}, and {schema.wanted} is wanted.",
-            current=schema.current,
-            wanted=schema.wanted,
-        )
+    migrate.check_is_wanted(connection)
     if int(connection.exec_driver_sql("SHOW server_version_num").scalar_one()) < _OLDEST:
         raise InvalidOption("Row-level security needs PostgreSQL 15 or newer.", name="url")
     role = None if administrator is None else quoted_role(administrator)

@@ -27,7 +27,6 @@ _TYPES: dict[type[Any], Any] = {
 
 class _Shape(NamedTuple):
     columns: tuple[tuple[str, Any], ...]
-    row: Any
     rows: Any
 
 
@@ -41,17 +40,6 @@ def checked_rows(statement: ClauseElement, rows: list[tuple[Any, ...]]) -> list[
         except msgspec.ValidationError:
             raise _damage(shape, rows) from None
     return rows
-
-
-def checked_row(statement: ClauseElement, row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same for one row, which is a little faster."""
-    shape = _shape(statement)
-    if shape is not None:
-        try:
-            msgspec.convert(row, shape.row, builtin_types=(bytes,))
-        except msgspec.ValidationError:
-            raise _damage(shape, [row]) from None
-    return row
 
 
 def whole_number(number: Any) -> int:
@@ -77,7 +65,7 @@ def _shape(statement: ClauseElement) -> _Shape | None:
     # process: so they are used here, where only this thread has them.
     with suppress(msgspec.ValidationError):
         msgspec.convert(None, rows)
-    return _Shape(tuple(selected), row, rows)
+    return _Shape(tuple(selected), rows)
 
 
 def _name(column: Any) -> str:

@@ -21,7 +21,7 @@ from roocontext.store.engine.driver_errors import (
     raise_ours,
     translated,
 )
-from roocontext.store.engine.shapes import checked_row, checked_rows
+from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import ALL, Compiled, Compilers, StoreScope
 
 SqlRow: TypeAlias = tuple[Any, ...]
@@ -118,7 +118,7 @@ class Transaction:
             row: SqlRow | None = cursor.fetchone()
         except driver_errors() as error:
             raise_ours(error)
-        return row and checked_row(statement, row)
+        return row and checked_rows(statement, [row])[0]
 
     def run(self, statement: ClauseElement, **params: Any) -> int:
         """Run a change, and return how many rows it changed."""

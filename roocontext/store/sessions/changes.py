@@ -7,11 +7,10 @@ writers do. What is reported is read again from there on, and what is known is d
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 from weakref import WeakSet
 
@@ -183,12 +182,7 @@ class Changes:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Self:
@@ -309,26 +303,16 @@ class Poller:
 
     def _run(self, stop: threading.Event) -> None:
         """Poll until no feed is left."""
-        while not stop.is_set():
-            try:
-                with self._database.watching() as version:
-                    self._poll_while(stop, version)
-            except RooContextError as error:
-                for feed in list(self._feeds):
-                    feed.fail(error)
-                stop.wait(self._database.polling.every_s)
-
-    def _poll_while(self, stop: threading.Event, version: Callable[[], object]) -> None:
-        seen: object = None
         while not stop.wait(self._database.polling.every_s):
             with self._lock:
                 if not self._feeds:
-                    stop.set()
                     self._thread = None
                     return
-                if (latest := version()) != seen:
+                try:
                     self._report(*self._database.lookup(_read, self._minute, None))
-                    seen = latest
+                except RooContextError as error:
+                    for feed in list(self._feeds):
+                        feed.fail(error)
 
     def _report(self, now: int, rows: list[_Row]) -> None:
         """Give the feeds what they do not know, and move on."""
