@@ -7,7 +7,7 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import one_entry, text_in
 
 if TYPE_CHECKING:
-    from roocontext import Purged, Session, SessionInfo, Store
+    from roocontext import Session, Store
     from roocontext.store.proof.archive import Archiving
 
 _BEGINNING = 200
@@ -104,14 +104,8 @@ def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
     """The content that a purge would delete. If the session was purged before, its receipt."""
     infos = store.find(name, limit=1) if changed else []
     info = next((info for info in infos if info.session_id == name), None)
-    return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
-
-
-def purged_report(
-    receipt: "Purged", *, changed: bool, dry_run: bool, info: "SessionInfo | None" = None
-) -> PurgedReport:
-    """The receipt of a purge, with the `info` of a session that still exists."""
-    return PurgedReport.of(receipt, info, changed=changed, dry_run=dry_run)
+    receipt = store.purge(name, dry_run=True)
+    return PurgedReport.of(receipt, info, changed=changed, dry_run=True)
 
 
 def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSessions:

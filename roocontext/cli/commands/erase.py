@@ -140,7 +140,7 @@ def _purged(
         for info in store.find(row.session_id, limit=1):
             if (info.session_id, info.updated_at) == (row.session_id, row.updated_at):
                 done = store.purge(info.session_id)
-                yield reports.erasing.purged_report(done, changed=True, dry_run=False)
+                yield reports.erasing.PurgedReport.of(done, changed=True, dry_run=False)
         progress(number, len(planned))
 
 
@@ -160,7 +160,7 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
                 return
             context.confirm(planned, erasing.draw_purged, "Delete it for good?")
         done = store.purge(name)
-    answer = reports.erasing.purged_report(done, changed=not was_purged, dry_run=False)
+    answer = reports.erasing.PurgedReport.of(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)
 
 
