@@ -13,16 +13,7 @@ from hashlib import blake2b, sha256
 import msgspec
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import (
-    Added,
-    Cleared,
-    Covered,
-    Event,
-    Hid,
-    Noted,
-    TitleSet,
-    WentBack,
-)
+from roocontext.formats.events import Added, Cleared, Covered, Event, Hid, Noted, TitleSet, WentBack
 from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry

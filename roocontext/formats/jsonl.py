@@ -12,12 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from roocontext.errors import (
-    HistoryCorrupt,
-    RooContextError,
-    StoreUnavailable,
-    UnreadableSource,
-)
+from roocontext.errors import HistoryCorrupt, RooContextError, StoreUnavailable, UnreadableSource
 from roocontext.formats.exporter import family_of
 from roocontext.formats.files import opened
 from roocontext.store.proof.log_lines import (

@@ -35,11 +35,7 @@ from roocontext.formats.files import (
     report,
 )
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.claude_code_rows import (
-    TranscriptRow,
-    TranscriptRows,
-    sent_of,
-)
+from roocontext.formats.importers.claude_code_rows import TranscriptRow, TranscriptRows, sent_of
 from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage

@@ -24,11 +24,7 @@ from roocontext.formats.events import (
 from roocontext.formats.files import name as named
 from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.opencode_parts import (
-    OpenCodeTurn,
-    second_events,
-    turns_of,
-)
+from roocontext.formats.importers.opencode_parts import OpenCodeTurn, second_events, turns_of
 from roocontext.formats.importers.opencode_records import (
     OpenCodeMessage,
     OpenCodeRecords,
