@@ -6,6 +6,7 @@ by entry. Secrets and local paths can be masked.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -77,10 +78,9 @@ def export_page(sessions: Sequence[Session], *, is_masked: bool = False) -> Iter
 
 
 def _masked_report(sections: "Sequence[_Section]") -> Html:
-    masker = sum(
-        (section.masker.counts for section in sections if section.masker), start=Masker().counts
-    )
-    masked = counts_in_words(masker)
+    # Before the sections are written, which masks and counts everything once more.
+    counts = (section.masker.counts for section in sections if section.masker)
+    masked = counts_in_words(sum(counts, start=Counter[str]()))
     return tag("p", f"Masked: {masked}." if masked else "Nothing was found to mask.", class_="past")
 
 
@@ -98,8 +98,6 @@ class _Section(Links):
         )
         self._shown: list[int] = []
         self._contents = self._prompts()
-        # What is masked again below was counted here.
-        self._counted = self.masker.counts.copy() if self.masker else None
 
     @property
     def link(self) -> Html:
@@ -140,9 +138,6 @@ class _Section(Links):
         )
         yield from rows.whole(self._entries())
         yield Html(closing)
-        if self.masker and self._counted is not None:
-            self.masker.counts.clear()
-            self.masker.counts.update(self._counted)
 
     def _facts(self, sections: "Mapping[str, _Section]") -> Iterator[Child]:
         info, stats = self._excerpt.overview.info, self._excerpt.overview.stats

@@ -21,7 +21,6 @@ def page_frame(
     title: str,
     *body: Child,
     head: Sequence[Child] = (),
-    page_class: str | None = None,
     data: Mapping[str, str] | None = None,
 ) -> Html:
     """A whole page."""
@@ -37,7 +36,7 @@ def page_frame(
                 tag("title", title),
                 head,
             ),
-            tag("body", body, class_=page_class, **dict(data or {})),
+            tag("body", body, **dict(data or {})),
             lang="en",
         ),
     )
