@@ -88,13 +88,15 @@ def extension_places(*extensions: str) -> tuple[str, ...]:
 def sources(path: Path) -> Iterator[Source]:
     """The session of a task folder, or of the one that a file lies in."""
     folder = path if path.is_dir() else path.parent
-    item = read_object(folder / _ITEM, []) or _listed_item(folder)
+    problems: list[Problem] = []
+    item = read_object(folder / _ITEM, problems) or _listed_item(folder)
     yield source_of(
-        _tool(folder, _screen(folder, [])),
+        _tool(folder, _screen(folder, problems)),
         folder.name,
         folder,
         partial(_events, folder),
         parent=non_empty(item.get("parentTaskId")),
+        problems=problems,
         session=folder.name,
         folder=item.get("workspace") or item.get("cwdOnTaskInitialization"),
         version=_version(folder),
@@ -103,6 +105,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
+    problems.clear()  # all files are read again
     rows, screen = _list(folder / API, problems), _screen(folder, problems)
     facts = {name: read_document(folder / name, problems) for name in (_ITEM, _METADATA, _EDITS)}
     listed, item = _listed_item(folder), as_dict(facts[_ITEM])
