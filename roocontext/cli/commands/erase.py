@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, conditions
+from roocontext.cli.options import (
+    DryRunOption,
+    EntryName,
+    SessionName,
+    Where,
+    conditions,
+    session_argument,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
@@ -57,10 +63,8 @@ def purge(
     context: CommandContext,
     session: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="A session's id or the beginning of it, `last`, or `=` followed by the whole id.",
-            autocompletion=completion.complete_sessions,
+        session_argument(
+            "A session's id or the beginning of it, `last`, or `=` followed by the whole id."
         ),
     ] = None,
     *,
@@ -168,12 +172,7 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
 def archive(
     context: CommandContext,
     session: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="One session, instead of all old ones.",
-            autocompletion=completion.complete_sessions,
-        ),
+        str | None, session_argument("One session, instead of all old ones.")
     ] = None,
     *,
     to: Annotated[
