@@ -24,8 +24,7 @@ from roocontext.formats.imported import storable, storable_model
 from roocontext.formats.importers.claude_code import Calls, events_of
 from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
-from roocontext.formats.plans import clearing, hiding
-from roocontext.formats.writing import copy_of
+from roocontext.formats.writing import clearing, copy_of, hiding
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
 from roocontext.log.readings import reader
 from roocontext.log.spans import live_ranges, within

@@ -18,12 +18,10 @@ from roocontext.cli.command_context import Invocation
 from roocontext.cli.command_group import CommandGroup, every_command
 from roocontext.cli.commands import (
     append,
-    archive,
     change,
     demo,
     erase,
     maintain,
-    mcp,
     read,
     search,
     serve,
@@ -82,7 +80,7 @@ HELP = (
 _READING = (listing, read, search, sums)
 _FAMILIES = (
     *_READING,
-    *(append, change, transfers, erase, archive, maintain, mcp, serve, demo),
+    *(append, change, transfers, erase, maintain, serve, demo),
 )
 _EVERYWHERE = ("db", "owner", "as_json", "utc", "debug")
 _LEAST = 20

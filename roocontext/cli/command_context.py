@@ -95,11 +95,10 @@ class CommandContext(typer.Context):
         where: Mapping[str, str] | None = None,
     ) -> Iterator["Store"]:
         """Open the store, for reading or for writing."""
-        shown: dict[str, Any] = {"owner": self.obj.owner, "where": where}
-        with find_database.open_store(
-            self.url, clock=self.obj.clock, ids=self.obj.ids, write=write, create=create, **shown
-        ) as store:
-            self.obj.has_written = write and not dry_run
+        run = self.obj
+        options = {"clock": run.clock, "ids": run.ids, "owner": run.owner, "where": where}
+        with find_database.open_store(self.url, write=write, create=create, **options) as store:
+            run.has_written = write and not dry_run
             self._store = store
             try:
                 yield store

@@ -6,10 +6,10 @@ a database there.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import roocontext
 from roocontext.cli.exit_codes import NO_STORE, Code, Refusal
@@ -17,7 +17,6 @@ from roocontext.errors import SchemaMismatch, StoreNotFound
 
 if TYPE_CHECKING:
     from roocontext import Store
-    from roocontext.store.engine.clock_and_ids import Clock, Ids
 
 VARIABLE = "ROOCONTEXT_DB"
 _SECRET = ("password", "sslpassword")
@@ -54,18 +53,8 @@ def without_password(url: str) -> str:
     return parsed.update_query_dict(secret).render_as_string(hide_password=True)
 
 
-@contextmanager
-def open_store(
-    url: str,
-    *,
-    clock: "Clock",
-    ids: "Ids | None",
-    write: bool,
-    create: bool = False,
-    owner: str | None = None,
-    where: Mapping[str, str] | None = None,
-) -> Iterator["Store"]:
-    """Open the store, for reading or for writing."""
+def open_store(url: str, *, write: bool, create: bool, **options: Any) -> "Store":
+    """Open the store, for reading or for writing. `options` are others of `Store.open`."""
     if not url:
         raise Refusal(
             "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB.",
@@ -80,19 +69,9 @@ def open_store(
         Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with looked_for(url):
-            store = roocontext.Store.open(
-                url,
-                upgrade=create,
-                read_only=not write,
-                clock=clock,
-                ids=ids,
-                owner=owner,
-                where=where,
-            )
+            return roocontext.Store.open(url, upgrade=create, read_only=not write, **options)
     except SchemaMismatch as error:
         raise _mismatch(error, without_password(url)) from error
-    with store:
-        yield store
 
 
 @contextmanager

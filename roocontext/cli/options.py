@@ -74,24 +74,27 @@ Debug = Annotated[
 
 # Sessions.
 
+
+def session_argument(help: str, **more: Any) -> Any:  # noqa: A002 - typer's word
+    """An argument that names a session."""
+    more |= {"metavar": "SESSION", "autocompletion": completion.complete_sessions}
+    return typer.Argument(help=help, **more)
+
+
+def session_option(help: str, metavar: str = "SESSION") -> Any:  # noqa: A002 - typer's word
+    """An option that names a session."""
+    return typer.Option(metavar=metavar, help=help, autocompletion=completion.complete_sessions)
+
+
 SessionName = Annotated[
     str,
-    typer.Argument(
-        metavar="SESSION",
-        help="A session's id or the beginning of it, with or without the part up to its colon;"
+    session_argument(
+        "A session's id or the beginning of it, with or without the part up to its colon;"
         " `last`, `last~1` for the one before, or `=` followed by the whole id.",
-        autocompletion=completion.complete_sessions,
         show_default=False,
     ),
 ]
-SessionOrAll = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="SESSION",
-        help="The session. Default: all sessions.",
-        autocompletion=completion.complete_sessions,
-    ),
-]
+SessionOrAll = Annotated[str | None, session_argument("The session. Default: all sessions.")]
 After = Annotated[
     str | None,
     typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
@@ -182,26 +185,19 @@ def _unknown(model: str) -> str:
     return f"The model {model[:64]!r} is not known.{nearest} Name another with --model"
 
 
-ModelName = Annotated[
-    str | None,
-    typer.Option(
+def _model_option(about: str, callback: Any = None) -> Any:
+    return typer.Option(
         "--model",
         metavar="MODEL",
         envvar=MODEL,
         show_envvar=False,
-        help=_MODEL_HELP,
+        help=about,
         autocompletion=completion.complete_models,
-        callback=refuse_unknown,
-    ),
-]
+        callback=callback,
+    )
+
+
+ModelName = Annotated[str | None, _model_option(_MODEL_HELP, refuse_unknown)]
 ModelOrLimit = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="MODEL",
-        envvar=MODEL,
-        show_envvar=False,
-        help=f"{_MODEL_HELP} An unknown model needs --limit.",
-        autocompletion=completion.complete_models,
-    ),
+    str | None, _model_option(f"{_MODEL_HELP} An unknown model needs --limit.")
 ]

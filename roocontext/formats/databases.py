@@ -105,16 +105,15 @@ class SourceDatabase:
         **facts: Any,
     ) -> Source:
         """A session of a program. Its events end at what cannot be read, which is reported."""
-        problems: list[Problem] = []
 
-        def read() -> Iterator[Event]:
+        def read(problems: list[Problem]) -> Iterator[Event]:
             try:
                 yield from events(problems)
             except UnreadableSource as error:
                 what = error.fact.rstrip(".")
                 report(problems, Problem(self.place, None, what, cuts=True))
 
-        return source_of(tool, name, self.place, read, problems, parent=parent, **facts)
+        return source_of(tool, name, self.place, read, parent=parent, **facts)
 
 
 def connect_read_only(path: Path) -> sqlite3.Connection:

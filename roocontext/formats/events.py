@@ -5,8 +5,9 @@ later events refer to earlier ones by it. An event without a `ts` gets that of t
 unless it adds a message.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import urlsplit
@@ -80,14 +81,13 @@ class Hid:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """A compaction by the provider: the message that holds it replaces all that are visible.
+    """A compaction by the provider: the last of the `rows` holds it, and replaces all visible ones.
 
-    `kept` are the messages that the provider returned before it.
+    The rows before it are messages that the provider returned with it.
     """
 
     id: str | None
-    message: NewMessage
-    kept: tuple[NewMessage, ...] = ()
+    rows: tuple[NewMessage, ...]
     line: int | None = None
 
 
@@ -160,20 +160,24 @@ def source_of(
     tool: str,
     name: str,
     path: Place,
-    events: Callable[[], Iterator[Event]],
-    problems: list[Problem],
+    read: Callable[[list[Problem]], Iterator[Event]],
     /,
     *,
     parent: str | None = None,
+    problems: Iterable[Problem] = (),
     **facts: Any,
 ) -> Source:
-    """A session of a tool; the tool's name begins the ids of its sessions."""
+    """A session of a tool; the tool's name begins the ids of its sessions.
+
+    `read` yields its events, and adds problems to the list that it is given.
+    """
+    found = [*problems]
     return Source(
         f"{tool}:{name}",
         path,
         {"tool": tool, "path": str(path), **facts},
-        events,
-        problems,
+        partial(read, found),
+        found,
         f"{tool}:{parent}" if parent else None,
     )
 

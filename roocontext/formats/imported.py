@@ -13,16 +13,7 @@ from hashlib import blake2b, sha256
 import msgspec
 
 from roocontext.errors import InvalidIdentifier
-from roocontext.formats.events import (
-    Added,
-    Cleared,
-    Covered,
-    Event,
-    Hid,
-    Noted,
-    TitleSet,
-    WentBack,
-)
+from roocontext.formats.events import Added, Cleared, Covered, Event, Hid, Noted, TitleSet, WentBack
 from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry
@@ -170,7 +161,7 @@ def _said(event: Event) -> object:
             hides = None if event.hides is None else sorted(event.hides)
             identity = ["hid", event.truncates, rows, hides, sorted(event.keeps)]
         case Covered():
-            rows = [[row.role, row.format, row.content] for row in (*event.kept, event.message)]
+            rows = [[row.role, row.format, row.content] for row in event.rows]
             identity = ["covered", rows]
         case Cleared():
             identity = ["cleared", [list(block) for block in event.blocks], event.placeholder]

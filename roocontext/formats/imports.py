@@ -61,7 +61,10 @@ def import_paths(
     for problem in problems:
         yield SkippedSource(problem.path, problem.what, is_problem=True)
     # A sub-agent's session names its parent, which must exist before it.
-    ordered = sorted(dict.fromkeys(sources), key=_is_subagent)
+    ordered = sorted(
+        dict.fromkeys(sources),
+        key=lambda place: isinstance(place, Path) and place.name.startswith(SUBAGENT),
+    )
     sizes = [find.size_in_kib(path) for path in ordered]
     done, total = 0, sum(sizes)
     with closing(Rehearsal(store)) as rehearsal:
@@ -74,10 +77,6 @@ def import_paths(
             if progress is not None:
                 progress(done, total)
         yield from importing.take_children()
-
-
-def _is_subagent(place: Place) -> bool:
-    return isinstance(place, Path) and place.name.startswith(SUBAGENT)
 
 
 def _progressed(progress: Progress, done: int, size: int, total: int, read: int) -> None:
@@ -171,12 +170,7 @@ class _Importing:
             self._waiting = [other for other in self._waiting if other not in ready]
             yield from map(self._import, ready)
         for source in self._copies:
-            try:
-                yield self._compared(source)
-            except StoreUnavailable:
-                raise
-            except Exception as error:  # noqa: BLE001 - the other files must still be imported
-                yield SkippedSource(source.path, _why(error), is_problem=True)
+            yield from self._reported(source.path, map(self._compared, [source]))
 
     def _take_sources(self, path: Place, importer: Importer) -> Iterator[Outcome]:
         is_empty = True

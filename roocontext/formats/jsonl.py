@@ -8,15 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from gzip import BadGzipFile, GzipFile
 from io import FileIO
+from itertools import takewhile
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
-from roocontext.errors import (
-    HistoryCorrupt,
-    RooContextError,
-    StoreUnavailable,
-    UnreadableSource,
-)
+from roocontext.errors import HistoryCorrupt, RooContextError, StoreUnavailable, UnreadableSource
 from roocontext.formats.exporter import family_of
 from roocontext.formats.files import opened
 from roocontext.store.proof.log_lines import (
@@ -71,14 +67,11 @@ def restore_file(store: Store, path: Path, *, dry_run: bool = False) -> Iterator
     If a line is damaged, the entries before it are restored, and the problem is in the result. A
     dry run gives the same results and writes nothing.
     """
-    with open_unpacked(path) as file:
-        start = _Place(0, 1)
-        while section := _next_section(file, path, start):
-            if isinstance(section, SessionRestored):
-                yield section
-            else:
-                yield _restored(store, section, dry_run=dry_run)
-            start = _next_place(file, start)
+    for section in _sections(path):
+        if isinstance(section, SessionRestored):
+            yield section
+        else:
+            yield _restored(store, section, dry_run=dry_run)
 
 
 class _Unpacked(GzipFile):
@@ -109,12 +102,6 @@ def is_ours(first: bytes) -> bool:
     return first.startswith(BEGINS)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    offset: int
-    line: int
-
-
 class _NoEntryError(RooContextError):
     """Not even the first entry of a section can be read."""
 
@@ -126,19 +113,20 @@ class _Damage(NamedTuple):
 
 @dataclass(slots=True)
 class _Section:
-    """The entries of one session in a file. They can be read again."""
+    """The entries of one session, after its header on a line of a file. They can be read again."""
 
     path: Path
-    place: _Place
+    line: int
+    offset: int
     header: Header
     damage: _Damage | None = None
 
     def __iter__(self) -> Iterator[StoredEntry]:
-        self.damage, seq, number = None, 0, self.place.line
+        self.damage, seq, number = None, 0, self.line
         with open_unpacked(self.path) as file:
-            file.seek(self.place.offset)
-            file.readline()
-            for number, text in enumerate(_entry_lines(file), self.place.line + 1):
+            file.seek(self.offset)
+            lines = takewhile(lambda text: not is_ours(text), file)
+            for number, text in enumerate(lines, self.line + 1):
                 try:
                     entry = read_entry(text)
                 except ValueError as error:
@@ -154,37 +142,26 @@ class _Section:
             raise _NoEntryError  # a session of nothing would be left
 
 
-def _next_section(file: BinaryIO, path: Path, start: _Place) -> _Section | SessionRestored | None:
-    file.seek(start.offset)
-    text = file.readline()
-    if not text:
-        return None
-    try:
-        header = read_header(text)
-    except ValueError as error:
-        problem = _bad_line(str(error), path, start.line, advice=_NOTHING)
-        return SessionRestored("", 0, 0, problem)
-    if not is_known(header):
-        why = f"it is version {header.version}, and this release reads version {VERSION}"
-        problem = _bad_line(why, path, start.line, advice=_NOTHING)
-        return SessionRestored(header.session_id, 0, 0, problem)
-    return _Section(path, start, header)
-
-
-def _next_place(file: BinaryIO, start: _Place) -> _Place:
-    """The place at which the next section begins."""
-    file.seek(start.offset)
-    offset, line = start.offset + len(file.readline()), start.line + 1
-    for text in _entry_lines(file):
-        offset, line = offset + len(text), line + 1
-    return _Place(offset, line)
-
-
-def _entry_lines(file: BinaryIO) -> Iterator[bytes]:
-    for text in file:
-        if is_ours(text):
-            return
-        yield text
+def _sections(path: Path) -> Iterator[_Section | SessionRestored]:
+    """The sections of a file, of which each but the first begins with a line that is a header."""
+    offset = 0
+    with open_unpacked(path) as file:
+        for line, text in enumerate(file, 1):
+            offset += len(text)
+            if line > 1 and not is_ours(text):
+                continue
+            try:
+                header = read_header(text)
+            except ValueError as error:
+                problem = _bad_line(str(error), path, line, advice=_NOTHING)
+                yield SessionRestored("", 0, 0, problem)
+                continue
+            if is_known(header):
+                yield _Section(path, line, offset, header)
+            else:
+                why = f"it is version {header.version}, and this release reads version {VERSION}"
+                problem = _bad_line(why, path, line, advice=_NOTHING)
+                yield SessionRestored(header.session_id, 0, 0, problem)
 
 
 def _restored(store: Store, section: _Section, *, dry_run: bool) -> SessionRestored:
@@ -214,7 +191,7 @@ def _damaged(section: _Section) -> UnreadableSource | None:
 
 def _refused(section: _Section, error: RooContextError) -> UnreadableSource:
     """The refusal of a section, and the damage that may have caused it."""
-    line, why, advice = section.place.line, error.fact, _NOTHING
+    line, why, advice = section.line, error.fact, _NOTHING
     if isinstance(error, HistoryCorrupt):  # which says itself that nothing was written
         line, advice = line + (error.seq or 0), "Restore this session from a whole file."
     if section.damage is not None:

@@ -44,14 +44,15 @@ from roocontext.formats.imported import (
     storable,
     storable_model,
 )
-from roocontext.formats.plans import clearing, hiding
 from roocontext.formats.typed import with_typed_text
 from roocontext.formats.writing import (
     NOTE,
     SKIPPED,
     SessionImport,
+    clearing,
     copy_of,
     fitting_item,
+    hiding,
     note_id,
     note_of,
     refused_message,
@@ -311,8 +312,8 @@ class _Player:
             for index, row in enumerate(event.rows):
                 if row.message_id is not None:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
-        if isinstance(event, Covered) and event.message.message_id is not None:
-            self._seqs[event.message.message_id] = seq
+        if isinstance(event, Covered) and (row := event.rows[-1]).message_id is not None:
+            self._seqs[row.message_id] = seq
 
     def _stay(self, event: Event) -> None:
         """Give an event that wrote nothing the current place: later events may go back to it."""
@@ -340,53 +341,39 @@ class _Player:
         match event:
             case Added(message=NewMessage(ts=int(ts))):
                 self._time = ts
-            case Hid(rows=rows):
-                return replace(event, rows=self._dated_rows(rows))
-            case Covered(message=message, kept=kept):
-                *before, last = self._dated_rows((*kept, message))
-                return replace(event, message=last, kept=tuple(before))
+            case Hid(rows=rows) | Covered(rows=rows):
+                # Rows came together: those without a time get that of the last one with a time.
+                times = [row.ts for row in rows if row.ts is not None]
+                self._time = now = times[-1] if times else self._time
+                dated = (row if row.ts is not None else with_fields(row, ts=now) for row in rows)
+                return replace(event, rows=tuple(dated))
             case Noted(ts=int(ts)) | Cleared(ts=int(ts)) | WentBack(ts=int(ts)):
                 self._time = ts
         return event
 
-    def _dated_rows(self, rows: tuple[NewMessage, ...]) -> tuple[NewMessage, ...]:
-        """Rows that came together: those without a time get that of the last one with a time."""
-        times = [row.ts for row in rows if row.ts is not None]
-        self._time = times[-1] if times else self._time
-        return tuple(with_fields(row, ts=self._time) if row.ts is None else row for row in rows)
-
     def _checked(self, event: Event) -> Event:
         """The event, or a note in place of messages that the store would refuse."""
-        match event:
-            case Hid():
-                rows = event.rows
-            case Covered():
-                rows = (*event.kept, event.message)
-            case _:
-                return event
-        refusals = filter(None, map(refused_message, rows))
+        if not isinstance(event, Hid | Covered):
+            return event
+        refusals = filter(None, map(refused_message, event.rows))
         if (why := next(refusals, None)) is None:
             return event
         self._report(event, why)
-        record = [{"content": row.content, "extra": row.extra} for row in rows]
-        return Noted(event.id, "refused", record, rows[0].ts, event.line)
+        record = [{"content": row.content, "extra": row.extra} for row in event.rows]
+        return Noted(event.id, "refused", record, event.rows[0].ts, event.line)
 
     def _message(self, event: Event, message: NewMessage, key: str) -> NewMessage:
-        """A message as the store takes it."""
+        """A message as the store takes it. A model's name that it would refuse is left out."""
+        model = storable_model(message.model)
+        if message.model and model is None:
+            what = f"the name of a model, of {len(message.model):,} characters, is not valid"
+            self._report(event, f"{what}; the message was imported without it")
         return with_fields(
             message,
             message_id=storable(message.message_id),
-            model=self._model(event, message.model),
+            model=model,
             client_id=self._known.client_id(key),
         )
-
-    def _model(self, event: Event, name: str | None) -> str | None:
-        """The name of a model; one that the store would refuse is reported and left out."""
-        model = storable_model(name)
-        if name and model is None:
-            what = f"the name of a model, of {len(name):,} characters, is not valid"
-            self._report(event, f"{what}; the message was imported without it")
-        return model
 
     def _answering(self, event: Added, message: NewMessage) -> NewMessage:
         """A message that names the call that it answers, if its id does not."""
@@ -426,10 +413,11 @@ class _Player:
     def _cover(self, event: Covered, key: str) -> None:
         self.flush()
         session = self._open()
-        names = (f"{BEFORE}#{number}#{key}" for number in range(len(event.kept)))
+        names = [*(f"{BEFORE}#{number}#{key}" for number in range(len(event.rows) - 1)), key]
+        *kept, reply = map(partial(self._message, event), event.rows, names)
         item = CompactedReply(
-            self._message(event, event.message, key),
-            tuple(map(partial(self._message, event), event.kept, names)),
+            reply,
+            tuple(kept),
             trigger="import",
             covering_id=self._known.client_id(f"{AFTER}#0#{key}"),
         )

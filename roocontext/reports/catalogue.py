@@ -1,7 +1,6 @@
 """Every document, by its name: the models of this package, and the library's own values."""
 
 from roocontext.reports import (
-    archiving,
     erasing,
     gauge,
     health,
@@ -21,7 +20,7 @@ from roocontext.store.proof.verify import Head
 from roocontext.store.writing.append import Receipt
 
 _MODULES = (gauge, sessions, history, why, search, tree, undo, usage)
-_RESULTS = (results, erasing, archiving, transfers, health)
+_RESULTS = (results, erasing, transfers, health)
 
 DOCUMENTS: dict[str, type] = {
     kind.__name__: kind

@@ -1,4 +1,4 @@
-"""Redactions and purges: the plan before, and the receipt afterwards."""
+"""Redactions, purges and archives: the plan before, and the receipt afterwards."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -7,7 +7,8 @@ from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import one_entry, text_in
 
 if TYPE_CHECKING:
-    from roocontext import Purged, Session, SessionInfo, Store
+    from roocontext import Session, Store
+    from roocontext.store.proof.archive import Archiving
 
 _BEGINNING = 200
 """How many characters of an entry are shown before it is erased."""
@@ -103,14 +104,8 @@ def planned_purge(store: "Store", name: str, *, changed: bool) -> PurgedReport:
     """The content that a purge would delete. If the session was purged before, its receipt."""
     infos = store.find(name, limit=1) if changed else []
     info = next((info for info in infos if info.session_id == name), None)
-    return purged_report(store.purge(name, dry_run=True), changed=changed, dry_run=True, info=info)
-
-
-def purged_report(
-    receipt: "Purged", *, changed: bool, dry_run: bool, info: "SessionInfo | None" = None
-) -> PurgedReport:
-    """The receipt of a purge, with the `info` of a session that still exists."""
-    return PurgedReport.of(receipt, info, changed=changed, dry_run=dry_run)
+    receipt = store.purge(name, dry_run=True)
+    return PurgedReport.of(receipt, info, changed=changed, dry_run=True)
 
 
 def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSessions:
@@ -120,4 +115,58 @@ def purged_sessions(rows: list[PurgedReport], *, dry_run: bool) -> PurgedSession
         messages=sum(row.messages for row in rows),
         bytes=sum(row.bytes for row in rows),
         dry_run=dry_run,
+    )
+
+
+class ArchivedRow(Document):
+    """A session that was archived: its sizes and times, and the file with its SHA-256 and size.
+
+    A dry run has no file.
+    """
+
+    session_id: str
+    entries: int
+    messages: int
+    bytes: int
+    last_hash: str | None
+    happened_at: Time
+    updated_at: Time
+    file: str | None
+    digest: str | None
+    size: int | None
+
+
+class NotArchivedRow(Document):
+    """A session that was left as it is.
+
+    `why` is `changed` if it was written or erased meanwhile, `turn` if a runner has its turn, and
+    `damaged` if `verify` finds an error, at entry `seq`. `file` holds an older state of it.
+    """
+
+    session_id: str
+    why: str
+    file: str | None
+    seq: int | None
+
+
+class ArchivingReport(Document):
+    """The sessions that were archived together, or would be in a dry run, and their sums."""
+
+    archived: list[ArchivedRow]
+    left: list[NotArchivedRow]
+    messages: int
+    bytes: int
+    size: int
+    dry_run: bool
+
+
+def archiving(done: "Archiving") -> ArchivingReport:
+    """The outcome of an archiving."""
+    return ArchivingReport(
+        archived=[ArchivedRow.of(one) for one in done.archived],
+        left=[NotArchivedRow.of(one) for one in done.left],
+        messages=sum(one.messages for one in done.archived),
+        bytes=sum(one.bytes for one in done.archived),
+        size=sum(one.size or 0 for one in done.archived),
+        dry_run=done.dry_run,
     )

@@ -246,11 +246,10 @@ def effective_history(
     """The effective history, now or at an earlier point, or a selection of it."""
     view = chat.view(as_of=as_of, recorded=recorded)
     then = None if as_of is None else view.seq
-    return Shown(
+    return Shown.of(
+        view,
         session_id=chat.id,
         title=chat.info().title,
-        seq=view.seq,
-        head_seq=view.head_seq,
         context=gauge.counted_gauge(chat, model, as_of=then, progress=progress),
         visible_messages=len(view.messages),
         messages=list(selection.of(message_rows(view.messages))),
@@ -262,11 +261,10 @@ def streamed_history(
 ) -> tuple[Shown, Iterator[MessageRow]]:
     """The whole effective history now, with its messages as an iterator."""
     start = chat.view(limit=1)
-    header = Shown(
+    header = Shown.of(
+        start,
         session_id=chat.id,
         title=chat.info().title,
-        seq=start.seq,
-        head_seq=start.head_seq,
         context=gauge.counted_gauge(chat, model, progress=progress),
         visible_messages=chat.stats().visible_messages,
         messages=[],

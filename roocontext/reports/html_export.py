@@ -6,6 +6,7 @@ by entry. Secrets and local paths can be masked.
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -13,6 +14,7 @@ from typing import Any, Final
 from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
+from roocontext.reports.markup.body import Links
 from roocontext.reports.markup.elements import Child, Html, is_safe_address, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
@@ -76,15 +78,14 @@ def export_page(sessions: Sequence[Session], *, is_masked: bool = False) -> Iter
 
 
 def _masked_report(sections: "Sequence[_Section]") -> Html:
-    masker = sum(
-        (section.masker.counts for section in sections if section.masker), start=Masker().counts
-    )
-    masked = counts_in_words(masker)
+    # Before the sections are written, which masks and counts everything once more.
+    counts = (section.masker.counts for section in sections if section.masker)
+    masked = counts_in_words(sum(counts, start=Counter[str]()))
     return tag("p", f"Masked: {masked}." if masked else "Nothing was found to mask.", class_="past")
 
 
-class _Section:
-    """A session's part of the page, and the links in it."""
+class _Section(Links):
+    """A session's part of the page, and the links in it: the page has all of each entry."""
 
     def __init__(self, session: Session, name: str, *, is_masked: bool) -> None:
         self.session, self._name = session, name
@@ -97,8 +98,6 @@ class _Section:
         )
         self._shown: list[int] = []
         self._contents = self._prompts()
-        # What is masked again below was counted here.
-        self._counted = self.masker.counts.copy() if self.masker else None
 
     @property
     def link(self) -> Html:
@@ -139,9 +138,6 @@ class _Section:
         )
         yield from rows.whole(self._entries())
         yield Html(closing)
-        if self.masker and self._counted is not None:
-            self.masker.counts.clear()
-            self.masker.counts.update(self._counted)
 
     def _facts(self, sections: "Mapping[str, _Section]") -> Iterator[Child]:
         info, stats = self._excerpt.overview.info, self._excerpt.overview.stats
@@ -199,26 +195,10 @@ class _Section:
         index = bisect_left(self._shown, seq)
         return f"#{self._name}e{self._shown[index]}" if index < len(self._shown) else None
 
-    def whole(self, seq: int) -> str | None:  # noqa: ARG002 - everything is on the page
-        """Nothing: the page has all of it."""
-        return None
-
     def image(self, seq: int, source: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         """The image itself, unless it is too large."""
         address = f"data:{source['media_type']};base64,{source['data']}"
         return address if len(address) * 3 // 4 <= _LARGEST and is_safe_address(address) else None
-
-    def difference(self, old: int, new: int) -> str | None:  # noqa: ARG002
-        """Nothing: that would be another page."""
-        return None
-
-    def change(self, seq: int) -> str | None:  # noqa: ARG002
-        """Nothing: a file changes no session."""
-        return None
-
-    def request(self, seq: int) -> str | None:  # noqa: ARG002
-        """Nothing: that would be another page."""
-        return None
 
 
 HTML: Final = Exporter("html", export_page)

@@ -10,7 +10,7 @@ from roocontext.reports.history import MessageRow, message_rows
 from roocontext.store.proof.verify import Head
 
 if TYPE_CHECKING:
-    from roocontext import Session, Verification
+    from roocontext import Session
     from roocontext.context import Outcome
     from roocontext.store.proof.verify import Progress
 
@@ -222,11 +222,6 @@ class Verified(Document):
 
     ok: bool
     sessions: list[Checked]
-
-
-def checked_session(verification: "Verification", rebuilt: int | None = None) -> Checked:
-    """The verification of a session."""
-    return Checked.of(verification, rebuilt=rebuilt)
 
 
 def verification_of(rows: list[Checked]) -> Verified:

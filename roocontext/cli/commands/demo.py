@@ -305,7 +305,7 @@ class _Player:
         rows = reports.history.audit_rows(chat)
         timeline.draw_audit(screen, rows, log=timeline.ShownLog(chat.info()), full=False)
         self._chapter("Verify: every hash, position, total and cache")
-        checked = reports.results.checked_session(chat.verify())
+        checked = reports.results.Checked.of(chat.verify())
         results.draw_verified(screen, reports.results.verification_of([checked]))
         stats = chat.stats()
         return reports.results.Demo(

@@ -1,18 +1,25 @@
-"""Commands that erase content for good. They show what they would erase, and ask first."""
+"""Commands that erase content for good, after they have asked, or move sessions into files."""
 
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, conditions
+from roocontext.cli.options import (
+    DryRunOption,
+    EntryName,
+    SessionName,
+    Where,
+    conditions,
+    session_argument,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
@@ -56,10 +63,8 @@ def purge(
     context: CommandContext,
     session: Annotated[
         str | None,
-        typer.Argument(
-            metavar="SESSION",
-            help="A session's id or the beginning of it, `last`, or `=` followed by the whole id.",
-            autocompletion=completion.complete_sessions,
+        session_argument(
+            "A session's id or the beginning of it, `last`, or `=` followed by the whole id."
         ),
     ] = None,
     *,
@@ -139,7 +144,7 @@ def _purged(
         for info in store.find(row.session_id, limit=1):
             if (info.session_id, info.updated_at) == (row.session_id, row.updated_at):
                 done = store.purge(info.session_id)
-                yield reports.erasing.purged_report(done, changed=True, dry_run=False)
+                yield reports.erasing.PurgedReport.of(done, changed=True, dry_run=False)
         progress(number, len(planned))
 
 
@@ -159,5 +164,51 @@ def _purge_one(context: CommandContext, session: str, *, yes: bool, dry_run: boo
                 return
             context.confirm(planned, erasing.draw_purged, "Delete it for good?")
         done = store.purge(name)
-    answer = reports.erasing.purged_report(done, changed=not was_purged, dry_run=False)
+    answer = reports.erasing.PurgedReport.of(done, changed=not was_purged, dry_run=False)
     context.show(answer, erasing.draw_purged)
+
+
+@_erase(document="ArchivingReport")
+def archive(
+    context: CommandContext,
+    session: Annotated[
+        str | None, session_argument("One session, instead of all old ones.")
+    ] = None,
+    *,
+    to: Annotated[
+        Path,
+        typer.Option("--to", metavar="FOLDER", help="The folder, which is created if necessary."),
+    ],
+    older_than: Annotated[
+        datetime | None,
+        time_option(
+            "Archive all sessions in which nothing has happened and nothing was recorded since"
+            " then: `90d` or `2026-01-31`."
+        ),
+    ] = None,
+    dry_run: DryRunOption = False,
+) -> bool:
+    """Move old sessions into compressed files, which `import` brings back.
+
+    A session is deleted from the database when its file is on the disk and was checked. Lists still
+    show it. The command can be repeated after a failure. The exit code is 1 if a session was left.
+    """
+    from roocontext import ArchiveFolder  # noqa: PLC0415 - heavy
+
+    if (session is None) == (older_than is None):
+        raise Refusal("Name one session, or give --older-than.", Code.USAGE)
+    with context.store(write=not dry_run) as store, context.progress("Archiving") as progress:
+        name = None if session is None else reports.naming.session_named(store, session)
+        done = store.archive(
+            put=ArchiveFolder(to),
+            older_than=older_than,
+            session=name,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    for left in done.left:
+        if left.file is not None:  # it holds an older state of the session, and nothing names it
+            Path(left.file).unlink(missing_ok=True)
+    answer = reports.erasing.archiving(done)
+    context.show(answer, partial(erasing.draw_archiving, now=context.now))
+    return not done.left

@@ -261,4 +261,4 @@ def _checked(
     if rebuild:
         with context.progress("Recomputing the caches"):
             corrected = chat.rebuild()
-    return reports.results.checked_session(verification, corrected)
+    return reports.results.Checked.of(verification, rebuilt=corrected)

@@ -8,10 +8,17 @@ from typing import Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import After, EntryName, Recorded, SessionName, Where, conditions
+from roocontext.cli.options import (
+    After,
+    EntryName,
+    Recorded,
+    SessionName,
+    Where,
+    conditions,
+    session_option,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import entry
 from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
@@ -36,22 +43,8 @@ def search(
         ),
     ],
     *,
-    session: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SESSION",
-            help="Only this session.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
-    family: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SESSION",
-            help="Only this session and its descendants.",
-            autocompletion=completion.complete_sessions,
-        ),
-    ] = None,
+    session: Annotated[str | None, session_option("Only this session.")] = None,
+    family: Annotated[str | None, session_option("Only this session and its descendants.")] = None,
     role: Annotated[
         Speaker | None,
         typer.Option(

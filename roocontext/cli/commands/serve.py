@@ -1,14 +1,14 @@
-"""`roocontext serve` and `open`: a database over HTTP, for agents and in the browser."""
+"""Commands that serve a database: to agents by MCP, and over HTTP to agents and browsers."""
 
 import json
 import os
+import signal
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
@@ -17,7 +17,7 @@ import typer
 from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Code, Refusal, write_error
 from roocontext.cli.options import TOKEN, SessionName, Where, conditions
 from roocontext.cli.screens.safe_text import safe
 from roocontext.errors import InvalidOption
@@ -27,7 +27,77 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_PACKAGES = {"starlette", "uvicorn"}
+
+@contextmanager
+def _needed(extra: str, what: str, *packages: str) -> Iterator[None]:
+    """Refuse if one of these packages, which come with an extra, is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in packages:
+            raise
+        line = f"The server needs {what}. Install the extra: pip install 'roocontext[{extra}]'."
+        raise Refusal(line, Code.USAGE) from None
+
+
+_web_needed = partial(_needed, "web", "more packages", "starlette", "uvicorn")
+
+
+@contextmanager
+def _options_checked() -> Iterator[None]:
+    """Report an option that the server refuses as a mistake in the command."""
+    try:
+        yield
+    except InvalidOption as error:
+        raise Refusal(str(error), Code.USAGE) from None
+
+
+@command(app, panel=INSPECT, document="")
+def mcp(
+    context: CommandContext,
+    *,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="Serve streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input"
+            " and output.",
+        ),
+    ] = None,
+    where: Where = None,
+    allow_write: Annotated[
+        bool, typer.Option("--allow-write", help="Offer the tools `append` and `rewind` too.")
+    ] = False,
+) -> None:
+    """Serve the sessions to agents and editors by MCP, read-only unless --allow-write is given.
+
+    With --http, clients must send the token of ROOCONTEXT_TOKEN if it is set.
+    """
+    with _needed("mcp", "the mcp package", "mcp"):
+        from roocontext.mcp import server as serving  # noqa: PLC0415 - heavy, and an extra
+    token = os.environ.get(TOKEN)
+    if http is not None and token is not None:
+        from roocontext.web.serving import token_for  # noqa: PLC0415 - heavy
+
+        with _options_checked():
+            token = token_for(token, public=False)
+    opened = context.store(write=allow_write, where=conditions(where))
+    with context.obj.bars.hidden(), opened as store:
+        server = serving.SessionServer(store, allow_write=allow_write)
+        if http is not None:
+            serving.run_on_http(server, http, token)
+            return
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _leave)
+        serving.run_on_stdio(server)
+
+
+def _leave(*_: object) -> NoReturn:
+    """End the process at once. The SDK would wait for its thread that reads stdin."""
+    write_error("roocontext: Interrupted.\n")
+    os._exit(Code.INTERRUPTED)  # each commit is atomic
 
 
 @command(app, panel=INSPECT, document="")
@@ -71,29 +141,16 @@ def serve(
     that of ROOCONTEXT_TOKEN if it is set. To listen on an address that other machines can reach,
     ROOCONTEXT_TOKEN must be set.
     """
-    from_command = Asked(
-        host,
-        port,
-        uds,
-        conditions(where),
-        writes=allow_write or admin,
-        admin=admin,
-        summariser=summariser,
+    rights = {"allow_write": allow_write or admin, "admin": admin, "summariser": summariser}
+    _serve(
+        context,
+        lambda final, file: _started(final, file, uds),
+        host=host,
+        port=port,
+        uds=uds,
+        where=conditions(where),
+        **rights,
     )
-    _serve(context, from_command, lambda final, file: _started(final, file, uds))
-
-
-@dataclass(frozen=True)
-class Asked:
-    """The options of a server that a command gives."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    uds: Path | None = None
-    where: Mapping[str, str] = field(default_factory=dict)
-    writes: bool = False
-    admin: bool = False
-    summariser: str = "extractive"
 
 
 @command(app, panel=INSPECT, document="")
@@ -112,7 +169,7 @@ def open_(context: CommandContext, session: SessionName = "last") -> None:
         _started(settings, file, None)
         _show(f"{settings.url}{path}?{urlencode({'token': settings.token})}")
 
-    _serve(context, Asked(), show)
+    _serve(context, show)
 
 
 def _show(link: str) -> None:
@@ -135,7 +192,8 @@ def _database(context: CommandContext, where: Mapping[str, str]) -> str:
 
 def _running(database: str) -> Iterator[tuple[str, str]]:
     """The addresses and tokens of the servers that run for a database."""
-    serving = _web().serving
+    with _web_needed():
+        from roocontext.web import serving  # noqa: PLC0415
     for file in sorted(serving.announcements().glob("serve-*.json")):
         # A server that crashed leaves its file, and its port may be another's by now.
         with suppress(OSError, ValueError, KeyError):
@@ -148,49 +206,33 @@ def _running(database: str) -> Iterator[tuple[str, str]]:
                 yield about["url"], about["token"]
 
 
-def _web() -> Any:
-    """The server's package, which is heavy, and an extra."""
-    try:
-        from roocontext.web import safety, serving  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _PACKAGES:
-            raise
-        line = "The server needs more packages. Install the extra: pip install 'roocontext[web]'."
-        raise Refusal(line, Code.USAGE) from None
-    return SimpleNamespace(safety=safety, serving=serving)
-
-
 def _serve(
     context: CommandContext,
-    asked: Asked,
     started: "Callable[[ServerSettings, Path | None], object]",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    uds: Path | None = None,
+    where: Mapping[str, str] | None = None,
+    **rights: Any,
 ) -> None:
-    """Run a server until it is interrupted."""
-    safety, serving = _web().safety, _web().serving
+    """Run a server with these rights until it is interrupted."""
+    with _web_needed():
+        from roocontext.web import safety, serving  # noqa: PLC0415
     with ExitStack() as stack:
         stack.enter_context(context.obj.bars.hidden())
-        try:
-            if asked.uds is None:
-                listener, public = serving.listen(asked.host, asked.port)
+        with _options_checked():
+            if uds is None:
+                listener, public = serving.listen(host, port)
                 stack.enter_context(listener)
                 token = serving.token_for(os.environ.get(TOKEN), public=public)
             else:
-                listener = stack.enter_context(serving.listen_on_file(asked.uds))
+                listener = stack.enter_context(serving.listen_on_file(uds))
                 public, token = False, None
-        except InvalidOption as error:
-            raise Refusal(str(error), Code.USAGE) from None
-        settings = safety.ServerSettings(
-            host=asked.host,
-            token=token,
-            public=public,
-            allow_write=asked.writes,
-            admin=asked.admin,
-            summariser=asked.summariser,
-        )
-        store = stack.enter_context(
-            context.store(write=asked.writes, dry_run=True, where=asked.where)
-        )
-        name = _database(context, asked.where)
+        settings = safety.ServerSettings(host=host, token=token, public=public, **rights)
+        write = settings.allow_write
+        store = stack.enter_context(context.store(write=write, dry_run=True, where=where))
+        name = _database(context, where or {})
         serving.run_server(store, settings, listener, database=name, started=started)
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roocontext import reports
-from roocontext.cli import completion, terminal
+from roocontext.cli import terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import After, ModelName, Recorded, Where, conditions
+from roocontext.cli.options import After, ModelName, Recorded, Where, conditions, session_option
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
 from roocontext.errors import SessionArchived, SessionPurged
@@ -49,12 +49,7 @@ def sessions(
         datetime | None, time_option("Only sessions without a message since then.")
     ] = None,
     parent: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ID",
-            help="Only the children of this session.",
-            autocompletion=completion.complete_sessions,
-        ),
+        str | None, session_option("Only the children of this session.", metavar="ID")
     ] = None,
     where: Where = None,
     purged: Annotated[

@@ -1,7 +1,7 @@
-"""Redactions and purges: the plan that a person confirms, and the receipt afterwards."""
+"""Redactions, purges and archives: the plan that a person confirms, and the receipt afterwards."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.cli.screens.safe_text import cut_line, one_line
 from roocontext.cli.screens.screen import Screen
@@ -9,12 +9,23 @@ from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import age, zoned_time
 
 if TYPE_CHECKING:
-    from roocontext.reports.erasing import PurgedReport, PurgedSessions, RedactedReport
+    from roocontext.reports.erasing import (
+        ArchivingReport,
+        PurgedReport,
+        PurgedSessions,
+        RedactedReport,
+    )
 
 _COPIES = 3
 """How many sessions with copies are named."""
 _WORDS = 60
 """How many columns of a content or title are shown."""
+_LISTED: Final = 10
+_WHY: Final = {
+    "changed": "it was changed meanwhile",
+    "turn": "a runner has its turn",
+    "damaged": "it is damaged: `roocontext verify` says where",
+}
 
 
 def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
@@ -118,3 +129,26 @@ def _draw_erased(screen: Screen, *, erased: bool) -> None:
         else "Bytes may remain in the database's log, free space or backups."
     )
     screen.line((where, "note"))
+
+
+def draw_archiving(screen: Screen, answer: "ArchivingReport", *, now: int) -> None:
+    """The first sessions with their files, every session that was left, and the sums."""
+    for row in answer.archived[:_LISTED]:
+        counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"
+        screen.line(f"{screen.name(row.session_id)}  {age(row.happened_at, now)}  {counts}")
+        if row.file is not None:
+            screen.raw(one_line(row.file), indent=2)
+    if (more := len(answer.archived) - _LISTED) > 0:
+        screen.line((f"and {more:,} more", "note"))
+    for left in answer.left:
+        screen.line((f"Left {screen.name(left.session_id)}: {_WHY[left.why]}.", "warn"))
+    if not (answer.archived or answer.left):
+        screen.line("No session is that old. Nothing was archived.")
+        return
+    sums = (
+        f"{quantity(len(answer.archived), 'session')} with {quantity(answer.messages, 'message')}"
+    )
+    if answer.dry_run:
+        screen.line(f"This would archive {sums}, {size(answer.bytes)}.")
+    else:
+        screen.line(f"Archived {sums}: {size(answer.bytes)} in files of {size(answer.size)}.")

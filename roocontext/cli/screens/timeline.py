@@ -136,7 +136,9 @@ def action(acts: Mapping[str, Any], arrow: str, most: int | None = _RANGES) -> s
     if "to" in acts:
         return _rewound(record)
     if "uncovers" in acts:
-        return _uncovered(record)
+        blocks = record.get("restored")
+        restored = f"; {quantity(blocks, 'tool output')} shown again" if blocks else ""
+        return f"{_rewound(record)}{restored}"
     hides, clears = acts.get("hides") or [], acts.get("clears") or []
     many = f" ({quantity(acts['messages'], 'message')})" if acts.get("messages") else ""
     what = [f"hides {ranges_in_words(hides, most)}{many}"] if hides else []
@@ -168,12 +170,6 @@ def _rewound(record: Mapping[str, Any]) -> str:
     undone = f"; takes back rewind {record['undone']}" if "undone" in record else ""
     moved = f"{record.get('left', 0):,} left the view, {record.get('returned', 0):,} came back"
     return f"{moved}{undone}"
-
-
-def _uncovered(record: Mapping[str, Any]) -> str:
-    blocks = record.get("restored")
-    restored = f"; {quantity(blocks, 'tool output')} shown again" if blocks else ""
-    return f"{_rewound(record)}{restored}"
 
 
 def _message(screen: Screen, message: "MessageRow", *, full: bool) -> None:

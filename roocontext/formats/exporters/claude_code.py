@@ -57,8 +57,10 @@ def paired_rows(messages: Iterable[Message]) -> Iterator[PairedRow]:
     last: PairedRow | None = None
     for message in messages:
         role, content = read.read(message)
-        blocks = [text(content)] if isinstance(content, str) else map(_sendable, content)
-        row = PairedRow(message, role, list(blocks))
+        blocks = [text(content)] if isinstance(content, str) else content
+        # Without the fields that other agents add and the provider refuses; thinking as it is.
+        sent = [block if block.get("type") in THINKING else trimmed(block) for block in blocks]
+        row = PairedRow(message, role, sent)
         if not row.blocks:
             continue
         if role == "assistant":
@@ -79,12 +81,6 @@ def paired_rows(messages: Iterable[Message]) -> Iterator[PairedRow]:
         last = row
     if last is not None:
         yield from _closed(last, waiting, held)
-
-
-def _sendable(block: Block) -> Block:
-    """The block without the fields that other agents add and the provider refuses."""
-    is_bound = block.get("type") in THINKING  # sent as it is or not at all
-    return block if is_bound else trimmed(block)
 
 
 def _closed(last: PairedRow, waiting: list[str], held: list[PairedRow]) -> Iterator[PairedRow]:

@@ -17,12 +17,7 @@ from msgspec.structs import replace
 from roocontext.formats.exporter import Exporter, NewFile
 from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
 from roocontext.formats.importers.roo import API, CLINE, ROO, UI
-from roocontext.log.compactions import (
-    Compaction,
-    as_summary,
-    compactions_in,
-    without_compactions,
-)
+from roocontext.log.compactions import Compaction, as_summary, compactions_in, without_compactions
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import reader, words_of
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag

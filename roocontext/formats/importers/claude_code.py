@@ -35,11 +35,7 @@ from roocontext.formats.files import (
     report,
 )
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.claude_code_rows import (
-    TranscriptRow,
-    TranscriptRows,
-    sent_of,
-)
+from roocontext.formats.importers.claude_code_rows import TranscriptRow, TranscriptRows, sent_of
 from roocontext.formats.importers.claude_code_tree import Back, TranscriptStep, TranscriptTree
 from roocontext.formats.typed import Insertions, typed, with_typed_text
 from roocontext.log.entries import NewMessage
@@ -80,16 +76,16 @@ def sources(path: Path) -> Iterator[Source]:
         )
     main = [row for row in transcript.all if row.agent not in agents]
     if agents or any(row.speaks for row in main):
-        events = partial(_events, path, main, transcript.loose, problems)
-        yield source_of(NAME, name, path, events, problems, parent=parent, **facts)
+        events = partial(_events, path, main, transcript.loose)
+        yield source_of(NAME, name, path, events, parent=parent, problems=problems, **facts)
     elif problems:  # nothing else could be read
-        yield source_of(NAME, name, path, lambda: iter(()), problems, parent=parent, **facts)
+        yield source_of(
+            NAME, name, path, lambda _: iter(()), parent=parent, problems=problems, **facts
+        )
     for agent in agents:
         rows = [row for row in transcript.all if row.agent == agent]
-        problems = []
-        events = partial(_events, path, rows, None, problems)
-        child = f"{name}/{agent}"
-        yield source_of(NAME, child, path, events, problems, parent=name, **facts, agent=agent)
+        events, child = partial(_events, path, rows, None), f"{name}/{agent}"
+        yield source_of(NAME, child, path, events, parent=name, **facts, agent=agent)
 
 
 def _events(

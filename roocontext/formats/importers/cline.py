@@ -41,17 +41,16 @@ def _is_cline_name(path: Path) -> bool:
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file. Those of sub-agents lie next to it."""
     problems: list[Problem] = []
-    document = _read(path, problems)
-    about = _read(_beside(path, ".json"), problems)
+    document, about = _read(path, problems), _read(_beside(path, ".json"), problems)
     session, owner = path.name.removesuffix(_ENDS), path.parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
     yield source_of(
         CLINE,
         session,
         path,
-        partial(_events, path, problems),
-        problems,
+        partial(_events, path),
         parent=owner if is_child else None,
+        problems=problems,
         session=session,
         folder=non_empty(about.get("cwd")),
         version=non_empty(as_dict(document.get("origin")).get("version")),
@@ -63,7 +62,7 @@ def _beside(path: Path, end: str, name: str | None = None) -> Path:
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()
+    problems.clear()  # all files are read again
     document = _read(path, problems)
     about = _read(_beside(path, ".json"), problems)
     compaction = _read(_beside(path, ".compaction.json"), problems)

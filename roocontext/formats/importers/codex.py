@@ -46,7 +46,6 @@ def _looks_like(record: Any) -> bool:
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
-    problems: list[Problem] = []
     first = (opened_line(line.record) for line in islice(read_lines(path, None), _FACTS_WITHIN))
     facts = next((payload for kind, payload in first if kind == "session_meta"), {})
     session = name(facts.get("id")) or path.stem
@@ -54,8 +53,7 @@ def sources(path: Path) -> Iterator[Source]:
         NAME,
         session,
         path,
-        partial(_events, path, problems),
-        problems,
+        partial(_events, path),
         parent=_parent(facts.get("source")),
         session=session,
         folder=non_empty(facts.get("cwd")),
@@ -73,7 +71,6 @@ def _parent(source: Any) -> str | None:
 
 
 def _events(path: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()
     history = CodexHistory()
     shown: list[Added] = []
     # The tokens of a reply are reported some lines later, so it waits with the notes after it.

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from roocontext.formats.events import Added, Covered, Event, Hid, Problem, WentBack
-from roocontext.formats.files import SourceLine, read_lines
+from roocontext.formats.files import SourceLine, read_lines, report
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.compactions import newest_compaction
 from roocontext.log.entries import NewMessage
@@ -103,7 +103,7 @@ def _base(
             base = _rollout(above[-1], thread) if _THREAD.fullmatch(thread) else None
             if base is None or base in above:
                 what = "the thread that it was forked from is not here, so its history is missing"
-                problems.append(Problem(above[-1], line.number, what))
+                report(problems, Problem(above[-1], line.number, what))
                 return
             last = last if end is None else min(last, end)
             yield from read_threads(base, problems, end=last, above=above)
@@ -255,7 +255,7 @@ def _replaced(
         newest = sealed[-1]
         # The items after it came later: a rollback may go back to right after it.
         history.compacted = newest + 1
-        yield Covered(name, rows[newest], tuple(rows[:newest]), line)
+        yield Covered(name, tuple(rows[: newest + 1]), line)
         for row in rows[newest + 1 :]:
             yield Added(row.message_id, row, line)
         return

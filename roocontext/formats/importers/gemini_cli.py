@@ -24,7 +24,7 @@ from roocontext.formats.events import (
     source_of,
     titled,
 )
-from roocontext.formats.files import is_removed, iso_ms, list_at, non_empty, read_records
+from roocontext.formats.files import is_removed, iso_ms, list_at, non_empty, read_records, report
 from roocontext.formats.files import name as named
 from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed, with_typed_text
@@ -80,23 +80,21 @@ def _looks_like(record: Any) -> bool:
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
-    problems: list[Problem] = []
     if path.name == _PROMPTS:
         name = f"{_short_name(path.parent.name)}/prompts"
-        yield source_of(NAME, name, path, partial(_prompt_events, path, problems), problems)
+        yield source_of(NAME, name, path, partial(_prompt_events, path))
     elif _is_checkpoint(path):
         folder, tag = path.parent, unquote(path.stem.removeprefix(_CHECKPOINT))
         if folder.name == _TOOL_CHECKPOINTS:
             folder, tag = folder.parent, f"{_TOOL_CHECKPOINTS}/{path.stem}"
         name = f"{_short_name(folder.name)}/{tag}"
-        events = partial(_checkpoint_events, path, problems)
-        yield source_of(NAME, name, path, events, problems, checkpoint=tag)
+        yield source_of(NAME, name, path, partial(_checkpoint_events, path), checkpoint=tag)
     elif path.suffix != ".json" or not path.with_suffix(".jsonl").exists():
         # The program copies a document to JSONL, and continues there.
-        yield _recording_source(path, problems)
+        yield _recording_source(path)
 
 
-def _recording_source(path: Path, problems: list[Problem]) -> Source:
+def _recording_source(path: Path) -> Source:
     records = (as_dict(record) for record, _ in read_records(path, None))
     first = next((record for record in records if isinstance(record.get("sessionId"), str)), {})
     session, project = named(first.get("sessionId")), first.get("projectHash")
@@ -109,8 +107,7 @@ def _recording_source(path: Path, problems: list[Problem]) -> Source:
         NAME,
         name,
         path,
-        partial(_events, path, problems, is_server=is_server),
-        problems,
+        partial(_events, path, is_server=is_server),
         parent=above.name if above.parent.name == "chats" else None,
         session=session,
         project=project,
@@ -234,7 +231,6 @@ class _Recording:
 
 
 def _events(path: Path, problems: list[Problem], *, is_server: bool) -> Iterator[Event]:
-    problems.clear()
     recording = _Recording(is_server)
     for record, line in read_records(path, problems):
         yield from recording.apply(record, line)
@@ -384,7 +380,6 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     """The messages of a checkpoint."""
-    problems.clear()
     for record, _ in read_records(path, problems):
         history = _history_of(record)
         if isinstance(record, dict):
@@ -392,7 +387,7 @@ def _checkpoint_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
             yield Noted("checkpoint", "checkpoint", rest)
         if not isinstance(history, list):
             if not (isinstance(record, dict) and "toolCall" in record):
-                problems.append(Problem(path, None, "it holds no history"))
+                report(problems, Problem(path, None, "it holds no history"))
             return
         waiting: dict[str, list[tuple[str, int]]] = {}
         for number, content in enumerate(history):
@@ -443,10 +438,9 @@ def _content(name: str, content: dict[str, Any], answers: tuple[str, int] | None
 
 def _prompt_events(path: Path, problems: list[Problem]) -> Iterator[Event]:
     """The prompts of all sessions of a project: notes, because they are no history."""
-    problems.clear()
     for record, _ in read_records(path, problems):
         if not isinstance(record, list):
-            problems.append(Problem(path, None, "it holds no list"))
+            report(problems, Problem(path, None, "it holds no list"))
             continue
         for prompt in record:
             ts = iso_ms(prompt.get("timestamp")) if isinstance(prompt, dict) else None

@@ -15,15 +15,7 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage, UnreadableSource
 from roocontext.formats.databases import SourceDatabase, Tables, decoded, utc_ms
-from roocontext.formats.events import (
-    Added,
-    Event,
-    Hid,
-    Noted,
-    Problem,
-    Source,
-    WentBack,
-)
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.files import non_empty, report
 from roocontext.formats.importer import Importer
 from roocontext.log.entries import NewMessage

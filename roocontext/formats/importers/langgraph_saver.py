@@ -15,16 +15,8 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import UnreadableSource
 from roocontext.formats.databases import Rows, SourceDatabase, Tables, decoded, utc_ms
-from roocontext.formats.events import (
-    Added,
-    Event,
-    Hid,
-    Noted,
-    Problem,
-    Source,
-    WentBack,
-)
-from roocontext.formats.files import report
+from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
+from roocontext.formats.files import non_empty, report
 from roocontext.formats.importer import Importer
 from roocontext.formats.importers.langgraph_values import (
     Known,
@@ -157,11 +149,8 @@ def _checkpoint(
     readable = {channel: conversation(value) for channel, value in values.items()}
     conversations = {channel: told for channel, told in readable.items() if told}
     facts = as_dict(decoded(metadata)) if metadata is not None else {}
-    return _Checkpoint(name, parent, _ms(stored.get("ts")), conversations, facts)
-
-
-def _ms(ts: Any) -> int | None:
-    return utc_ms(ts) if isinstance(ts, str) else None
+    ts = utc_ms(non_empty(stored.get("ts")))
+    return _Checkpoint(name, parent, ts, conversations, facts)
 
 
 class _Said(NamedTuple):

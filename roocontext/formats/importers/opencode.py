@@ -24,20 +24,13 @@ from roocontext.formats.events import (
 from roocontext.formats.files import name as named
 from roocontext.formats.files import non_empty, whole_ms
 from roocontext.formats.importer import Importer
-from roocontext.formats.importers.opencode_parts import (
-    OpenCodeTurn,
-    second_events,
-    turns_of,
-)
+from roocontext.formats.importers.opencode_parts import OpenCodeTurn, second_events, turns_of
 from roocontext.formats.importers.opencode_records import (
     OpenCodeMessage,
+    OpenCodeRecords,
     is_candidate,
     is_database,
     is_storage,
-    read_second,
-    read_sessions,
-    read_tool_messages,
-    report_unread_events,
 )
 from roocontext.formats.typed import with_typed_text
 from roocontext.log.entries import NewMessage
@@ -64,7 +57,7 @@ def _looks_like(record: Any) -> bool:
 def sources(path: Path) -> Iterator[Source]:
     """The sessions of a file or a folder, parents before their children."""
     problems: list[Problem] = []
-    infos = read_sessions(path, problems)
+    infos = OpenCodeRecords(path, problems).sessions()
     # Ids of sessions descend with time.
     for info in sorted(infos, key=lambda info: str(info.get("id")), reverse=True):
         yield _source(path, info, problems)
@@ -79,9 +72,9 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
         NAME,
         session,
         path,
-        partial(_events, path, info, problems),
-        problems,
+        partial(_events, path, info),
         parent=named(info.get("parentID")),
+        problems=problems,
         session=session,
         folder=info.get("directory"),
         version=info.get("version"),
@@ -92,11 +85,12 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
 def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterator[Event]:
     if not info:
         return
-    messages = read_tool_messages(path, info, problems)
-    second = [] if messages else read_second(path, info, problems)
+    records, session = OpenCodeRecords(path, problems), str(info.get("id"))
+    messages = records.messages(session)
+    second = [] if messages else records.second(session)
     yield from second_events(second) if second else _played(info, messages)
     if not (messages or second):
-        report_unread_events(path, info, problems)
+        records.report_unread_events(session)
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if not (isinstance(title, str) and _NO_TITLE.fullmatch(title)):

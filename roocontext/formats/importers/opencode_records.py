@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from roocontext.formats.files import (
     SQLITE,
     contents_of,
     is_removed,
+    list_at,
     loads,
     opened,
     read_object,
@@ -74,60 +76,162 @@ def is_database(path: Path) -> bool:
         return False
     if not begins.startswith(SQLITE):
         return bool(begins) and _is_database_name(path)
-    problems: list[Problem] = []
-    is_own = not _tables(path, problems).isdisjoint(_SESSIONS)
-    return is_own or (bool(problems) and _is_database_name(path))
+    records = OpenCodeRecords(path, [])
+    is_own = not records.tables().isdisjoint(_SESSIONS)
+    return is_own or (bool(records.problems) and _is_database_name(path))
 
 
-def read_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
-    """The records of the sessions at a path."""
-    if path.is_dir():
-        return list(_stored_sessions(path, problems))
-    if path.suffix == ".json":
-        return [as_dict(read_object(path, problems, cuts=True).get("info"))]
-    return _database_sessions(path, problems)
+@dataclass(frozen=True, slots=True)
+class OpenCodeRecords:
+    """The records of an export, a storage folder or a database. What is unreadable is reported."""
 
+    path: Path
+    problems: list[Problem]
 
-def read_tool_messages(
-    path: Path, info: dict[str, Any], problems: list[Problem]
-) -> list[OpenCodeMessage]:
-    """The messages of a session in the order of their ids; their times may differ."""
-    session = str(info.get("id"))
-    if path.is_dir():
-        messages = list(_stored_messages(path, session, problems))
-    elif path.suffix == ".json":
-        messages = list(_exported(path, problems))
-    else:
-        messages = _database_messages(path, session, problems)
-    named = [message for message in messages if isinstance(message.info.get("id"), str)]
-    if len(named) < len(messages):
-        what = f"{len(messages) - len(named)} messages of session {session} have no id"
-        report(problems, Problem(path, None, what))
-    if any(is_removed(message.info["id"]) for message in named):
-        return _named_by_place(named)
-    return sorted(named, key=lambda message: str(message.info["id"]))
+    @property
+    def _is_database(self) -> bool:
+        return not (self.path.is_dir() or self.path.suffix == ".json")
 
+    def sessions(self) -> list[dict[str, Any]]:
+        """The records of the sessions."""
+        if self._is_database:
+            return self._database_sessions()
+        if self.path.is_dir():
+            return list(self._stored_sessions())
+        return [as_dict(self._object(self.path).get("info"))]
 
-def read_second(path: Path, info: dict[str, Any], problems: list[Problem]) -> list[dict[str, Any]]:
-    """The messages of a session in the database's second schema, in their order."""
-    if path.is_dir() or path.suffix == ".json" or "session_message" not in _tables(path, problems):
-        return []
-    query = "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq"
-    return [
-        {**data, "id": row["id"], "type": row["type"]}
-        for row, data in _records(path, query, str(info.get("id")), problems)
-    ]
+    def messages(self, session: str) -> list[OpenCodeMessage]:
+        """The messages of a session in the order of their ids; their times may differ."""
+        if self._is_database:
+            messages = self._database_messages(session)
+        else:
+            is_folder = self.path.is_dir()
+            messages = list(self._stored_messages(session) if is_folder else self._exported())
+        named = [message for message in messages if isinstance(message.info.get("id"), str)]
+        if len(named) < len(messages):
+            self._report(f"{len(messages) - len(named)} messages of session {session} have no id")
+        if any(is_removed(message.info["id"]) for message in named):
+            return _named_by_place(named)
+        return sorted(named, key=lambda message: str(message.info["id"]))
 
+    def second(self, session: str) -> list[dict[str, Any]]:
+        """The messages of a session in the database's second schema, in their order."""
+        if not self._is_database or "session_message" not in self.tables():
+            return []
+        query = "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq"
+        return [
+            {**data, "id": row["id"], "type": row["type"]}
+            for row, data in self._with_data(query, session)
+        ]
 
-def report_unread_events(path: Path, info: dict[str, Any], problems: list[Problem]) -> None:
-    """Report a session without messages of which the database holds events."""
-    if path.is_dir() or path.suffix == ".json" or "event" not in _tables(path, problems):
-        return
-    query = "SELECT count(*) AS events FROM event WHERE aggregate_id = ?"
-    for row in _rows(path, query, problems, str(info.get("id"))):
-        if row["events"]:
-            what = f"session {info.get('id')} has no messages, only events, which are not read"
-            report(problems, Problem(path, None, f"{what}: {row['events']}"))
+    def report_unread_events(self, session: str) -> None:
+        """Report a session without messages of which the database holds events."""
+        if not self._is_database or "event" not in self.tables():
+            return
+        query = "SELECT count(*) AS events FROM event WHERE aggregate_id = ?"
+        for row in self._rows(query, session):
+            if row["events"]:
+                what = f"session {session} has no messages, only events, which are not read"
+                self._report(f"{what}: {row['events']}")
+
+    def _report(self, what: str, *, cuts: bool = False) -> None:
+        report(self.problems, Problem(self.path, None, what, cuts))
+
+    # Documents, of exports and storage folders.
+
+    def _object(self, file: Path) -> dict[str, Any]:
+        return read_object(file, self.problems, cuts=True)
+
+    def _documents(self, folder: Path) -> list[Path]:
+        return [file for file in contents_of(folder, self.problems) if file.suffix == ".json"]
+
+    def _exported(self) -> Iterator[OpenCodeMessage]:
+        for number, record in enumerate(list_at(self._object(self.path), "messages"), 1):
+            if isinstance(record, dict) and isinstance(record.get("info"), dict):
+                yield _modern(record["info"], dicts(record.get("parts")))._replace(record=record)
+            else:
+                self._report(f"message {number} of the list is none")
+
+    def _stored_sessions(self) -> Iterator[dict[str, Any]]:
+        for project in contents_of(self.path / "session", self.problems):
+            is_own = project.name not in ("message", "part")
+            for file in self._documents(project) if is_own else ():
+                info = self._object(file)
+                if isinstance(info.get("id"), str):
+                    # If ids were removed, the names of the files still hold them.
+                    yield {**info, "id": file.stem} if is_removed(info["id"]) else info
+
+    def _stored_messages(self, session: str) -> Iterator[OpenCodeMessage]:
+        if not session or session in {".", ".."} or set(session) & set("/\\\0"):
+            return  # it would name another folder
+        is_old = (self.path / "session" / "info").is_dir()
+        home = self.path / "session" if is_old else self.path
+        inside = home / "part" / session if is_old else home / "part"
+        for file in self._documents(home / "message" / session):
+            if info := self._object(file):
+                parts = map(self._object, self._documents(inside / file.stem))
+                yield _modern(info, list(filter(None, parts)))
+
+    # Rows, of databases.
+
+    def tables(self) -> set[str]:
+        """The tables that are read or counted, as far as they exist."""
+        query = (
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN"
+            " ('session', 'session_v2', 'message', 'part', 'session_message', 'event')"
+        )
+        return {row["name"] for row in self._rows(query)}
+
+    def _database_sessions(self) -> list[dict[str, Any]]:
+        names = {"parent_id": "parentID", "project_id": "projectID"}
+        sessions: dict[str, dict[str, Any]] = {}
+        tables = self.tables()
+        for table in _SESSIONS:
+            if table in tables:
+                for row in self._rows(f"SELECT * FROM {table} ORDER BY id"):  # noqa: S608 - one of two names
+                    info = {names.get(name, name): value for name, value in row.items()}
+                    info["revert"] = self._json(info.get("revert"))
+                    sessions.setdefault(str(info["id"]), info)
+        return list(sessions.values())
+
+    def _database_messages(self, session: str) -> list[OpenCodeMessage]:
+        if not self.tables() >= {"message", "part"}:
+            return []
+        parts: dict[str, list[dict[str, Any]]] = {}
+        query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+        for row, data in self._with_data(query, session):
+            parts.setdefault(row["message_id"], []).append({"id": row["id"], **data})
+        query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
+        return [
+            _modern({"id": row["id"], **data}, parts.get(row["id"], []))
+            for row, data in self._with_data(query, session)
+        ]
+
+    def _with_data(
+        self, query: str, session: str
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """The rows of a session whose data is an object, and that object."""
+        for row in self._rows(query, session):
+            if isinstance(data := self._json(row["data"]), dict):
+                yield row, data
+
+    def _rows(self, query: str, *values: str) -> Iterator[dict[str, Any]]:
+        try:
+            with closing(connect_read_only(self.path)) as connection:
+                connection.row_factory = sqlite3.Row
+                yield from map(dict, connection.execute(query, values))
+        except sqlite3.Error as error:
+            self._report(str(error), cuts=True)
+
+    def _json(self, text: Any) -> Any:
+        if not isinstance(text, str):
+            return None
+        try:
+            value = loads(data := text.encode())
+        except ValueError:
+            return None
+        report_repeated(data, self.path, None, self.problems)
+        return value
 
 
 def _named_by_place(messages: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
@@ -140,113 +244,6 @@ def _named_by_place(messages: list[OpenCodeMessage]) -> list[OpenCodeMessage]:
         named.append(message._replace(info={**message.info, "id": name, **asked}))
         above = name
     return named
-
-
-def _exported(path: Path, problems: list[Problem]) -> Iterator[OpenCodeMessage]:
-    messages = read_object(path, problems, cuts=True).get("messages")
-    for number, record in enumerate(messages if isinstance(messages, list) else [], 1):
-        if isinstance(record, dict) and isinstance(record.get("info"), dict):
-            yield _modern(record["info"], dicts(record.get("parts")))._replace(record=record)
-        else:
-            report(problems, Problem(path, None, f"message {number} of the list is none"))
-
-
-def _stored_sessions(folder: Path, problems: list[Problem]) -> Iterator[dict[str, Any]]:
-    for project in contents_of(folder / "session", problems):
-        is_own = project.name not in ("message", "part")
-        for file in _documents(project, problems) if is_own else ():
-            info = read_object(file, problems, cuts=True)
-            if isinstance(info.get("id"), str):
-                # If ids were removed, the names of the files still hold them.
-                yield {**info, "id": file.stem} if is_removed(info["id"]) else info
-
-
-def _stored_messages(
-    folder: Path, session: str, problems: list[Problem]
-) -> Iterator[OpenCodeMessage]:
-    if not session or session in {".", ".."} or set(session) & set("/\\\0"):
-        return  # it would name another folder
-    is_old = (folder / "session" / "info").is_dir()
-    home = folder / "session" if is_old else folder
-    for file in _documents(home / "message" / session, problems):
-        if info := read_object(file, problems, cuts=True):
-            inside = home / "part" / session if is_old else home / "part"
-            parts = (
-                read_object(document, problems, cuts=True)
-                for document in _documents(inside / file.stem, problems)
-            )
-            yield _modern(info, list(filter(None, parts)))
-
-
-def _documents(folder: Path, problems: list[Problem]) -> list[Path]:
-    return [file for file in contents_of(folder, problems) if file.suffix == ".json"]
-
-
-def _database_sessions(path: Path, problems: list[Problem]) -> list[dict[str, Any]]:
-    names = {"parent_id": "parentID", "project_id": "projectID"}
-    sessions: dict[str, dict[str, Any]] = {}
-    tables = _tables(path, problems)
-    for table in _SESSIONS:
-        if table in tables:
-            for row in _rows(path, f"SELECT * FROM {table} ORDER BY id", problems):  # noqa: S608 - one of two names
-                info = {names.get(name, name): value for name, value in row.items()}
-                info["revert"] = _json(info.get("revert"), path, problems)
-                sessions.setdefault(str(info["id"]), info)
-    return list(sessions.values())
-
-
-def _database_messages(path: Path, session: str, problems: list[Problem]) -> list[OpenCodeMessage]:
-    if not _tables(path, problems) >= {"message", "part"}:
-        return []
-    parts: dict[str, list[dict[str, Any]]] = {}
-    query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
-    for row, data in _records(path, query, session, problems):
-        parts.setdefault(row["message_id"], []).append({"id": row["id"], **data})
-    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
-    return [
-        _modern({"id": row["id"], **data}, parts.get(row["id"], []))
-        for row, data in _records(path, query, session, problems)
-    ]
-
-
-def _tables(path: Path, problems: list[Problem]) -> set[str]:
-    """The tables that are read or counted, as far as they exist."""
-    query = (
-        "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN"
-        " ('session', 'session_v2', 'message', 'part', 'session_message', 'event')"
-    )
-    return {row["name"] for row in _rows(path, query, problems)}
-
-
-def _records(
-    path: Path, query: str, session: str, problems: list[Problem]
-) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """The rows of a session whose data is an object, and that object."""
-    for row in _rows(path, query, problems, session):
-        if isinstance(data := _json(row["data"], path, problems), dict):
-            yield row, data
-
-
-def _rows(
-    path: Path, query: str, problems: list[Problem], *values: str
-) -> Iterator[dict[str, Any]]:
-    try:
-        with closing(connect_read_only(path)) as connection:
-            connection.row_factory = sqlite3.Row
-            yield from map(dict, connection.execute(query, values))
-    except sqlite3.Error as error:
-        report(problems, Problem(path, None, str(error), cuts=True))
-
-
-def _json(text: Any, path: Path, problems: list[Problem]) -> Any:
-    if not isinstance(text, str):
-        return None
-    try:
-        value = loads(data := text.encode())
-    except ValueError:
-        return None
-    report_repeated(data, path, None, problems)
-    return value
 
 
 def _modern(info: dict[str, Any], parts: list[dict[str, Any]]) -> OpenCodeMessage:

@@ -94,9 +94,9 @@ def sources(path: Path) -> Iterator[Source]:
         _tool(folder, _screen(folder, problems)),
         folder.name,
         folder,
-        partial(_events, folder, problems),
-        problems,
+        partial(_events, folder),
         parent=non_empty(item.get("parentTaskId")),
+        problems=problems,
         session=folder.name,
         folder=item.get("workspace") or item.get("cwdOnTaskInitialization"),
         version=_version(folder),
@@ -105,7 +105,7 @@ def sources(path: Path) -> Iterator[Source]:
 
 
 def _events(folder: Path, problems: list[Problem]) -> Iterator[Event]:
-    problems.clear()
+    problems.clear()  # all files are read again
     rows, screen = _list(folder / API, problems), _screen(folder, problems)
     facts = {name: read_document(folder / name, problems) for name in (_ITEM, _METADATA, _EDITS)}
     listed, item = _listed_item(folder), as_dict(facts[_ITEM])

@@ -28,25 +28,29 @@ IMAGES: Final = {
 
 
 class Links(Protocol):
-    """The addresses that a page links to. None is where the page has no such address."""
+    """The addresses that a page links to. A page has none of those that it does not define."""
 
     def entry(self, seq: int) -> str | None:
         """An entry, on this page or another."""
 
-    def whole(self, seq: int) -> str | None:
+    def whole(self, seq: int) -> str | None:  # noqa: ARG002 - pages define it
         """All of an entry."""
+        return None
 
     def image(self, seq: int, source: Mapping[str, Any]) -> str | None:
         """An image of an entry."""
 
-    def difference(self, old: int, new: int) -> str | None:
+    def difference(self, old: int, new: int) -> str | None:  # noqa: ARG002 - pages define it
         """The difference of two views."""
+        return None
 
-    def change(self, seq: int) -> str | None:
+    def change(self, seq: int) -> str | None:  # noqa: ARG002 - pages define it
         """The changes that an entry allows."""
+        return None
 
-    def request(self, seq: int) -> str | None:
+    def request(self, seq: int) -> str | None:  # noqa: ARG002 - pages define it
         """The request that a reply answers."""
+        return None
 
 
 class Level(NamedTuple):
@@ -238,7 +242,7 @@ class MessageBody:
         given = piece.block.get("input")
         heading = tag(
             "p",
-            tag("b", _line(piece.text or "?")),
+            tag("b", on_one_line(piece.text or "?")),
             [" ", tag("code", _brief(piece.block))] if _brief(piece.block) else None,
             class_="tool-name",
         )
@@ -312,7 +316,7 @@ class MessageBody:
         """An image of a known type, or a line that names the block."""
         block = piece.block if isinstance(piece.block, dict) else {}
         kind = block.get("type")
-        what = _line(kind if isinstance(kind, str) else "unknown block")
+        what = on_one_line(kind if isinstance(kind, str) else "unknown block")
         if _is_image(piece):
             source = block["source"]
             name = f"{what}, {source['media_type']}, {size(len(source['data']) * 3 // 4)}"
@@ -331,7 +335,7 @@ def _folded(style: str, name: str, *children: Child, open_: bool = False) -> Htm
     return tag("details", tag("summary", name), *children, class_=style, open_=open_)
 
 
-def _line(text: str, longest: int = 80) -> str:
+def on_one_line(text: str, longest: int = 80) -> str:
     """A text on one line, cut if it is too long."""
     line = " ".join(text[: 4 * longest].split())
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
@@ -349,7 +353,7 @@ def _brief_text(given: Any) -> str:
 
 
 def _brief(block: Any) -> str:
-    return _line(_brief_text(block.get("input")))
+    return on_one_line(_brief_text(block.get("input")))
 
 
 _EDITS: Final = (

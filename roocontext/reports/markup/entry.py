@@ -26,6 +26,7 @@ from roocontext.reports.markup.body import (
     ToolCall,
     answered_calls,
     blocks_of,
+    on_one_line,
     tool_calls,
 )
 from roocontext.reports.markup.elements import Child, Html, tag, together
@@ -169,17 +170,20 @@ class EntryRows:
             return self._event(item, level)
         kind = "" if entry.kind is Kind.MESSAGE else entry.kind.value
         who = kind or (speaker if speaker != TOOL else "tool result")
+        model = entry.entry.model
+        is_made = entry.kind in (Kind.SUMMARY, Kind.MARKER)
+        effect = tag("p", self._figures(entry), class_="effect") if is_made else None
         body = self._body(item, level)
         style = f"entry {kind or (speaker if speaker in _STYLED else 'other')}"
         header = tag(
             "header",
-            self._heading(entry.seq, _short(who)),
-            self._model(entry),
+            self._heading(entry.seq, on_one_line(who)),
+            tag("span", on_one_line(model), class_="model") if model else None,
             self._change(entry),
             self._time(entry),
             class_="head",
         )
-        return self._item(entry, style, header, self._effect(entry), body, self._remarks(entry))
+        return self._item(entry, style, header, effect, body, self._remarks(entry))
 
     def _heading(self, seq: int, who: str) -> Html:
         number = tag("a", str(seq), href=self.links.entry(seq), class_="seq")
@@ -198,10 +202,6 @@ class EntryRows:
             tabindex="-1",
         )
         return tag("li", article, class_="joined" if entry.seq in self.joined else None)
-
-    def _model(self, entry: AuditEntry) -> Html | None:
-        model = entry.entry.model
-        return tag("span", _short(model), class_="model") if model else None
 
     def _change(self, entry: AuditEntry) -> Html | None:
         address = self.links.change(entry.seq)
@@ -233,13 +233,8 @@ class EntryRows:
             text = str(entry.content)[: min(level.characters, 16_000)]
             return Html(preformatted(text, "text"))
 
-    def _effect(self, entry: AuditEntry) -> Html | None:
-        """The effect of a summary or a marker, in figures."""
-        if entry.kind not in (Kind.SUMMARY, Kind.MARKER):
-            return None
-        return tag("p", self._figures(entry), class_="effect")
-
     def _figures(self, entry: AuditEntry) -> Iterator[Child]:
+        """The effect of an entry that hides or clears others, in figures."""
         acts = entry.entry.details or {}
         record = acts.get("record") or {}
         if hides := acts.get("hides"):
@@ -263,7 +258,7 @@ class EntryRows:
             unit = record["counter"] if record.get("counter") in ("bytes", "images") else "tokens"
             saved = f" (−{100 * (before - after) // before} %)" if before > after > 0 else ""
             yield tag("span", tag("b", f"{sign}{before:,} → {sign}{after:,}"), f" {unit}{saved}")
-        policy, trigger = (_short(str(record.get(name, ""))) for name in ("policy", "trigger"))
+        policy, trigger = (on_one_line(str(record.get(name, ""))) for name in ("policy", "trigger"))
         if acts.get("by") == "provider" or entry.kind is Kind.COVERING:
             yield tag("span", "compacted by the provider")
         elif policy or trigger:
@@ -335,9 +330,12 @@ class EntryRows:
     def _details(self, item: ExcerptEntry, level: Level) -> Html | None:
         """The stored content of a note that has more than its row shows."""
         entry = item.audited
-        if entry.kind is not Kind.NOTE or entry.content is None or _is_brief(entry.content):
+        if entry.kind is not Kind.NOTE or entry.content is None:
             return None
-        text = _as_text(entry.content)[: min(level.characters, 2_000)]
+        text = _as_text(entry.content)
+        if len(text) <= 200:
+            return None
+        text = text[: min(level.characters, 2_000)]
         return tag(
             "details", tag("summary", "Content"), Html(preformatted(text, "code")), class_="other"
         )
@@ -384,7 +382,7 @@ class EntryRows:
         entry = item.audited
         name, content = entry.entry.note or "note", entry.content
         target = entry.entry.target
-        style, what = "note", _short(_as_text(content), 200)
+        style, what = "note", on_one_line(_as_text(content), 200)
         match content:
             case _ if item.head is not None:
                 what = f"{size(item.size)} of content"
@@ -393,18 +391,18 @@ class EntryRows:
             case {"pinned": bool(pinned)} if name == "pin":
                 name, what = "pin" if pinned else "unpin", "entry"
             case {"event": str(event), **facts}:
-                name, what = f"{name} {event}", _short(_facts(facts), 200)
+                name, what = f"{name} {event}", on_one_line(_facts(facts), 200)
             case dict() if len(content) == 1:
-                what = _short(_as_text(*content.values()), 200)
+                what = on_one_line(_as_text(*content.values()), 200)
             case None:
                 what = "redacted" if entry.redacted else ""
         of: Child = [" of ", self.link(target)] if target else None
-        return style, _short(name), [what, of]
+        return style, on_one_line(name), [what, of]
 
 
 def failure_in_words(content: Mapping[Any, Any]) -> str:
     """The facts of a compaction that failed or was refused, on one line."""
-    return _short(_facts(content), 300)
+    return on_one_line(_facts(content), 300)
 
 
 def is_failure(content: Any) -> bool:
@@ -437,7 +435,7 @@ def _reason(entry: AuditEntry) -> tuple[str, int] | None:
 
 def _trigger(entry: AuditEntry, by: int) -> str:
     trigger = next((hider.trigger for hider in entry.hiders if hider.seq == by), None)
-    return f" ({_short(trigger)})" if trigger is not None else ""
+    return f" ({on_one_line(trigger)})" if trigger is not None else ""
 
 
 def _source(entry: AuditEntry) -> MessageSource:
@@ -451,17 +449,8 @@ def _machine_time(at: int) -> str | None:
         return None
 
 
-def _short(text: str, longest: int = 80) -> str:
-    line = " ".join(text[: 4 * longest].split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
-
-
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _is_brief(content: Any) -> bool:
-    return len(_as_text(content)) <= 200
 
 
 def _facts(facts: Mapping[Any, Any]) -> str:
@@ -481,11 +470,9 @@ def _facts(facts: Mapping[Any, Any]) -> str:
 
 def _price(facts: Any) -> Iterable[Html]:
     """The cost of a summary."""
-    if not isinstance(facts, dict):
+    if not isinstance(facts, dict) or facts.get("calls") == 0:
         return
     parts = []
-    if facts.get("calls") == 0:
-        return
     if type(facts.get("calls")) is int:
         parts.append(quantity(facts["calls"], "call"))
     for name, unit in (("input_tokens", "in"), ("output_tokens", "out")):

@@ -21,7 +21,6 @@ def page_frame(
     title: str,
     *body: Child,
     head: Sequence[Child] = (),
-    page_class: str | None = None,
     data: Mapping[str, str] | None = None,
 ) -> Html:
     """A whole page."""
@@ -37,7 +36,7 @@ def page_frame(
                 tag("title", title),
                 head,
             ),
-            tag("body", body, class_=page_class, **dict(data or {})),
+            tag("body", body, **dict(data or {})),
             lang="en",
         ),
     )
@@ -94,7 +93,7 @@ def gauge_bar(
             tag("span", quantity(images, "image")) if images else None,
             tag("span", f"{drift:.2f} times the estimate was reported") if drift else None,
             tag("span", "pinned: ", pins) if pins else None,
-            _exact(counted),
+            tag("span", tag("a", "count", href=counted)) if counted else None,
             class_="note facts",
         ),
         class_="gauge",
@@ -117,10 +116,6 @@ def _how_known(gauge: Gauge, visible_bytes: int, compactions: int) -> Iterable[s
         yield f"{'counted' if gauge.exact else 'estimated'} by {gauge.counter}"
     yield size(visible_bytes)
     yield quantity(compactions, "compaction")
-
-
-def _exact(counted: str | None) -> Child:
-    return tag("span", tag("a", "count", href=counted)) if counted else None
 
 
 _TABS: Final = (("view", "Model sees"), ("live", "Live"), ("all", "Everything"))

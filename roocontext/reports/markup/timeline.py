@@ -38,9 +38,13 @@ class Timeline:
     def picture(self, links: Links, most: int) -> Html:
         """The picture, of at most so many marks, each a link."""
         acting = [control for control in self.controls if control.kind in _SIGNS]
-        stretches = sorted(self._stretches(), key=lambda s: s.hi - s.lo, reverse=True)[: most // 4]
+        went = {control.seq: control.to for control in self.controls if control.to is not None}
+        stretches = sorted(stretches_of(went, self.last), key=lambda s: s.hi - s.lo, reverse=True)[
+            : most // 4
+        ]
         parts = sorted(self._parts(), key=lambda part: part[1] - part[0], reverse=True)
-        lanes = self._lanes(stretches)
+        rewound = sorted(stretch.lo for stretch in stretches if not stretch.live)
+        lanes = {lo: 1 + number % (_LANES - 1) for number, lo in enumerate(rewound)}
         drawn: list[Child] = [
             self._branch(stretch, lanes, links) for stretch in stretches if not stretch.live
         ]
@@ -59,10 +63,6 @@ class Timeline:
     def _x(self, seq: float) -> float:
         return round(4 + (_WIDTH - 8) * seq / max(self.last, 1), 1)
 
-    def _stretches(self) -> list[StretchBounds]:
-        went = {control.seq: control.to for control in self.controls if control.to is not None}
-        return stretches_of(went, self.last)
-
     def _parts(self) -> list[tuple[int, int, bool]]:
         """The live spans: first, last, and whether the model sees them; neighbours joined."""
         parts: list[tuple[int, int, bool]] = []
@@ -75,16 +75,6 @@ class Timeline:
             else:
                 parts.append((span.lo, hi, span.visible))
         return parts
-
-    @staticmethod
-    def _lanes(stretches: Sequence[StretchBounds]) -> dict[int, int]:
-        """The lane of each rewound stretch, by its first entry."""
-        lanes: dict[int, int] = {}
-        for number, stretch in enumerate(
-            sorted((s for s in stretches if not s.live), key=lambda s: s.lo)
-        ):
-            lanes[stretch.lo] = 1 + number % (_LANES - 1)
-        return lanes
 
     def _part(self, part: tuple[int, int, bool], links: Links) -> Html:
         lo, hi, is_seen = part

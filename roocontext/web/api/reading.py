@@ -157,7 +157,7 @@ def get_verification(asked: ApiRequest) -> Answer:
     saved = None
     if query.saved_seq is not None:
         saved = Head(asked.session_id, query.saved_seq, query.saved_hash)
-    return Answer(reports.results.checked_session(asked.chat.verify(saved)))
+    return Answer(reports.results.Checked.of(asked.chat.verify(saved)))
 
 
 def get_usage(asked: ApiRequest) -> Answer:

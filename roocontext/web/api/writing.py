@@ -343,7 +343,7 @@ def post_purge(asked: ApiRequest) -> Answer:
         plan = reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
         return Answer(plan)
     receipt = asked.store.purge(asked.session_id)
-    done = reports.erasing.purged_report(receipt, changed=is_new, dry_run=False)
+    done = reports.erasing.PurgedReport.of(receipt, changed=is_new, dry_run=False)
     return Answer(done, 201 if is_new else 200)
 
 
