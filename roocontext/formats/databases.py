@@ -73,7 +73,7 @@ class SourceDatabase:
                 connection.text_factory = lambda text: text.decode(errors="replace")
                 connection.execute("BEGIN")
                 yield connection.execute
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             raise _unreadable(self.place, error) from None
 
     def tables(self) -> Tables:

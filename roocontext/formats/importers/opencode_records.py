@@ -220,7 +220,7 @@ class OpenCodeRecords:
             with closing(connect_read_only(self.path)) as connection:
                 connection.row_factory = sqlite3.Row
                 yield from map(dict, connection.execute(query, values))
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             self._report(str(error), cuts=True)
 
     def _json(self, text: Any) -> Any:
