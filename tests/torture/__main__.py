@@ -28,7 +28,12 @@ RESULTS = ROOT / ".torture"
 PAGE = ROOT / "docs" / "guarantees.md"
 BEGIN, END = "<!-- torture -->\n", "<!-- /torture -->\n"
 CODE = ("roocontext", "migrations", "tests")
-VERSIONS = (("Python", "python"), ("SQLite", "sqlite"), ("PostgreSQL", "postgres"))
+VERSIONS = (
+    ("commit", "commit"),
+    ("Python", "python"),
+    ("SQLite", "sqlite"),
+    ("PostgreSQL", "postgres"),
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -82,12 +87,20 @@ def _run(part: Part, code: str) -> dict[str, Any]:
         "failures": max(failures, int(done.returncode != 0)),
         "seconds": round(seconds),
         "date": datetime.now(UTC).date().isoformat(),
+        "commit": _commit(),
         "python": ".".join(map(str, sys.version_info[:3])),
         "sqlite": sqlite3.sqlite_version,
         "postgres": postgres,
     }
     _file(part).write_text(json.dumps(result))
     return result
+
+
+def _commit() -> str:
+    command = ["git", "rev-parse", "--short=8", "HEAD"]
+    return subprocess.run(
+        command, cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def _counted(report: Path) -> tuple[int, int]:
