@@ -4,28 +4,24 @@ from collections.abc import Sequence
 
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.messages import companions, read_controls
 from roocontext.store.reading.view import ShownRanges, shown_after
 
 
-def assumed_controls(
-    tx: Transaction, session_id: str, last: int, uncovered: Sequence[int]
-) -> list[Control]:
+def assumed_controls(log: SessionLog, last: int, uncovered: Sequence[int]) -> list[Control]:
     """The control rows up to the last entry, and those that would uncover these entries."""
-    controls = read_controls(tx, session_id, last)
+    controls = read_controls(log, last)
     for seq in uncovered:
-        controls.append(uncovering(tx, session_id, controls, last, seq))
+        controls.append(uncovering(log, controls, last, seq))
     return controls
 
 
-def uncovering(
-    tx: Transaction, session_id: str, controls: Sequence[Control], last: int, seq: int
-) -> Control:
+def uncovering(log: SessionLog, controls: Sequence[Control], last: int, seq: int) -> Control:
     """The entry that would uncover another one, after all existing entries."""
     end = assumed_end(controls, last)
     standing = standing_ranges(controls, end)
-    others = (row for row in companions(tx, session_id, seq) if within(standing, row))
+    others = (row for row in companions(log, seq) if within(standing, row))
     return Control(end + 1, Kind.UNCOVERING, uncovers=(seq, *others))
 
 

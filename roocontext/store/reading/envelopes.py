@@ -8,7 +8,7 @@ from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Kind
 from roocontext.log.moments import happened
 from roocontext.store.engine.schema import AFTER_SEQ, entries, log_rows
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import read_head
 
 
@@ -33,10 +33,10 @@ _FOLLOWING = (
 )
 
 
-def read_envelopes(tx: Transaction, session_id: str, after: int, limit: int) -> list[Envelope]:
+def read_envelopes(log: SessionLog, after: int, limit: int) -> list[Envelope]:
     """Read the first entries after an entry. No content and no control row is read."""
-    read_head(tx, session_id)  # which says so if it was purged
-    rows = tx.rows(_FOLLOWING, session_id=session_id, seq=after, page=limit)
+    read_head(log)  # which says so if it was purged
+    rows = log.rows(_FOLLOWING, seq=after, page=limit)
     try:
         return [Envelope(seq, Kind(kind), *rest) for seq, kind, *rest in rows]
     except ValueError:
