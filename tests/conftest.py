@@ -45,12 +45,12 @@ settings.register_profile(
 settings.load_profile("repeatable")
 
 LEGS = [(engine, interface) for engine in ENGINES for interface in INTERFACES]
-EACH_ONCE = [*((engine, "sync") for engine in ENGINES), ("file", "async")]
-"""The legs of a test that is marked `every_leg`: each engine, and each interface."""
 EVERYDAY = [("file", "sync"), ("postgres", "sync")]
 """The legs of a test that is not marked `every_leg`: an asynchronous session adds a thread to a
 synchronous one and no logic of its own, and a store in memory runs the statements of a file. The
 long runs take every leg of every test."""
+EACH_ONCE = [*EVERYDAY, ("memory", "async")]
+"""The legs of a test that is marked `every_leg`: each engine, and each interface."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,11 +79,36 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a cluster, keep the tests that run on PostgreSQL."""
+    """Keep the first of the parameters that no engine sees; on a cluster, what is on PostgreSQL."""
+    if not TORTURE:
+        _keep(config, items, _needs_its_leg())
     if config.getoption("--distributed"):
-        kept = [item for item in items if _is_on_postgres(item)]
-        config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-        items[:] = kept
+        _keep(config, items, _is_on_postgres)
+
+
+def _keep(
+    config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]
+) -> None:
+    chosen = [(item, is_kept(item)) for item in items]
+    config.hook.pytest_deselected(items=[item for item, kept in chosen if not kept])
+    items[:] = [item for item, kept in chosen if kept]
+
+
+def _needs_its_leg() -> Callable[[pytest.Item], bool]:
+    """True for each item but the later ones of `values_on_one_leg` on the other legs."""
+    seen: set[tuple[str, Any]] = set()
+
+    def is_kept(item: Any) -> bool:
+        callspec = getattr(item, "callspec", None)
+        leg = callspec.params.get("leg") if callspec else None
+        if leg in (None, EVERYDAY[0]) or not item.get_closest_marker("values_on_one_leg"):
+            return True
+        first = (item.nodeid.partition("[")[0], leg)
+        is_first = first not in seen
+        seen.add(first)
+        return is_first
+
+    return is_kept
 
 
 def _is_on_postgres(item: Any) -> bool:
@@ -219,7 +244,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "leg" in metafunc.fixturenames:
         every = metafunc.definition.get_closest_marker("every_leg")
         once = metafunc.definition.get_closest_marker("one_leg")
-        legs = LEGS if TORTURE else EACH_ONCE if every else EVERYDAY[:1] if once else EVERYDAY
+        legs = LEGS if TORTURE else EVERYDAY[:1] if once else EACH_ONCE if every else EVERYDAY
         metafunc.parametrize("leg", legs, ids="-".join, indirect=True, scope="session")
 
 

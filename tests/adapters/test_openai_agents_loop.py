@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roocontext import AsyncStore
 from support.openai_agents_loop import Recording, Scripted, turn
-from support.provider_rules_responses import violations
+from support.provider_rules.responses import violations
 
 LOOP = Path(__file__).parents[1] / "support" / "openai_agents_loop.py"
 TURNS = 50

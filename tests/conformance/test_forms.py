@@ -13,11 +13,10 @@ from roocontext.errors import NotTheModelsTurn, SummarySealed
 from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support import provider_rules_dialects
 from support.examples import examples
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS, dialects
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
 MODELS = (None, "gemini-3-pro", CLAUDE, GPT)
@@ -72,7 +71,7 @@ def faults(chat: Any) -> list[str]:
         with sealed_for(rows, "openai", "mine"):
             out = form_named("openai", dialect).compose(rows, model="mine", complete=True)
             facts = {"complete": True, "model": "mine", "reasons": True}
-            found += provider_rules_dialects.violations(out.messages, dialect, **facts)
+            found += dialects.violations(out.messages, dialect, **facts)
             found += wrong_compactions(rows, "openai", out.messages)
     return found
 
@@ -101,14 +100,16 @@ def wrong_compactions(rows: Any, form: str, sent: list[Any]) -> list[str]:
     shown = [row for row in rows if row.compacted is not None]
     own = [row.content[row.compacted.block] for row in shown if row.format == form]
     found = [f"{len(blocks)} compactions"] if blocks != own else []
-    text = json.dumps(sent, default=repr)
-    for row in rows:
-        for block in row.content if isinstance(row.content, list) else ():
-            if isinstance(block, dict) and block.get("type") == "compaction":
-                mark = str(block.get("content") or block.get("encrypted_content"))
-                wanted = row.compacted is not None
-                if text.count(mark) != wanted:
-                    found.append(f"{mark} is sent {text.count(mark)} times")
+    marks = {
+        str(block.get("content") or block.get("encrypted_content")): row.compacted is not None
+        for row in rows
+        for block in (row.content if isinstance(row.content, list) else ())
+        if isinstance(block, dict) and block.get("type") == "compaction"
+    }
+    text = json.dumps(sent, default=repr) if marks else ""  # it may have megabytes
+    for mark, is_wanted in marks.items():
+        if text.count(mark) != is_wanted:
+            found.append(f"{mark} is sent {text.count(mark)} times")
     return found
 
 

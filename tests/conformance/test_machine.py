@@ -42,7 +42,7 @@ from roocontext.log.pairs import bound, pairs
 from roocontext.log.plan import Action
 from support.examples import TORTURE, examples
 from support.oracle import Model
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 pytestmark = pytest.mark.every_leg
 

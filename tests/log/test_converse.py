@@ -9,7 +9,7 @@ from roocontext.log.readings import reader
 from roocontext.log.readings.converse import CONVERSE
 from roocontext.log.replies import read_reply
 from roocontext.tokens.usage import Usage, usage_tokens
-from support.provider_rules_converse import undefined, violations
+from support.provider_rules.converse import undefined, violations
 from support.rows_of_formats import message
 
 FORMAT = "bedrock-converse"

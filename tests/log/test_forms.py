@@ -9,8 +9,9 @@ from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
 from roocontext.log.readings.converse import in_base64
-from support import provider_rules, wrong_contents
-from support.provider_checks import CHECKS
+from support import wrong_contents
+from support.provider_rules import CHECKS
+from support.provider_rules.anthropic import thoughtless
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
 
 models = st.sampled_from([None, "gpt-5", "claude-x", "gemini-3", "gemini-2"])
@@ -98,7 +99,7 @@ def test_running_tool_loop_that_lost_its_thinking_is_reported(loop, complete):
         messages, model="claude-x", drop_thinking=changed, complete=complete
     )
     reported = [repair.seq for repair in out.repairs if repair.rule is Rule.UNTHINKING]
-    assert len(provider_rules.thoughtless(out.messages)) == len(reported)
+    assert len(thoughtless(out.messages)) == len(reported)
     foreign = {seq for seq, model in replies.items() if model != "claude-x"}
     assert changed | foreign >= set(reported)
 

@@ -8,7 +8,7 @@ from google.genai import types as genai
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import Rule, forms
-from support import provider_rules_frames as frames
+from support.provider_rules import frames
 from support.rows_of_formats import message
 
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}

@@ -11,7 +11,7 @@ from msgspec import structs
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import Rule, form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support.provider_rules_dialects import FIELDS, violations
+from support.provider_rules.dialects import FIELDS, violations
 from support.rows_of_formats import histories, message, rows
 
 MODELS = ("deepseek-v4-pro", "gemini-3-flash", "deepseek/deepseek-v4", "mine", None)

@@ -8,21 +8,9 @@ from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 
 from roocontext.log.forms import Rule, form_named, forms
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_dialects,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
+from support.provider_rules import CHECKS, dialects
 from support.rows_of_formats import MODELS, histories, message, rows
 
-CHECKS = {
-    "anthropic": provider_rules.violations,
-    "openai": provider_rules_chat.violations,
-    "openai-responses": provider_rules_responses.violations,
-    "gemini": provider_rules_gemini.violations,
-}
 PDF = "JVBERi0x"
 DATA = f"data:application/pdf;base64,{PDF}"
 SOURCE = {"type": "base64", "media_type": "application/pdf", "data": PDF}
@@ -51,7 +39,7 @@ def compose(form, *given_rows, dialect=None):
     if dialect is None:
         assert CHECKS[form](out.messages, complete=True, model=MODELS[form]) == []
     else:
-        assert provider_rules_dialects.violations(out.messages, dialect, complete=True) == []
+        assert dialects.violations(out.messages, dialect, complete=True) == []
     return out.messages, [(it.seq, it.rule) for it in out.repairs]
 
 

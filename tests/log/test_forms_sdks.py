@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 
 from roocontext import Store
 from roocontext.log.forms.parts import FIELDS
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
 
 
 def test_fields_that_are_sent_are_those_of_the_sdk():

@@ -15,7 +15,7 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.forms import forms
 from roocontext.log.readings import reader, readers
 from roocontext.log.replies import Reply, reply_readers
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
 from support.rows_of_formats import MODELS, histories, message, rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "own-form.md"

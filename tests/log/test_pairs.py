@@ -53,35 +53,6 @@ def says(role="user"):
     return (role, [TEXT])
 
 
-def test_result_answers_the_call_before_it():
-    assert pairs([says(), asks("a"), answers("a")]) == [Pair((1, 0), (2, 0), "a")]
-
-
-def test_parallel_calls_in_any_order_of_results():
-    assert pairs([asks("a", "b"), answers("b"), answers("a")]) == [
-        Pair((0, 1), (1, 0), "b"),
-        Pair((0, 0), (2, 0), "a"),
-    ]
-
-
-def test_id_that_is_used_again_pairs_with_the_latest_call():
-    messages = [asks("a"), answers("a"), asks("a"), says(), asks("a"), answers("a"), answers("a")]
-    assert [(pair.call[0], pair.result[0]) for pair in pairs(messages)] == [(0, 1), (4, 5), (2, 6)]
-
-
-def test_equal_ids_in_one_message_are_answered_in_order():
-    assert [pair.call for pair in pairs([asks("a", "a"), answers("a", "a")])] == [(0, 0), (0, 1)]
-
-
-def test_only_the_assistant_calls_and_only_the_user_answers():
-    assert pairs([("user", [call("a")]), answers("a")]) == []
-    assert pairs([asks("a"), ("assistant", [result("a")])]) == []
-
-
-def test_result_before_its_call_answers_nothing():
-    assert pairs([answers("a"), asks("a")]) == []
-
-
 def test_ill_typed_blocks_pair_with_nothing():
     broken = [{"type": "tool_use"}, {"type": "tool_use", "id": 5}, {"type": ["tool_use"]}]
     assert pairs([("assistant", broken), ("user", [{"type": "tool_result"}])]) == []
@@ -95,13 +66,6 @@ def test_partners_of_parallel_results_are_partners_too():
 def test_partners_include_those_of_a_message_that_answers_two():
     messages = [asks("a"), asks("b"), answers("a", "b")]
     assert bound(pairs(messages)) == {0: {1, 2}, 1: {0, 2}, 2: {0, 1}}
-
-
-def test_split_names_the_pairs_that_would_be_torn():
-    messages = [says(), asks("a"), answers("a"), asks("b"), answers("b")]
-    assert split(messages, {0, 1, 2}) == []
-    assert [pair.id for pair in split(messages, {0, 1})] == ["a"]
-    assert [pair.id for pair in split(messages, range(2, 4))] == ["a", "b"]
 
 
 histories = st.lists(

@@ -11,7 +11,7 @@ from msgspec import structs
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
-from support.provider_rules import displaced, violations
+from support.provider_rules.anthropic import displaced, violations
 
 sendable = ANTHROPIC_FORM.compose
 

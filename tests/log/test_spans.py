@@ -207,13 +207,3 @@ def test_note_between_a_placed_row_and_the_next_does_not_move_it():
     log.append(fold.FoldRow(4, Kind.SUMMARY, control))
     held_against_the_fold(log, 4)
     assert fold.effective(log) == [4, 3]
-
-
-def test_rewinds_out_of_a_rewound_stretch_keep_the_earlier_tag():
-    log = [fold.FoldRow(n, Kind.MESSAGE) for n in range(1, 11)]
-    log.append(fold.FoldRow(11, Kind.REWIND, Control(11, Kind.REWIND, to=5)))
-    log += [fold.FoldRow(12, Kind.MESSAGE), fold.FoldRow(13, Kind.MESSAGE)]
-    log.append(fold.FoldRow(14, Kind.REWIND, Control(14, Kind.REWIND, to=8)))
-    held_against_the_fold(log, 14)
-    tags = {row: tag.rewound_by for row, tag in fold.tags(log).items()}
-    assert tags == {**dict.fromkeys(range(1, 9)), 9: 11, 10: 11, 12: 14, 13: 14}

@@ -15,6 +15,7 @@ from migration.conftest import Raw
 from roocontext import NewMessage, Plan, Session, Store
 from roocontext.errors import (
     ForeignDatabase,
+    HistoryCorrupt,
     RooContextError,
     SchemaMismatch,
     StoreFull,
@@ -178,6 +179,16 @@ def test_damaged_file_is_refused_by_name(folder: Path) -> None:
         with pytest.raises(RooContextError):
             _read_everything(path)
         assert path.read_bytes() == damaged
+
+
+def test_file_whose_damage_sqlite_cannot_name_in_utf_8_is_refused_by_name(folder: Path) -> None:
+    path = folder / "damaged.db"
+    Store.open(path).close()
+    path.write_bytes(
+        path.read_bytes().replace(b"CREATE TABLE clearings", b"CREATE \xe5ABLE clearings")
+    )
+    with pytest.raises(HistoryCorrupt, match=r"damaged\.db"):
+        Store.open(path)
 
 
 def _read_everything(path: Path) -> None:

@@ -14,7 +14,13 @@ SESSIONS = [*HISTORIES, "forked-fork", "child"]
 TAGS = ("condense_parent", "truncation_parent", "rewound_by", "uncovered_by")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def raw(shared_raw: Raw) -> Raw:
+    """A database that no test of this file changes."""
+    return shared_raw
+
+
+@pytest.fixture(scope="module")
 def store(raw: Raw) -> Iterator[Store]:
     """A store with a session of each history."""
     with Store.open(raw.url) as store:

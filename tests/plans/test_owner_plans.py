@@ -104,7 +104,7 @@ def test_postgres_reads_the_sessions_of_the_owner_by_an_index(postgres: Any, mod
             work(url, catcher)
         admin.execute(f"SET plan_cache_mode = {mode}")
         for operation, text, params in {one.text: one for one in catcher.caught}.values():
-            plan = explain(admin, text, params, 0)
+            plan = explain(admin, text, params)
             for node in nodes(plan):
                 if node.get("Relation Name") in ("sessions", "entries", "facts", "counts"):
                     assert node["Node Type"] != "Seq Scan", (operation, text, plan)

@@ -16,7 +16,7 @@ from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, Too
 from support.deciding import cost, seen, summary, talk, texts
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of
 

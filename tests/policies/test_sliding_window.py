@@ -15,7 +15,7 @@ from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.deciding import cost, seen, talk
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 from support.separated import split
 from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
 

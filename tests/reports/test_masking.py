@@ -61,7 +61,7 @@ def test_values_are_masked_to_any_depth():
 
 def test_long_texts_are_masked_in_linear_time():
     masker = Masker()
-    masker.text("a-" * 500_000)
-    masker.text("/home" * 200_000)
-    masker.text("eyJ" * 300_000)
+    masker.text("a-" * 100_000)
+    masker.text("/home" * 40_000)
+    masker.text("eyJ" * 60_000)
     assert sum(masker.counts.values()) <= 1

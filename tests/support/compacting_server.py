@@ -20,7 +20,7 @@ import anthropic
 import openai
 
 from roocontext.tokens.usage import split_message
-from support import provider_rules, provider_rules_responses
+from support.provider_rules import CHECKS
 
 SUMMARY = "The parser was read and three of its tests were fixed. " * 8
 SEALED_TOKENS = 60
@@ -71,7 +71,7 @@ class CompactingServer:
 
     def anthropic(self) -> anthropic.Anthropic:
         """A client of Anthropic's SDK."""
-        http = anthropic.DefaultHttpxClient(trust_env=False)
+        http = anthropic.DefaultHttpxClient(trust_env=False, verify=False)
         url = f"http://127.0.0.1:{self._http.server_port}"
         client = anthropic.Anthropic(api_key="none", base_url=url, max_retries=0, http_client=http)
         self._stack.callback(client.close)
@@ -79,7 +79,7 @@ class CompactingServer:
 
     def openai(self) -> openai.OpenAI:
         """A client of OpenAI's SDK."""
-        http = openai.DefaultHttpxClient(trust_env=False)
+        http = openai.DefaultHttpxClient(trust_env=False, verify=False)
         url = f"http://127.0.0.1:{self._http.server_port}/v1"
         client = openai.OpenAI(api_key="none", base_url=url, max_retries=0, http_client=http)
         self._stack.callback(client.close)
@@ -95,7 +95,7 @@ class CompactingServer:
 
     def _messages(self, _: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         messages, on_demand = body["messages"], "compaction" in body
-        faults = provider_rules.violations(messages, complete=not on_demand)
+        faults = CHECKS["anthropic"](messages, complete=not on_demand)
         if faults:
             return _refused("; ".join(faults))
         sent = tokens([text for it in messages for text in _texts(it["role"], it["content"])])
@@ -145,7 +145,7 @@ class CompactingServer:
 
     def _responses(self, path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         items = body["input"]
-        faults = provider_rules_responses.violations(items)
+        faults = CHECKS["openai-responses"](items)
         sealed = [index for index, it in enumerate(items) if it.get("type") == "compaction"]
         if any(items[at]["encrypted_content"] != _seal(body["model"]) for at in sealed):
             faults.append("encrypted content could not be decrypted")

@@ -7,7 +7,7 @@
 
 It asks for `run` with `{"command": "ls"}` until the request ends with a result, and then says
 ANSWER. If it has a tool to search the history, Anthropic's model looks there for a port, and says
-which one it found. What the provider's checkers in `provider_rules*` refuse is refused with status
+which one it found. What the provider's checkers in `provider_rules` refuse is refused with status
 400.
 """
 
@@ -19,14 +19,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
 from roocontext.log.summary import SEARCH_HISTORY
-from support import (
-    provider_rules,
-    provider_rules_chat,
-    provider_rules_frames,
-    provider_rules_gemini,
-    provider_rules_responses,
-)
 from support.fake_streams import anthropic_events, chat_events, gemini_events, response_events
+from support.provider_rules import anthropic, chat, frames, gemini, responses
 
 ANSWER = "There are two files."
 CALL = {"name": "run", "arguments": json.dumps({"command": "ls"})}
@@ -124,30 +118,30 @@ class _Provider(NamedTuple):
 
 _GEMINI = _Provider(
     "contents",
-    provider_rules_gemini.violations,
-    provider_rules_frames.gemini,
+    gemini.violations,
+    frames.gemini,
     gemini_reply,
     gemini_events,
 )
 _PROVIDERS = {
     "/messages": _Provider(
         "messages",
-        provider_rules.violations,
-        provider_rules_frames.anthropic,
+        anthropic.violations,
+        frames.anthropic,
         anthropic_reply,
         anthropic_events,
     ),
     "/chat/completions": _Provider(
         "messages",
-        provider_rules_chat.violations,
-        provider_rules_frames.chat,
+        chat.violations,
+        frames.chat,
         chat_reply,
         chat_events,
     ),
     "/responses": _Provider(
         "input",
-        provider_rules_responses.violations,
-        provider_rules_frames.responses,
+        responses.violations,
+        frames.responses,
         response,
         response_events,
     ),
@@ -200,7 +194,7 @@ class ModelsServer:
         self.asked.append(Asked(path, body))
         faults = found.violations(body[found.items], complete=True) + found.frame_faults(body)
         if body.get("thinking", {}).get("type") == "enabled":
-            faults += provider_rules.thoughtless(body["messages"])
+            faults += anthropic.thoughtless(body["messages"])
         if faults:
             return 400, {"error": {"type": "invalid_request_error", "message": "; ".join(faults)}}
         reply = found.reply(body, len(self.asked))

@@ -23,7 +23,7 @@ from typing import Any, Protocol, Self
 
 import anthropic
 
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 PATIENCE = 30
 

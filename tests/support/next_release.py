@@ -63,10 +63,8 @@ class NextRelease:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         package = folder / "roocontext"
-        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copytree(
-            MIGRATIONS, package / "migrations", ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(PACKAGE, package)  # with its compiled files: each process would need them
+        shutil.copytree(MIGRATIONS, package / "migrations")
         versions = package / "migrations" / "versions"
         (versions / "0002_next.py").write_text(_MIGRATION)
         append = (versions / "0001_append_postgresql.sql").read_text()

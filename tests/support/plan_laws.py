@@ -8,7 +8,7 @@ from roocontext.log.spans import within
 from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.situation import Situation
 from support.dialogue import shown
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 from support.separated import split
 
 

@@ -163,14 +163,12 @@ def _fill(
     )
 
 
-def explain(admin: psycopg.Connection, text: str, params: Params, times: int) -> dict[str, Any]:
-    """The plan of a statement that was prepared and, if it changes nothing, run so many times."""
+def explain(admin: psycopg.Connection, text: str, params: Params) -> dict[str, Any]:
+    """The plan of a prepared statement."""
     admin.execute(f"PREPARE planned AS {text}")
     try:
         given = ", ".join(map(_literal, params or ()))
         call = f"planned({given})" if given else "planned"
-        for _ in range(times):
-            admin.execute(f"EXECUTE {call}")
         row = admin.execute(f"EXPLAIN (FORMAT JSON) EXECUTE {call}").fetchone()
     finally:
         admin.execute("DEALLOCATE planned")

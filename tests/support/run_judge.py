@@ -21,7 +21,7 @@ from roocontext.log.spans import within
 from roocontext.tokens.usage import IMAGES
 from support.async_driver import Driven
 from support.dialogue import shown, state
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 from support.separated import split
 
 MOST_ASKED = 3

@@ -13,6 +13,8 @@ from support.steady_sources import CountedIds, SetClock
 
 LATER = 2_000_000_000_000
 MAIN = "main"
+CALL = (14, 0)
+"""The call that waits in the session, which is answered once however often it is tried."""
 REPLY = {
     "type": "message",
     "role": "assistant",
@@ -56,7 +58,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], object]] = {
     "append_many": _append_many,
     "record": lambda _, chat: chat.record(REPLY),
     "begin": lambda _, chat: chat.begin(chat.pending()[0]),
-    "answer": lambda _, chat: chat.answer(chat.pending()[0], "three files"),
+    "answer": lambda _, chat: chat.answer(CALL, "three files"),
     "condense": _condense,
     "truncate": lambda _, chat: chat.commit(Plan.truncate(chat.view(), [1, 2], "[left out]")),
     "clear": lambda _, chat: chat.commit(Plan.clear(chat.view(), [(10, 0)])),

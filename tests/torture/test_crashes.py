@@ -11,15 +11,18 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from roocontext import Store
 from roocontext.formats.jsonl import restore_file
 from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
+from torture.wire import wait_until_left
 
 KILLS = 20 if TORTURE else 12
 STEPS = 40
@@ -27,14 +30,20 @@ LONGEST = 0.045
 SIGKILLED = -9
 
 
-@pytest.mark.parametrize("seed", everyday(range(2), range(80)))
-def test_killed_process_loses_nothing_acknowledged(
-    nursery: Nursery, tmp_path: Path, seed: int
-) -> None:
-    path, chance, acknowledged = tmp_path / "store.db", random.Random(seed), _Acknowledged()
-    with Store.open(path) as store:
+@pytest.fixture(params=["file", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A store in a file or on a server."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("postgres_url"))
+    return str(tmp_path / "store.db")
+
+
+@pytest.mark.parametrize("seed", everyday(range(1), range(20)))
+def test_killed_process_loses_nothing_acknowledged(nursery: Nursery, url: str, seed: int) -> None:
+    chance, acknowledged = random.Random(seed), _Acknowledged()
+    with Store.open(url) as store:
         store.create("root").append_many([{"role": "user", "content": "x" * 60}] * 10)
-    job, options = "wreck", {"url": str(path), "seed": seed * 1_000}
+    job, options = "wreck", {"url": url, "seed": seed * 1_000}
     begin = time.perf_counter()
     brood = nursery.run((job, {**options, "steps": STEPS}))
     took = time.perf_counter() - begin
@@ -46,9 +55,11 @@ def test_killed_process_loses_nothing_acknowledged(
         brood = nursery.run((job, options), kill_after=chance.uniform(0, min(took, LONGEST)))
         assert brood.ends == [SIGKILLED]
         acknowledged.hear(brood)
-        acknowledged.check(path)
-        _check_whole(path)
-        _check_usable(path)
+        if "://" in url:
+            wait_until_left(url)
+        acknowledged.check(url)
+        _check_whole(url)
+        _check_usable(url)
 
 
 @pytest.mark.parametrize("seed", range(examples(2)))
@@ -64,12 +75,12 @@ def test_killed_migration_is_repeated(nursery: Nursery, tmp_path: Path, seed: in
         assert brood.ends == [SIGKILLED]
         acknowledged.hear(brood)
         stages.append(len(brood.told))
-        with Store.open(path) as store:
+        with Store.open(str(path)) as store:
             made = [info.session_id for info in store.sessions()]
             assert made == ["child"] or (made == [] and len(brood.told) < 2)
-        acknowledged.check(path)
-        _check_whole(path)
-        _check_usable(path)
+        acknowledged.check(str(path))
+        _check_whole(str(path))
+        _check_usable(str(path))
         assert path.stat().st_mode & 0o777 == 0o600
     assert 0 in stages, "no child was killed before its store was open"
 
@@ -118,22 +129,22 @@ class _Acknowledged:
             elif "hash" in facts:
                 self._entries[facts["session"], facts["seq"]] = facts["hash"]
 
-    def check(self, path: Path) -> None:
-        rows = _rows(path, "SELECT session_id, seq, hex(hash), salt IS NULL FROM entries")
-        found = {(session, seq): digest.lower() for session, seq, digest, _ in rows}
+    def check(self, url: str) -> None:
+        rows = _rows(url, "SELECT session_id, seq, hash, salt FROM entries")
+        found = {(session, seq): digest.hex() for session, seq, digest, _ in rows}
         assert self._entries.items() <= found.items()
-        assert self._redacted <= {(session, seq) for session, seq, _, bare in rows if bare}
+        assert self._redacted <= {(session, seq) for session, seq, _, salt in rows if salt is None}
 
 
-def _check_whole(path: Path) -> None:
+def _check_whole(url: str) -> None:
     """Every session proves itself, and what belongs together is there wholly or not at all."""
-    with Store.open(path) as store:
+    with Store.open(url) as store:
         sessions = {info.session_id: info for info in store.sessions()}
         for session in sessions:
             found = store.session(session).verify()
             assert found.ok, (session, found.problem)
     rows = _rows(
-        path,
+        url,
         "SELECT session_id, seq, kind, client_id, compaction_id, note, target, salt FROM entries",
     )
     assert {session for session, *_ in rows} <= set(sessions)
@@ -160,19 +171,19 @@ def _check_whole(path: Path) -> None:
     assert origins == {session for session in sessions if session.startswith("f")}
 
 
-def _check_usable(path: Path) -> None:
-    with Store.open(path) as store:
+def _check_usable(url: str) -> None:
+    with Store.open(url) as store:
         made = store.sessions(limit=1)
         chat = store.session(made[0].session_id) if made else store.create("later")
         assert chat.append("user", "still here").new
 
 
-def _rows(path: Path, query: str) -> list[Any]:
-    connection = sqlite3.connect(path)
-    try:
-        return connection.execute(query).fetchall()
-    finally:
-        connection.close()
+def _rows(url: str, query: str) -> list[Any]:
+    if "://" in url:
+        with psycopg.connect(url) as server:
+            return server.execute(query).fetchall()
+    with closing(sqlite3.connect(url)) as file:
+        return file.execute(query).fetchall()
 
 
 def _how_long_a_birth_takes(nursery: Nursery, path: Path) -> float:

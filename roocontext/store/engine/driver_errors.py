@@ -111,7 +111,9 @@ class UniqueViolation(Exception):
 def driver_errors() -> tuple[type[BaseException], ...]:
     """The exceptions of the drivers that are loaded."""
     psycopg = sys.modules.get("psycopg")
-    ours = (sqlite3.Error, OverflowError)  # what SQLite's driver says of more than 64 bits
+    # The last two are what SQLite's driver says of more than 64 bits and of a damaged schema, whose
+    # texts SQLite quotes as they are.
+    ours = (sqlite3.Error, OverflowError, UnicodeDecodeError)
     return ours if psycopg is None else (*ours, psycopg.Error)
 
 
@@ -187,6 +189,8 @@ def _name(error: BaseException) -> str:
 
 
 def _code(error: BaseException) -> int | str | None:
+    if isinstance(error, UnicodeDecodeError):
+        return sqlite3.SQLITE_CORRUPT
     extended = getattr(error, "sqlite_errorcode", None)
     if extended is not None:
         # The low byte is the primary code; the rest says more, such as which constraint it was.

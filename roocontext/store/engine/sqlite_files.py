@@ -6,14 +6,14 @@ import stat
 from pathlib import Path
 
 from roocontext.errors import StoreNotFound, StoreUnavailable
-from roocontext.store.engine.driver_errors import raise_ours, translated
+from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
 
 
 def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:
     """A new connection to a file."""
     try:
         return _connect(f"{path.as_uri()}?mode={mode}", synchronous, patience_s)
-    except sqlite3.Error as error:
+    except driver_errors() as error:
         raise_ours(error, sent=False, path=path)
 
 

@@ -13,7 +13,7 @@ from support.async_manager import Scripted, manager
 from support.dialogue import shown, state
 from support.fake_provider import Hang, ModelServer
 from support.nasty_sessions import WINDOW, long
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 from support.run_judge import changes_since
 
 

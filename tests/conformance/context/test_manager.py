@@ -159,6 +159,7 @@ def test_uncovering_ends_the_stall_but_not_the_latch(chat):
     assert chat.verify().ok
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("aim", ["manage", "condense", "truncate", "clear"])
 def test_preview_equals_the_run(chat, aim):
     grow(chat, 2_000)
@@ -633,6 +634,7 @@ def test_failure_replaced_by_a_fallback_is_recorded(chat):
 LAWFUL = ["default", "gemini", "hybrid", "opencode", "sliding_window"]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", LAWFUL)
 def test_run_ends_within_the_window_under_any_policy(chat, policy):
     fill(chat, 160)
@@ -657,6 +659,7 @@ def test_disabled_compaction_over_the_window_is_refused(chat):
         context.manage(chat)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", [*LAWFUL, "gemini-upstream", "opencode-upstream", "roo"])
 def test_refused_request_is_cut_without_a_summary_too(chat, policy):
     fill(chat, 200)
@@ -719,6 +722,7 @@ def test_failure_and_its_cost_are_recorded_without_content(chat):
     assert "secret" not in json.dumps(content)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "options",
     [
@@ -785,6 +789,7 @@ def test_synchronous_and_an_asynchronous_manager_share_their_hooks(chat):
         assert told == [AfterCompact]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("limit", [0, -5, "many", 2.5, True])
 def test_wrong_limit_warns_and_the_next_source_is_used(chat, caplog, limit):
     fill(chat, 2)

@@ -1,4 +1,4 @@
-"""L10 with a manager: the same script under a frozen clock writes the same bytes, on both engines.
+"""L10 with a manager: the same script with a given clock writes the same bytes, on both engines.
 
 The script lets managers of every policy do all that they can do to a session, and has everything
 fail in them that can.
@@ -10,20 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from freezegun import freeze_time
 
 from roocontext import ContextManager, Hooks, Store
 from roocontext.context import AfterCompact, BeforeCompact
 from roocontext.errors import BudgetExceeded, SummaryFailed
 from roocontext.policies.builtin import policies
-from support.async_manager import Scripted
+from support.async_manager import Scripted, manager
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.dumps import dump
 from support.examples import everyday
 from support.nasty_sessions import WINDOW
-from support.steady_sources import CountedIds
-
-FROZEN = "2026-01-02 03:04:05.678"
+from support.steady_sources import CountedIds, SetClock
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -39,7 +36,7 @@ def script(store: Store) -> None:
 def manage_it(store: Store, policy: str) -> None:
     """Whatever a manager is asked to do, with what a user does in between."""
     chat = store.create(f"with {policy}")
-    offline = ContextManager("gpt-4o", policy=policy, limit=WINDOW)
+    offline = manager(chat, policy=policy, limit=WINDOW)
     said = fill(chat, 6)
     chat.pin(said[2])
     for number in range(7):
@@ -76,7 +73,7 @@ def fail_it(store: Store) -> None:
     hooks.on(BeforeCompact, lambda event: event.tokens < 1_500, veto=True)
     hooks.on(AfterCompact, lambda _event: 1 // 0)
     answers = [ValueError("secret"), SummaryFailed(kind="overloaded"), "", WORDS * 90, "short"]
-    context = ContextManager("gpt-4o", limit=WINDOW, summariser=Scripted(*answers), hooks=hooks)
+    context = manager(chat, limit=WINDOW, summariser=Scripted(*answers), hooks=hooks)
     fill(chat, 17)
     for _ in range(5):
         context.manage(chat)
@@ -88,7 +85,7 @@ def fail_it(store: Store) -> None:
 def refuse_it(store: Store) -> None:
     """Both refusals, and a pin that leads to one."""
     chat = store.create("refused")
-    context = ContextManager("gpt-4o", limit=WINDOW)
+    context = manager(chat, limit=WINDOW)
     fill(chat, 4)
     chat.append("assistant", [call("w")])
     chat.append("user", [result("w", WORDS * 9)])
@@ -104,10 +101,10 @@ def refuse_it(store: Store) -> None:
 
 @pytest.fixture
 def run() -> Callable[[str], Rows]:
-    """Runs the script on a new store under a frozen clock, and reads what it wrote."""
+    """Runs the script on a new store with a clock of its own, and reads what it wrote."""
 
     def run(url: str) -> Rows:
-        with freeze_time(FROZEN), Store.open(url, ids=CountedIds()) as store:
+        with Store.open(url, clock=SetClock(), ids=CountedIds()) as store:
             script(store)
             assert all(store.session(info.session_id).verify().ok for info in store.sessions())
         return dump(url)

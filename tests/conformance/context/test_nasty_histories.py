@@ -1,6 +1,5 @@
 """Every nasty history with every policy of ours: it ends, by law, and comes to rest."""
 
-import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,13 +9,13 @@ from roocontext import ContextManager, Store
 from roocontext.errors import BudgetExceeded, StoreReadOnly
 from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
 from support.async_manager import Scripted, manager
+from support.examples import everyday
 from support.nasty_sessions import KINDS, WINDOW, long
 from support.run_judge import Trial, Verdict, judge, settle
 
-POLICIES = ("default", "hybrid", "sliding_window", "gemini", "opencode")
-ASKING = ("default", "hybrid", "gemini", "opencode")
-if not os.environ.get("ROOCONTEXT_TORTURE"):  # all of them in a long run
-    POLICIES, ASKING = ("default", "hybrid"), ("default",)
+POLICIES = everyday(("default",), ("default", "hybrid", "sliding_window", "gemini", "opencode"))
+"""The others meet random histories every day, in test_policy_properties."""
+ASKING = everyday(("default",), ("default", "hybrid", "gemini", "opencode"))
 SHORTER = ("a pin in the middle of parallel calls", "a pinned output that is most of the window")
 """Where the offline summariser, which keeps to the room it is told, comes to a summary."""
 

@@ -117,6 +117,7 @@ class TestManage:
         assert small.manage(chat).status in (Status.CONDENSED, Status.TRUNCATED)
         assert len(shown(chat)) < len(full)
 
+    @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("model", [GPT, f"{GPT}-2026-03-05", ""])
     def test_model_that_can_read_it_keeps_it(self, chat: Any, model: str) -> None:
         grown(chat)
@@ -165,6 +166,7 @@ class TestManage:
 class TestPolicies:
     """Rows that stand for hidden messages are hidden only with a substitute."""
 
+    @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("policy", ["default", "hybrid", "sliding_window"])
     def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
         fill(chat, 7)

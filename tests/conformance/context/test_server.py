@@ -65,6 +65,7 @@ class TestOptions:
         assert request["context_management"] == wanted
         assert "betas" not in request
 
+    @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize("options", [{"limit": 50_000}, {"model": OLD}, {"model": ""}])
     def test_none_where_the_provider_offers_nothing(self, chat: Any, options: Any) -> None:
         fill(chat, 3)
@@ -87,6 +88,7 @@ class TestOptions:
         one = context(chat)
         assert one.preview(chat).options == one.manage(chat).options
 
+    @pytest.mark.values_on_one_leg
     @pytest.mark.parametrize(
         ("form", "options"),
         [

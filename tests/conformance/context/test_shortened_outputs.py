@@ -14,7 +14,7 @@ from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
 from support.async_manager import Scripted
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 LONG = "".join(f"line {number:04};" for number in range(300))
 ASKED: dict[str, tuple[str, Any]] = {
@@ -67,6 +67,7 @@ def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
     return f"{text[:head]}\n{phrase} {missing}\n{text[len(text) - tail :]}"
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("stored", ASKED)
 def test_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
     role, content = ASKED[stored]
@@ -213,6 +214,7 @@ def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
     return manager.manage(chat)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", LAWFUL)
 @pytest.mark.parametrize("following", [[], ["and hurry"], ["and hurry", "please"]])
 def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: list[str]) -> None:
@@ -229,6 +231,7 @@ def test_fresh_output_is_never_cleared_whole(chat: Any, policy: str, following: 
     assert not violations(chat.messages())
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("policy", LAWFUL)
 def test_each_of_several_fresh_outputs_keeps_a_head_and_a_tail(chat: Any, policy: str) -> None:
     outputs = [LONG * 3, LONG * 20, "short", LONG * 9, LONG]

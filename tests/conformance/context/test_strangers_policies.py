@@ -114,6 +114,7 @@ def fields(plan):
 PLANS = [condensing, truncating, clearing, bare, boasting]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("compat", [False, True])
 @pytest.mark.parametrize("answer", PLANS)
 def test_outcome_of_any_plan_is_complete(chat, answer, compat):
@@ -142,6 +143,7 @@ def test_outcome_of_any_plan_is_complete(chat, answer, compat):
     assert chat.verify().ok
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("answer", PLANS)
 def test_preview_of_any_plan_equals_the_run(chat, answer):
     grow(chat, 1_700)
@@ -176,6 +178,7 @@ def test_plan_that_shrinks_by_its_own_counts_only_is_refused(chat):
     assert all(message.content != WORDS * 99 for message in chat.view().messages)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "broken",
     [

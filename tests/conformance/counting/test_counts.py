@@ -197,6 +197,7 @@ def test_counter_may_be_given_by_name(chat):
         chat.tokens("o300k_base")
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("thing", [5, None, object(), type(BYTES)])
 def test_wrong_counter_is_refused(chat, thing):
     chat.append("user", "hello")

@@ -11,6 +11,8 @@ from roocontext.formats import exports
 from roocontext.formats.exporter import write_new
 from roocontext.formats.importers import roo
 
+pytestmark = pytest.mark.values_on_one_leg
+
 FORMATS = ("claude-code", "roo")
 
 

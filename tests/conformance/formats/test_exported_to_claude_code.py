@@ -133,6 +133,7 @@ def check(fresh: Any, chat: Any, file: Path, name: str) -> None:
 
 
 @given(first=histories, history=HISTORIES)
+@pytest.mark.one_leg
 @settings(max_examples=examples(25))
 def test_any_session_is_resumed_with_its_view(shared, fresh, first, history):
     chat = shared.store.create()

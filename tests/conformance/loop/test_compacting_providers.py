@@ -12,7 +12,7 @@ from roocontext.errors import SummarySealed
 from roocontext.tokens import usage_tokens
 from support.compacting_server import SUMMARY, CompactingServer, Quarters
 from support.dialogue import WORDS, shown
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
 THRESHOLD = 500
@@ -120,6 +120,7 @@ def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
 
 
 @wires
+@pytest.mark.values_on_one_leg
 class TestEachForm:
     def test_twice_in_a_row(self, chat: Any, server: Any, wire: Wire) -> None:
         talk(chat, wire.model)

@@ -3,7 +3,7 @@
 import pytest
 
 from roocontext.errors import InvalidOption
-from support.provider_rules_dialects import violations
+from support.provider_rules.dialects import violations
 
 REASONED = {"reasoning_content": "They ask for files."}
 

@@ -12,6 +12,8 @@ from roocontext.store.writing import append
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
 
+pytestmark = pytest.mark.values_on_one_leg
+
 A, B = ("call_a", "read"), ("call_b", "run")
 
 

@@ -61,6 +61,7 @@ def functions(work: Callable[[], object]) -> int:
     return called
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", FORMATS)
 def test_answers_to_six_times_as_many_calls_take_at_most_twelve_times_the_work(store, form):
     def answered(count: int) -> int:
@@ -83,6 +84,7 @@ def test_answers_to_six_times_as_many_calls_take_at_most_twelve_times_the_work(s
     assert answered(MANY) <= 12 * answered(FEW)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", ["openai-responses", "anthropic"])
 def test_read_of_a_message_takes_work_in_proportion_to_its_calls(store, form):
     def read(count: int) -> int:

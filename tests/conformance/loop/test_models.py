@@ -84,6 +84,7 @@ def test_between_two_models_of_one_provider_each_gets_its_own(chat):
     assert [thoughts(chat, name) for name in ("claude-sonnet-x", "claude-haiku-x")] == [1, 1]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     ("requested", "came"),
     [

@@ -12,9 +12,9 @@ from roocontext.errors import (
     UnknownPlugin,
 )
 from roocontext.log.forms import OPENING, UNANSWERED
-from support import provider_rules
 from support.dialogue import call, fill, result, text, work
-from support.provider_checks import CHECKS
+from support.provider_rules import CHECKS
+from support.provider_rules.anthropic import thoughtless, violations
 
 pytestmark = pytest.mark.every_leg
 
@@ -46,6 +46,7 @@ def entry(chat, seq):
     return found
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", ITEMS)
 def test_request_is_what_the_provider_accepts(chat, form):
     chat.append("user", "Look.")
@@ -116,7 +117,7 @@ def test_request_on_another_turn_is_refused(chat):
     assert (error.waits_for, error.pending) == ("tools", ((4, 0), (4, 1)))
     assert "pending()" in str(error)
     asked = chat.request(unanswered=True)["messages"]
-    assert provider_rules.violations(asked, complete=True) == []
+    assert violations(asked, complete=True) == []
     assert str(asked).count(UNANSWERED) == 2
 
 
@@ -278,6 +279,7 @@ WRONG = {
 }
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(("options", "error"), WRONG.values(), ids=WRONG)
 def test_wrong_options_are_refused(chat, options, error):
     chat.append("user", "Look.")
@@ -379,12 +381,12 @@ def test_request_says_that_thinking_must_be_off(chat):
     _, second, third = prepared(chat)
     made = chat.request()
     assert not made.thinking_off
-    assert provider_rules.thoughtless(made["messages"]) == []
+    assert thoughtless(made["messages"]) == []
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
     made = chat.request()
     assert made.thinking_off
     assert [repair.seq for repair in made.repairs if repair.rule == "unthinking"] == [third]
-    assert len(provider_rules.thoughtless(made["messages"])) == 1
+    assert len(thoughtless(made["messages"])) == 1
     chat.append("user", "Go on.")
     chat.record(reply(text("So."), number=8, model=BOUND), chat.request())
     chat.append("user", "And now?")
@@ -402,6 +404,7 @@ def test_another_provider_in_mid_tool_call_needs_thinking_off(chat):
         assert not chat.request(form).thinking_off
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-fable-5", "claude-opus-5-20260205"])
 def test_models_without_binding_keep_their_thinking(chat, model):
     _, second, _ = prepared(chat, model)
@@ -429,6 +432,7 @@ def test_reply_without_an_id_is_recorded_once(chat):
     assert chat.record(gemini_reply(LISTED), chat.request("gemini")).new  # another request
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("other", ["content", "rewound", "request"])
 def test_another_reply_without_an_id_is_another(chat, other):
     chat.append("user", "hi")
@@ -440,6 +444,7 @@ def test_another_reply_without_an_id_is_another(chat, other):
     assert chat.record(gemini_reply(*parts), request).new
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("form", ["gemini", "anthropic", "openai", "openai-responses"])
 def test_results_without_ids_answer_their_calls_also_one_by_one(chat, form):
     chat.append("user", "hi")

@@ -63,6 +63,7 @@ def name_of(form):
 SENT = "t_mcp__internal_documentation_server__inte_b53f8733"
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("given", DEFINITIONS)
 @pytest.mark.parametrize("form", DEFINITIONS)
 def test_long_name_goes_out_short_and_comes_back_long(chat, form, given):

@@ -222,6 +222,7 @@ def test_lease_that_ends_too_late_ends_one_lease_from_now(opened):
             assert lab.sql("SELECT holder = 'dead' FROM turns") == [(False,)]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "options", [{"lease": 0}, {"lease": "x"}, {"wait": -1}, {"holder": ""}, {"holder": "a\0"}]
 )

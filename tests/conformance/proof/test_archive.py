@@ -214,6 +214,7 @@ def test_sessions_are_chosen_by_the_later_of_their_clocks(lab, folder):
     assert again.archived == again.left == ()
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "options",
     [{}, {"older_than": 90}, {"older_than": datetime(2026, 1, 1)}, {"older_than": "90d"}],  # noqa: DTZ001 - what is refused

@@ -150,6 +150,7 @@ DAMAGE = {
 }
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damaged_log_is_refused_whole(store, other, damage):
     chat = store.create()
@@ -160,6 +161,7 @@ def test_damaged_log_is_refused_whole(store, other, damage):
     assert other.find(chat.id) == []
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("value", [5.5, True, [], {1}, "\ud800"])
 def test_each_field_of_an_entry_is_checked(store, other, value):
     chat = store.create()

@@ -254,6 +254,7 @@ def test_usage_of_a_time_without_a_calendar_is_grouped_by_its_number(lab):
     assert grouped(lab.store.usage(by="day")) == [(f"{10**17} ms", [("one", 1)])]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "options", [{"by": "week"}, {"by": "day", "limit": 3}, {"by": "day", "zone": "Europe/Paris"}]
 )

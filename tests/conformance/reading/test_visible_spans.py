@@ -8,8 +8,15 @@ import pytest
 from roocontext import NewMessage, Plan
 from roocontext.errors import DuplicateMessage
 from roocontext.store.engine.schema import VISIBLE
+from support.examples import TORTURE
 
-ROUNDS = 12
+ROUNDS = 12 if TORTURE else 5
+
+
+@pytest.fixture
+def lab(shared: Any) -> Any:
+    """The store that others use too: each test has a session of its own."""
+    return shared
 
 
 def work(chat: Any) -> list[NewMessage]:

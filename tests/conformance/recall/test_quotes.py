@@ -66,6 +66,7 @@ def test_summaries_of_quotes_and_of_summaries_are_listed(chat):
     assert chat.redact(1).summaries == ((chat.id, first), (chat.id, second))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "extra",
     [

@@ -81,6 +81,7 @@ def page_of(store: Any, chat: Any, **options: Any) -> Page:
 
 
 @given(history=HISTORIES)
+@pytest.mark.one_leg
 @settings(max_examples=examples(25))
 def test_any_session_is_a_page_with_its_messages(shared, history):
     chat = shared.store.create()
@@ -102,6 +103,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("words", HOSTILE)
 def test_hostile_content_is_text(store, words):
     safe = words.replace("\0", "").encode("utf-8", "ignore").decode()

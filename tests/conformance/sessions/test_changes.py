@@ -120,6 +120,7 @@ def test_feed_of_a_session_waits_for_its_creation(lab):
         assert until(feed, {"later": 0}) == {"later": 0}
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("cursor", ["", "x", "eyJ", 5, "WyJvdGhlciIsMV0"])
 def test_what_is_no_cursor_is_refused(lab, cursor):
     with pytest.raises(InvalidOption):

@@ -277,6 +277,7 @@ def test_later_metadata_and_redactions_change_the_list(lab):
     assert all(one.verify().ok and one.rebuild() == 0 for one in (early, late))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "where", [5, "user", [("user", "ann")], {"user": 1}, {1: "ann"}, {"user": None}]
 )

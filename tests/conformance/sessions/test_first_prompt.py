@@ -38,6 +38,7 @@ def test_first_prompt_is_the_first_message_of_a_person(lab):
     assert prompt(lab, chat) == "and the words"
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     ("role", "content", "form", "found"),
     [

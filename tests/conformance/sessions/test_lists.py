@@ -36,6 +36,7 @@ def test_sessions_are_listed_by_the_time_of_their_newest_entry(lab):
     assert listed(lab, since=MOMENT.astimezone(zone)) == ["new", "exact"]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("wrong", [5, "yesterday", datetime(2026, 1, 1)])  # noqa: DTZ001
 def test_list_filter_without_a_zone_is_refused(lab, wrong):
     for filters in ({"since": wrong}, {"until": wrong}):

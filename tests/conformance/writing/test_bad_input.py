@@ -250,6 +250,7 @@ def test_odd_id_is_accepted(store, name):
     assert store.purge(odd).entries == 3
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("name", BAD_IDS)
 def test_impossible_id_is_refused(store, chat, name):
     bad = BAD_IDS[name]
@@ -268,6 +269,7 @@ def test_impossible_id_is_refused(store, chat, name):
         assert len(str(error)) < 500
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("name", BAD_IDS)
 def test_impossible_session_id_is_not_found(store, chat, name):
     bad = BAD_IDS[name]
@@ -277,6 +279,7 @@ def test_impossible_session_id_is_not_found(store, chat, name):
     refused(chat, no_id, lambda: store.purge(bad, dry_run=True))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800", "i" * 10_000])
 def test_impossible_message_id_is_not_found(chat, bad):
     fill(chat, 2)
@@ -284,6 +287,7 @@ def test_impossible_message_id_is_not_found(chat, bad):
     refused(chat, (MessageNotFound, InvalidIdentifier, InvalidOption), lambda: chat.rewind(to=bad))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("bad", ["", "a\0b", "a\ud800"])
 def test_impossible_note_kind_is_not_found(chat, bad):
     try:
@@ -327,6 +331,7 @@ def test_time_of_no_message_is_refused(chat, ts):
     refused(chat, (MessageNotFound, InvalidMessage, InvalidOption), lambda: chat.rewind(ts=ts))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("seq", [-1, 99, *HUGE])
 def test_impossible_version_is_refused(chat, seq):
     fill(chat, 3)
@@ -387,6 +392,7 @@ def test_counts_that_are_no_sizes_are_refused(chat):
         )
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "row",
     [
@@ -418,6 +424,7 @@ def test_placeholder_comes_back_or_is_refused(chat, placeholder):
     assert chat.verify().ok
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("record", [{"n": float("nan")}, {"v": CANARY.encode()}, {1: CANARY}])
 def test_unstorable_record_is_refused(chat, record):
     fill(chat, 4)

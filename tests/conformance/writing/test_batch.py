@@ -155,6 +155,7 @@ def test_receipts_have_the_hashes_of_the_log(chat):
     assert (single.seq, single.hash) == (chat.head().seq, chat.head().hash)
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "changed",
     [
@@ -184,6 +185,7 @@ def test_repeated_batch_with_other_content_or_in_part_is_refused(chat, changed):
     assert chat.head() == head
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     ("bad", "error"),
     [

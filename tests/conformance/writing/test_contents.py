@@ -11,7 +11,7 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.encoding import MAX_DEPTH
 from roocontext.log.forms.repairs import Rule
 from support.dialogue import call, fill, result, state, text
-from support.provider_rules import violations
+from support.provider_rules.anthropic import violations
 
 
 def deep(levels: int, leaf: Any = "leaf") -> Any:
@@ -54,6 +54,7 @@ def test_content_of_the_greatest_depth_goes_through_everything(chat, name):
     assert chat.verify().ok
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("kind", ["tool_call", "my_call_output", "my_tool_use", "my_tool_result"])
 def test_blocks_of_the_agents_own_are_stored_and_sent_as_unknown_ones(chat, kind):
     own = {"type": kind, "id": "t1", "name": "ls"}
@@ -72,6 +73,7 @@ def test_blocks_of_the_agents_own_are_stored_and_sent_as_unknown_ones(chat, kind
     assert chat.verify().ok
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("name", DEEPEST)
 def test_content_that_is_one_level_deeper_is_refused(chat, name):
     role, content, form = DEEPEST[name]

@@ -34,6 +34,7 @@ def written(chat, seq):
     return found.entry
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("extra", EXTRAS.values(), ids=EXTRAS)
 @pytest.mark.parametrize("many", [False, True])
 def test_extra_comes_back_equal_and_is_never_sent(chat, extra, many):
@@ -66,6 +67,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(("facts", "path"), REFUSED.values(), ids=REFUSED)
 def test_unstorable_extra_is_refused(chat, facts, path):
     fill(chat, 2)
@@ -81,6 +83,7 @@ def test_unstorable_extra_is_refused(chat, facts, path):
     assert state(chat) == before
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("facts", [{"asked_at": 3}, {"asked_at": 99}, {"answers": (3, 0)}])
 def test_asked_at_and_answers_name_earlier_entries(chat, facts):
     fill(chat, 2)

@@ -62,6 +62,7 @@ def test_updates_at_once_keep_each_other(lab):
     assert lab.store.session("s").info().metadata == {f"k{n}": n for n in range(8)}
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "given",
     [

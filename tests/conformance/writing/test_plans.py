@@ -230,6 +230,7 @@ def test_companion_may_stand_before_the_summary(chat):
     assert said_now(chat) == ["message 0", "message 1", "message 2", "message 3"]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("lead", [-1, 2, 1.0, True])
 def test_companion_alone_is_no_summary(chat, lead):
     said = [chat.append("user", f"message {n}").seq for n in range(4)]
@@ -550,6 +551,7 @@ def test_contradictory_plan_is_refused(chat):
             refused(chat, replace(plan, compat=compat))
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("blank", ["", " \n\t", [], [text(" ")], [text("")]])
 def test_summary_without_text_is_refused(chat, blank):
     fill(chat, 4)
@@ -583,10 +585,6 @@ TOOLS = st.lists(st.tuples(st.sampled_from([call, call, result]), _some, st.bool
 SIDES = st.lists(st.lists(st.booleans(), min_size=1, max_size=24), min_size=1, max_size=6)
 """For each plan: which messages of the view it hides, in turns."""
 
-EXAMPLES = {"file": 150}
-FEWER = 30
-"""On the other engines, which find the rows of a pair by the same statements."""
-
 
 def rows_of_tools(tools: Any) -> list[NewMessage]:
     """Calls and results with few ids; some calls are answered at once, each by a row."""
@@ -607,11 +605,12 @@ def refusing_pair(chat: Any, plan: Plan) -> tuple[int, int] | None:
     return None
 
 
+@pytest.mark.one_leg
 def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
     store = shared.store
 
     @settings(
-        max_examples=examples(EXAMPLES.get(shared.engine, FEWER)),
+        max_examples=examples(150),
         suppress_health_check=list(HealthCheck),
         deadline=None,
     )

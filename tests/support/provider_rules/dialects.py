@@ -1,7 +1,7 @@
 """What servers refuse that are compatible with Chat Completions, each by its own sources.
 
 Written independently of the code that makes the lists. The rules of Chat Completions hold for all
-of them (`provider_rules_chat`), but for the fields that a server adds. Read in November 2026; T =
+of them (`chat`), but for the fields that a server adds. Read in November 2026; T =
 documented, else a public issue.
 
 deepseek  (T api-docs.deepseek.com/guides/thinking_mode)
@@ -36,7 +36,7 @@ litellm   (T docs.litellm.ai/docs/reasoning_content) `reasoning_content`, `think
 import re
 from typing import Any
 
-from support import provider_rules_chat
+from support.provider_rules import chat
 
 FIELDS: dict[str, set[str]] = {
     "openai": set(),
@@ -69,7 +69,7 @@ def violations(
 ) -> list[str]:
     """Everything that this server refuses; `reasons` says that thinking is on."""
     bare = [_without_fields(message, dialect) for message in messages]
-    found = provider_rules_chat.violations(bare, complete=complete, model=model)
+    found = chat.violations(bare, complete=complete, model=model)
     for index, message in enumerate(messages):
         before = messages[index - 1]["role"] if index else None
         found += [
