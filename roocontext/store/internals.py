@@ -28,9 +28,8 @@ from roocontext.store.proof import restore
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
-from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry, Envelope, read_envelopes
 from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
-from roocontext.store.reading.envelopes import Envelope, read_envelopes
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -38,9 +37,10 @@ from roocontext.store.reading.view import Part, read_view, to_part
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
-from roocontext.store.writing import extracts, kept_counts, uncover
+from roocontext.store.writing import kept_counts, uncover
 from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
+from roocontext.store.writing.notes import keep_extract
 
 AUDIT_PAGE = 500
 
@@ -132,7 +132,7 @@ class SessionInternals:
         It is not if there is one, or if anything was redacted since the messages were read.
         """
         now, salts = self._opened.clock(), self._opened.ids.salt
-        return self._database.write(extracts.keep_extract, hidden, text, now=now, salts=salts)
+        return self._database.write(keep_extract, hidden, text, now=now, salts=salts)
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""

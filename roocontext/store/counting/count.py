@@ -21,12 +21,6 @@ from roocontext.log.encoding import check_id, decode, encode
 from roocontext.log.entries import Control, Kind, Message, Range, ranges_of
 from roocontext.log.moments import Point
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.counting.assumed import (
-    assumed_controls,
-    assumed_end,
-    shown_if,
-    uncovering,
-)
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, log_rows
@@ -38,6 +32,7 @@ from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
     bounds,
+    companions,
     read_controls,
     read_messages,
 )
@@ -393,3 +388,31 @@ def restorable(
     costs = tuple(tally.sum(part) for tally, part in zip(tallies, parts, strict=True))
     exact = tallies[0].is_exact(parts[0])
     return Restorable(newest.seq, newest.kind, costs, exact, head.head_seq)
+
+
+def assumed_controls(log: SessionLog, last: int, uncovered: Sequence[int]) -> list[Control]:
+    """The control rows up to the last entry, and those that would uncover these entries."""
+    controls = read_controls(log, last)
+    for seq in uncovered:
+        controls.append(uncovering(log, controls, last, seq))
+    return controls
+
+
+def uncovering(log: SessionLog, controls: Sequence[Control], last: int, seq: int) -> Control:
+    """The entry that would uncover another one, after all existing entries."""
+    end = assumed_end(controls, last)
+    standing = standing_ranges(controls, end)
+    others = (row for row in companions(log, seq) if within(standing, row))
+    return Control(end + 1, Kind.UNCOVERING, uncovers=(seq, *others))
+
+
+def assumed_end(controls: Sequence[Control], last: int) -> int:
+    """The last entry, those that are only assumed included."""
+    return max(last, controls[-1].seq) if controls else last
+
+
+def shown_if(controls: Sequence[Control], last: int) -> ShownRanges:
+    """The ranges of the view after the control rows, as far as its entries exist."""
+    visible = shown_after(controls, assumed_end(controls, last))
+    ranges = [(lo, min(hi, last)) for lo, hi in visible.ranges if lo <= last]
+    return visible._replace(ranges=ranges)

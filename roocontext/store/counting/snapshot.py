@@ -10,8 +10,13 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Control, Message, common
 from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.counting.assumed import assumed_controls, shown_if
-from roocontext.store.counting.count import CountedPart, Counting, uncounted
+from roocontext.store.counting.count import (
+    CountedPart,
+    Counting,
+    assumed_controls,
+    shown_if,
+    uncounted,
+)
 from roocontext.store.counting.first_row import first_query, note_query, to_first
 from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.transaction import SessionLog

@@ -17,8 +17,20 @@ from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.store.engine.check_arguments import check_mapping, check_maybe, check_whole
 from roocontext.store.engine.schema import IN_LOG, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog
+from roocontext.store.reading.coverings import Hidden
 from roocontext.store.reading.head import SessionHead, lock
-from roocontext.store.reading.notes import METADATA, OWN, PIN, TITLE, newest_row
+from roocontext.store.reading.notes import (
+    EXTRACT,
+    METADATA,
+    OWN,
+    PIN,
+    REDACTION,
+    TITLE,
+    newest_note,
+    newest_row,
+    notes_query,
+    to_redacted,
+)
 from roocontext.store.reading.points_in_time import head_at
 from roocontext.store.writing.append import Receipt, Stored, first_receipt, stored_by, write
 from roocontext.store.writing.items import AnyNote, NewNote, Pin, SetMetadata, SetTitle, Unpin
@@ -142,3 +154,20 @@ def _current_state(log: SessionLog, head: SessionHead, draft: Draft) -> Receipt 
         seq, _, _, content, _, hash_ = newest
         place = (seq, hash_) if content == new else None
     return place and Receipt(log.session_id, place[0], place[1].hex(), head.head_seq, new=False)
+
+
+def keep_extract(log: SessionLog, hidden: Hidden, text: str, *, now: int, salts: Salts) -> bool:
+    """Write the extract of what a covering hides, unless there is one already; whether it was.
+
+    Nothing is written if anything was redacted since the messages were read: the extract may quote
+    it.
+    """
+    head = lock(log)
+    if newest_note(log, EXTRACT, hidden.source, head.last_seq) is not None:
+        return False
+    statement, of = notes_query(REDACTION)
+    if to_redacted(log.rows(statement, **of), after=hidden.last_seq):
+        return False
+    draft = note_draft(EXTRACT, {"text": text}, now=now, salts=salts, target=hidden.source)
+    write(log, head, [draft])
+    return True
