@@ -20,7 +20,7 @@ from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
 from roocontext.store.engine.clock_and_ids import Clock, Ids
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.engine.observing import Observer, StoreOperation, observing
 from roocontext.store.loop import frame
 from roocontext.store.loop.renewer import Renewer
@@ -28,9 +28,8 @@ from roocontext.store.proof import restore
 from roocontext.store.proof.restore import StoredEntry
 from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
-from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry, Envelope, read_envelopes
 from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
-from roocontext.store.reading.envelopes import Envelope, read_envelopes
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -38,9 +37,10 @@ from roocontext.store.reading.view import Part, read_view, to_part
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
-from roocontext.store.writing import extracts, kept_counts, uncover
+from roocontext.store.writing import kept_counts, uncover
 from roocontext.store.writing.append import stored_by
 from roocontext.store.writing.kept_counts import Counted
+from roocontext.store.writing.notes import keep_extract
 
 AUDIT_PAGE = 500
 
@@ -60,7 +60,7 @@ class OpenedStore:
 class SessionInternals:
     """Reads and caches of one session."""
 
-    def __init__(self, opened: OpenedStore, session_id: str, database: Database) -> None:
+    def __init__(self, opened: OpenedStore, session_id: str, database: SessionDatabase) -> None:
         self._opened = opened
         self._database = database
         self.id = session_id
@@ -77,14 +77,14 @@ class SessionInternals:
 
         The new counts are not stored. Pass them to the next `commit` or to `keep_counts`.
         """
-        return read_snapshot(self._database, self.id, wanted)
+        return read_snapshot(self._database, wanted)
 
     def keep_counts(self, counted: Counted) -> bool:
         """Store the counts of a snapshot, and return whether any of them is new.
 
         They are a cache: if nothing can be written, the call does nothing.
         """
-        return kept_counts.keep_if_possible(self._database, self.id, counted)
+        return kept_counts.keep_if_possible(self._database, counted)
 
     def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
         """Store the estimate of the request that message `seq` answers; return whether it is new.
@@ -97,11 +97,11 @@ class SessionInternals:
 
     def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
         """Count each message of the view, by seq; with `hidden`, each live message."""
-        return count.counts_of(self._database, self.id, counter_named(counter), hidden=hidden)
+        return count.counts_of(self._database, counter_named(counter), hidden=hidden)
 
     def counted(self, counter: Counter, *, as_of: int | None = None, after: int = 0) -> CountedView:
         """Count the view, or the part of it after an entry, and say whether the count is exact."""
-        return count.counted_view(self._database, self.id, counter, as_of=as_of, after=after)
+        return count.counted_view(self._database, counter, as_of=as_of, after=after)
 
     def restorable(
         self, counters: Sequence[Counter], *, given: Sequence[int] = ()
@@ -110,21 +110,21 @@ class SessionInternals:
 
         The `given` entries count as uncovered already. Returns None if there is no such entry.
         """
-        return count.restorable(self._database, self.id, counters, given)
+        return count.restorable(self._database, counters, given)
 
     def uncovered_since(self, seq: int) -> bool:
         """Return whether anything was uncovered after entry `seq`."""
         check_whole("seq", seq)
-        return self._database.lookup(uncover.newest_uncovering, self.id, seq) is not None
+        return self._database.lookup(uncover.newest_uncovering, seq) is not None
 
     def unextracted(self) -> tuple[int, ...]:
         """Return the sealed coverings of which no note says what they hide, oldest first."""
-        return self._database.snapshot(read_unextracted, self.id)
+        return self._database.snapshot(read_unextracted)
 
     def hidden_by(self, covering: int) -> Hidden:
         """Read the messages that a covering hides."""
         check_whole("covering", covering, least=1)
-        return self._database.snapshot(read_hidden, self.id, covering)
+        return self._database.snapshot(read_hidden, covering)
 
     def keep_extract(self, hidden: Hidden, text: str) -> bool:
         """Write the extract of what a covering hides, and return whether it was written.
@@ -132,13 +132,11 @@ class SessionInternals:
         It is not if there is one, or if anything was redacted since the messages were read.
         """
         now, salts = self._opened.clock(), self._opened.ids.salt
-        return self._database.write(
-            extracts.keep_extract, self.id, hidden, text, now=now, salts=salts
-        )
+        return self._database.write(keep_extract, hidden, text, now=now, salts=salts)
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""
-        return self._database.snapshot(live.read_live, self.id)
+        return self._database.snapshot(live.read_live)
 
     def originals(
         self, first: int = 1, last: int | None = None, *, limit: int = 50, rewound: bool = False
@@ -152,7 +150,7 @@ class SessionInternals:
         check_maybe("last", last)
         check_whole("limit", limit, least=1)
         return self._database.snapshot(
-            read_originals, self.id, first=first, last=last, limit=limit, rewound=rewound
+            read_originals, first=first, last=last, limit=limit, rewound=rewound
         )
 
     def pages(self, size: int = 200, *, as_of: int | None = None) -> Iterator[View]:
@@ -160,7 +158,7 @@ class SessionInternals:
         check_whole("size", size, least=1)
         part = Part(size)
         while True:
-            page = self._database.snapshot(read_view, self.id, as_of=as_of, part=part)
+            page = self._database.snapshot(read_view, as_of=as_of, part=part)
             if not page.messages:
                 return
             yield page
@@ -169,7 +167,7 @@ class SessionInternals:
     def calls(self, *, last: int | None = None) -> list[Call]:
         """Read the model calls whose usage is known, oldest first, among the `last` entries."""
         check_maybe("last", last)
-        return self._database.snapshot(usage.model_calls, self.id, last=last)
+        return self._database.snapshot(usage.model_calls, last=last)
 
     def stored(self, *, last: int | None = None) -> Iterator[StoredEntry]:
         """Read every entry up to `last` exactly as it is stored, for `restore` of another store.
@@ -177,11 +175,11 @@ class SessionInternals:
         If one of them is redacted meanwhile, VersionConflict is raised at the end.
         """
         check_maybe("last", last)
-        seq, end = 0, self._database.lookup(head_of, self.id).seq if last is None else last
+        seq, end = 0, self._database.lookup(head_of).seq if last is None else last
         while seq < end:
-            with self._database.read() as tx:
-                page = restore.read_stored(tx, self.id, seq, end)
-                restore.check_not_redacted_since(tx, self.id, end)
+            with self._database.read() as log:
+                page = restore.read_stored(log, seq, end)
+                restore.check_not_redacted_since(log, end)
             if not page:
                 return
             yield from page
@@ -190,17 +188,17 @@ class SessionInternals:
     def stored_content(self, seq: int) -> str | None:
         """Read the content of an entry as it is stored, without decoding it."""
         check_whole("seq", seq, least=1)
-        with self._database.read() as tx:
-            rows = restore.read_stored(tx, self.id, seq - 1, seq)
+        with self._database.read() as log:
+            rows = restore.read_stored(log, seq - 1, seq)
         return rows[0].content if rows else None
 
     def visible_bytes(self) -> int:
         """Return how many bytes the view's contents take as stored, cleared blocks included."""
-        return self._database.snapshot(sessions.visible_bytes, self.id)
+        return self._database.snapshot(sessions.visible_bytes)
 
     def outline(self) -> Outline:
         """Read the control rows, and the parts of the log between them. No content is read."""
-        return self._database.snapshot(sessions.outline, self.id)
+        return self._database.snapshot(sessions.outline)
 
     def excerpt(
         self,
@@ -211,7 +209,7 @@ class SessionInternals:
         as_of: int | None = None,
     ) -> LogExcerpt:
         """Read the entries of a page, now or right after an entry."""
-        return self._database.snapshot(read_excerpt, self.id, extent, place, sizes, as_of=as_of)
+        return self._database.snapshot(read_excerpt, extent, place, sizes, as_of=as_of)
 
     def stored_view(
         self,
@@ -226,7 +224,7 @@ class SessionInternals:
         """Read the same as `Session.view`, with the stored texts of the contents."""
         point = to_point("as_of", as_of, recorded=recorded)
         part = to_part(after, limit, before, last)
-        return self._database.snapshot(read_view, self.id, as_of=point, part=part, stored=True)
+        return self._database.snapshot(read_view, as_of=point, part=part, stored=True)
 
     def audit_pages(
         self, size: int, *, after: int = 0, as_of: int | None = None, stored: bool = False
@@ -238,21 +236,21 @@ class SessionInternals:
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
-        with self._database.read() as tx:
-            auditor = audit.Auditor(tx, self.id, as_of, stored=stored)
-            page = auditor.page(tx, after, size)
+        with self._database.read() as log:
+            auditor = audit.Auditor(log, as_of, stored=stored)
+            page = auditor.page(log, after, size)
         while page:
             yield page
             if len(page) < size:
                 return
-            with self._database.read() as tx:
-                page = auditor.page(tx, page[-1].seq, size)
+            with self._database.read() as log:
+                page = auditor.page(log, page[-1].seq, size)
 
     def envelopes(self, *, after: int, limit: int) -> list[Envelope]:
         """Read the first entries after an entry, without their contents."""
         check_whole("after", after)
         check_whole("limit", limit, least=1)
-        return self._database.snapshot(read_envelopes, self.id, after, limit)
+        return self._database.snapshot(read_envelopes, after, limit)
 
     def newest_notes(
         self, beginning: str, *, before: str | None = None, limit: int = 100
@@ -266,21 +264,19 @@ class SessionInternals:
         if before is not None:
             check_id("before", before)
         check_whole("limit", limit, least=1)
-        return self._database.lookup(
-            notes.newest_of_kinds, self.id, beginning, before=before, limit=limit
-        )
+        return self._database.lookup(notes.newest_of_kinds, beginning, before=before, limit=limit)
 
     def noted(self, client_ids: Sequence[str]) -> dict[str, Note]:
         """Read the notes that were written with these client ids, by client id."""
         for client_id in client_ids:
             check_id("client_id", client_id)
-        return self._database.lookup(notes.written_by, self.id, client_ids)
+        return self._database.lookup(notes.written_by, client_ids)
 
     def first_written(self, client_id: str) -> int | None:
         """Return the first entry of the request with this client id; None if none was stored."""
         check_id("client_id", client_id)
-        with self._database.read() as tx:
-            stored = stored_by(tx, self.id, [client_id]).get(client_id)
+        with self._database.read() as log:
+            stored = stored_by(log, [client_id]).get(client_id)
         return None if stored is None else stored.seq
 
     def keep_frame(self, *, system: Any = None, tools: Sequence[Any] | None = None) -> bool:
@@ -291,9 +287,9 @@ class SessionInternals:
         """
         given = GivenFrame.checked(system, tools)
         # Usually nothing has changed, and then no writer has to wait.
-        is_new = self._database.snapshot(frame.frame_to_record, self.id, given) is not None
+        is_new = self._database.snapshot(frame.frame_to_record, given) is not None
         if is_new and self._opened.record_frames:
             now, salts = self._opened.clock(), self._opened.ids.salt
             with suppress(StoreReadOnly):
-                return self._database.write(frame.keep, self.id, given, now=now, salts=salts)
+                return self._database.write(frame.keep, given, now=now, salts=salts)
         return False

@@ -28,7 +28,7 @@ from roocontext.store.engine.check_arguments import (
     to_rewind_target,
 )
 from roocontext.store.engine.observing import observed
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.internals import AUDIT_PAGE, OpenedStore, SessionInternals
 from roocontext.store.loop import frame, request, turns
 from roocontext.store.proof import rebuild, verify
@@ -79,7 +79,7 @@ class Session:
 
     def __init__(self, opened: OpenedStore, session_id: str, parent: str | None = None) -> None:
         self._opened = opened
-        self._database = opened.database
+        self._database = opened.database.of(session_id)
         self._clock = opened.clock
         self._ids = opened.ids
         self.id = session_id
@@ -95,29 +95,29 @@ class Session:
 
     def info(self) -> SessionInfo:
         """Read the title, metadata, times and sizes of the session."""
-        return self._database.lookup(sessions.info, self.id)
+        return self._database.lookup(sessions.info)
 
     def children(self, *, limit: int | None = None, after: str | None = None) -> Page[SessionInfo]:
         """List the sessions whose parent this is, in the order of their creation."""
-        return self._database.lookup(sessions.children, self.id, to_limit(limit), after)
+        return self._database.lookup(sessions.children, to_limit(limit), after)
 
     def head_seq(self) -> int:
         """Return the seq of the last entry that is not a note, for `expected_seq`."""
-        return self._database.lookup(head.read_head, self.id).head_seq
+        return self._database.lookup(head.read_head).head_seq
 
     def waits_for(self) -> WaitsFor:
         """Return whose turn it is by what is recorded: "user", "tools" or "model".
 
         An agent's loop that asks this before each step continues after a crash where it was.
         """
-        return self._database.snapshot(turns.waits_for, self.id)
+        return self._database.snapshot(turns.waits_for)
 
     def pending(self) -> list[PendingCall]:
         """Return the tool calls of the last replies that no result answers, oldest first.
 
         When the user has spoken since, no call is pending.
         """
-        return self._database.snapshot(turns.pending, self.id)
+        return self._database.snapshot(turns.pending)
 
     def turn(
         self, lease: float = 60, wait: float = 0, *, holder: str | None = None
@@ -160,7 +160,7 @@ class Session:
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
         message = NewMessage(role, content, format, *named)
         draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
-        return append.append_message(self._database, self.id, draft, expected_seq)
+        return append.append_message(self._database, draft, expected_seq)
 
     def append_many(
         self,
@@ -180,7 +180,7 @@ class Session:
         new = given_messages(messages)
         drafts = [message_draft(message, now=now, salts=salts) for message in new]
         return self._database.write(
-            append.append_many, self.id, drafts, expected_seq, skip_stored=skip_stored
+            append.append_many, drafts, expected_seq, skip_stored=skip_stored
         )
 
     def request(
@@ -222,7 +222,7 @@ class Session:
         given = GivenFrame.checked(system, tools)
         asked: dict[str, Any] = {"model": model, "unanswered": unanswered, "prefill": prefill}
         asked["compact"] = compact
-        read = self._database.snapshot(request.read_request, self.id, given, as_of=point, **asked)
+        read = self._database.snapshot(request.read_request, given, as_of=point, **asked)
         # Composed before the frame is recorded, because it may be refused.
         made: dict[str, Any] = {"dialect": dialect, "cache": cache, "compact": compact}
         made["management"] = {"context_management": context_management, "betas": betas}
@@ -231,11 +231,9 @@ class Session:
             return composed
         now, salts = self._clock(), self._ids.salt
         with suppress(StoreReadOnly):
-            self._database.write(frame.keep, self.id, given, now=now, salts=salts)
+            self._database.write(frame.keep, given, now=now, salts=salts)
             # Read again after the note of the frame: `seq` is the last entry that was read.
-            read = self._database.snapshot(
-                request.read_request, self.id, given, as_of=None, **asked
-            )
+            read = self._database.snapshot(request.read_request, given, as_of=None, **asked)
         return compose_request(read, form, **made)
 
     def record(
@@ -262,7 +260,7 @@ class Session:
         if request is not None:
             read = read.with_names(request.names)
         elif read.has_made_names:
-            read = read.with_names(self._database.snapshot(frame.sent_names, self.id, read.format))
+            read = read.with_names(self._database.snapshot(frame.sent_names, read.format))
         message = NewMessage(
             read.role,
             read.content,
@@ -276,7 +274,7 @@ class Session:
         now, salts = self._clock(), self._ids.salt
         draft = message_draft(message, now=now, salts=salts, kept=read.kept(requested))
         sources = Sources(now, salts, self._ids.new_id)
-        return self._database.write(record.record, self.id, draft, read.compacting, sources)
+        return self._database.write(record.record, draft, read.compacting, sources)
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
         """Record that a tool is about to run; `pending` then shows its call as begun.
@@ -284,7 +282,7 @@ class Session:
         After a crash this distinguishes a call that never ran from one that may have run.
         """
         now, salts = self._clock(), self._ids.salt
-        return self._database.write(turns.begin, self.id, call, now=now, salts=salts)
+        return self._database.write(turns.begin, call, now=now, salts=salts)
 
     def answer(
         self,
@@ -300,7 +298,7 @@ class Session:
         receipt is that result's. An `output` that is not text is stored as it is if the format has
         a place for its shape, and as JSON text otherwise.
         """
-        asked = self._database.snapshot(turns.asked_call, self.id, call)
+        asked = self._database.snapshot(turns.asked_call, call)
         draft = turns.answer_draft(
             asked,
             output,
@@ -309,7 +307,7 @@ class Session:
             now=self._clock(),
             salts=self._ids.salt,
         )
-        return self._database.write(turns.answer, self.id, asked.place, draft)
+        return self._database.write(turns.answer, asked.place, draft)
 
     def view(
         self,
@@ -333,8 +331,8 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         part = to_part(after, limit, before, last)
         if as_of is None and part == WHOLE:
-            return view_now(self._database, self.id)
-        return self._database.snapshot(read_view, self.id, as_of=point, part=part)
+            return view_now(self._database)
+        return self._database.snapshot(read_view, as_of=point, part=part)
 
     def messages(
         self,
@@ -374,7 +372,7 @@ class Session:
         A frame that was redacted has neither.
         """
         point = to_point("as_of", as_of, recorded=recorded)
-        return self._database.snapshot(frame.read_frame, self.id, point)
+        return self._database.snapshot(frame.read_frame, point)
 
     def message(self, seq: int | str) -> Message:
         """Read one message, visible or not, as it was written: by its seq, or its message id.
@@ -384,9 +382,9 @@ class Session:
         """
         if isinstance(seq, str):
             check_id("message_id", seq)
-            return self._database.snapshot(live.message_with_id, self.id, seq)
+            return self._database.snapshot(live.message_with_id, seq)
         check_whole("seq", seq, least=1)
-        return self._database.snapshot(read_message, self.id, seq)
+        return self._database.snapshot(read_message, seq)
 
     def rewind(
         self,
@@ -412,7 +410,6 @@ class Session:
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             rewind.rewind,
-            self.id,
             to=target,
             ts=ts,
             keep_target=keep_target,
@@ -440,7 +437,6 @@ class Session:
         check_maybe("expected_seq", expected_seq)
         return self._database.write(
             rewind.undo,
-            self.id,
             of=of,
             force=force,
             expected_seq=expected_seq,
@@ -468,7 +464,6 @@ class Session:
         run = self._database.snapshot if dry_run else self._database.write
         return run(
             uncover.uncover,
-            self.id,
             seq=seq,
             expected_seq=expected_seq,
             now=self._clock(),
@@ -493,7 +488,6 @@ class Session:
         now, salts = self._clock(), self._ids.salt
         return run(
             commit.commit,
-            self.id,
             to_plan(plan),
             now=now,
             salts=salts,
@@ -521,7 +515,6 @@ class Session:
         now, salts = self._clock(), self._ids.salt
         return self._database.write(
             batch.write_batch,
-            self.id,
             batch.ready_items(items, expected_seq, skip_stored=skip_stored, now=now, salts=salts),
             expected_seq,
             skip_stored=skip_stored,
@@ -567,7 +560,6 @@ class Session:
             check_id("client_id", client_id)
         return self._database.write(
             notes.update_metadata,
-            self.id,
             keys,
             frozenset(remove),
             client_id=client_id,
@@ -594,7 +586,7 @@ class Session:
         check_id("note", note)
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: read_notes(tx, self.id, note, seq),
+            lambda log, seq: read_notes(log, note, seq),
         )
 
     def newest_note(
@@ -610,7 +602,7 @@ class Session:
         check_maybe("target", target, least=1)
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: newest_note(tx, self.id, note, target, seq),
+            lambda log, seq: newest_note(log, note, target, seq),
         )
 
     def pins(
@@ -619,7 +611,7 @@ class Session:
         """Return the seqs of the pinned messages."""
         return self._read_at(
             to_point("as_of", as_of, recorded=recorded),
-            lambda tx, seq: frozenset(pinned(tx, self.id, seq)),
+            lambda log, seq: frozenset(pinned(log, seq)),
         )
 
     def fork(
@@ -644,7 +636,6 @@ class Session:
         check_id("session_id", name)
         self._database.write(
             new_session.fork,
-            self.id,
             name,
             at=at,
             parent=parent,
@@ -662,12 +653,10 @@ class Session:
         """
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
-        done = run(
-            erase.redact, self.id, seq, now=self._clock(), salts=self._ids.salt, dry_run=dry_run
-        )
+        done = run(erase.redact, seq, now=self._clock(), salts=self._ids.salt, dry_run=dry_run)
         if dry_run:
             return done
-        return dataclasses.replace(done, erased=self._database.erase_free_space())
+        return dataclasses.replace(done, erased=self._opened.database.erase_free_space())
 
     def audit(self, *, after: int = 0) -> Iterator[AuditEntry]:
         """Read every entry ever written, in order, with why each is or is not visible now."""
@@ -685,13 +674,13 @@ class Session:
         points = [
             to_point(name, point, recorded=recorded) for name, point in (("old", old), ("new", new))
         ]
-        with self._database.read() as tx:
-            seqs = (seq_at(tx, self.id, point) for point in points)
-            return audit.diff(tx, self.id, *seqs)
+        with self._database.read() as log:
+            seqs = (seq_at(log, point) for point in points)
+            return audit.diff(log, *seqs)
 
     def stats(self) -> Stats:
         """Count the messages and bytes that are visible, hidden and rewound."""
-        return self._database.snapshot(sessions.stats, self.id)
+        return self._database.snapshot(sessions.stats)
 
     def tokens(
         self,
@@ -709,7 +698,7 @@ class Session:
         point = to_point("as_of", as_of, recorded=recorded)
         check_whole("after", after)
         chosen = counter_named(counter)
-        counted = count.counted_view(self._database, self.id, chosen, as_of=point, after=after)
+        counted = count.counted_view(self._database, chosen, as_of=point, after=after)
         return counted.tokens
 
     def usage(
@@ -721,12 +710,12 @@ class Session:
         content is read.
         """
         return self._database.snapshot(
-            usage.reported, self.id, family=family, limit=to_limit(limit), after=after
+            usage.reported, family=family, limit=to_limit(limit), after=after
         )
 
     def head(self) -> Head:
         """Return the last entry and its hash. A saved head reveals that a log was cut off."""
-        return self._database.lookup(verify.head_of, self.id)
+        return self._database.lookup(verify.head_of)
 
     def verify(
         self, saved: Head | None = None, *, progress: Progress | None = None
@@ -734,11 +723,11 @@ class Session:
         """Check every hash, seq, total and cache, and that the log continues a saved head."""
         if saved is not None and not (isinstance(saved, Head) and saved.session_id == self.id):
             raise InvalidOption("saved must be a head of this session.", name="saved")
-        return verify.verify(self._database, self.id, saved, progress)
+        return verify.verify(self._database, saved, progress)
 
     def rebuild(self) -> int:
         """Compute the caches anew from the log, and return how many of their rows were wrong."""
-        return self._database.write(rebuild.rebuild, self.id)
+        return self._database.write(rebuild.rebuild)
 
     def _composed(
         self, form: str | Form, model: str | None, dialect: str | None, as_of: Point
@@ -746,14 +735,14 @@ class Session:
         if model is not None:
             check_model(model)
         composer = form_named(form, dialect)
-        sent = request.sendable(self._database, self.id, model=model, as_of=as_of)
+        sent = request.sendable(self._database, model=model, as_of=as_of)
         return sent.compose(composer)
 
-    def _read_at(self, as_of: Point, read: Callable[[Transaction, int], Result]) -> Result:
+    def _read_at(self, as_of: Point, read: Callable[[SessionLog, int], Result]) -> Result:
         """Read something at the seq that a point names."""
-        with self._database.read() as tx:
-            return read(tx, seq_at(tx, self.id, as_of))
+        with self._database.read() as log:
+            return read(log, seq_at(log, as_of))
 
     def _note(self, new: AnyNote) -> Receipt:
         note = drafted(new, now=self._clock(), salts=self._ids.salt)
-        return self._database.write(notes.write_note, self.id, note)
+        return self._database.write(notes.write_note, note)

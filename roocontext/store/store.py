@@ -181,7 +181,7 @@ class Store:
         if metadata is not None:
             notes.append(SetMetadata(metadata))
         drafts = [drafted(note, now=now, salts=self._ids.salt) for note in notes]
-        self._database.write(create_session, name, drafts, now, parent=parent)
+        self._database.of(name).write(create_session, drafts, now, parent=parent)
         return Session(self._opened, name, parent)
 
     def open_session(
@@ -233,11 +233,11 @@ class Store:
             check_id("parent", parent)
         check_maybe("created_at", created_at, least=MIN_INTEGER)
         now = self._clock()
-        run = self._database.rehearse if dry_run else self._database.write
+        database = self._database.of(session_id)
+        run = database.rehearse if dry_run else database.write
         with repeatable(entries) as again:
             done = run(
                 restore.restore,
-                session_id,
                 again,
                 parent=parent,
                 created_at=now if created_at is None else created_at,
@@ -496,9 +496,10 @@ class Store:
                 "Name a session, or give older_than or where, but not both.", name="session_id"
             )
         check_id("session_id", session_id)
-        run = self._database.snapshot if dry_run else self._database.write
+        database = self._database.of(session_id)
+        run = database.snapshot if dry_run else database.write
         try:
-            purged = run(erase.purge, session_id, now=self._clock(), dry_run=dry_run)
+            purged = run(erase.purge, now=self._clock(), dry_run=dry_run)
         except SessionPurged as error:  # again, to erase what is left of it in the file
             purged = Purged(**error.receipt)
         if dry_run:
@@ -506,7 +507,6 @@ class Store:
         return replace(purged, erased=self._database.erase_free_space())
 
     def _purge_by(self, rule: Retention, now: int, *, dry_run: bool) -> list[Purged]:
-        run = self._database.snapshot if dry_run else self._database.write
         done: dict[str, Purged] = {}
         after: str | None = None
         while True:
@@ -514,8 +514,9 @@ class Store:
             page = self._database.lookup(sessions.newest_first, _AT_ONCE, after, rule.listed)
             for info in page:
                 if info.session_id not in done:
-                    name = info.session_id
-                    purged = run(retention.purge_family, name, rule, now=now, dry_run=dry_run)
+                    database = self._database.of(info.session_id)
+                    run = database.snapshot if dry_run else database.write
+                    purged = run(retention.purge_family, rule, now=now, dry_run=dry_run)
                     done |= {one.session_id: one for one in purged}
             after = page.next
             if after is None:
@@ -558,7 +559,9 @@ class Store:
             return Archiving(tuple(map(archive.planned, found)), (), dry_run=True)
         outcomes = []
         for number, info in enumerate(found, 1):
-            outcomes.append(archive.archive(self._database, info, put, self._clock))
+            outcomes.append(
+                archive.archive(self._database.of(info.session_id), info, put, self._clock)
+            )
             if progress is not None:
                 progress(number, len(found))
         return archive.outcome_of(outcomes)
@@ -567,7 +570,7 @@ class Store:
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
-        known = self._database.lookup(sessions.parent_of, session_id)
+        known = self._database.of(session_id).lookup(sessions.parent_of)
         if parent is not None and parent != known:
             raise SessionExists(
                 f"Session {session_id!r} exists, and its parent is {known!r}, not {parent!r}.",

@@ -15,7 +15,7 @@ from roocontext.errors import (
 )
 from roocontext.log.encoding import check_id
 from roocontext.store.engine.check_arguments import check_seconds
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.internals import OpenedStore
 from roocontext.store.loop import runner
 from roocontext.store.session import Session
@@ -50,8 +50,8 @@ class SessionTurn(Session):
         self._give_up = monotonic() + wait
         self._token: str | None = None
         self._held_until = 0.0
-        self._free = opened.database
-        self._database = opened.database.checked(self._check)
+        self._free = self._database
+        self._database = self._free.checked(self._check)
 
     def __repr__(self) -> str:
         return f"SessionTurn({self.id!r}, holder={self.holder!r})"
@@ -84,7 +84,6 @@ class SessionTurn(Session):
         self._token = token  # first: whatever happens then, it is given back
         held = self._free.write(
             runner.take_turn,
-            self.id,
             token=token,
             holder=self.holder,
             lease=round(self._lease_s * 1_000),
@@ -106,7 +105,7 @@ class SessionTurn(Session):
         token, self._token = self._token, None
         if token is not None:
             try:
-                self._free.write(runner.end_turn, self.id, token)
+                self._free.write(runner.end_turn, token)
             except StoreReadOnly:
                 raise
             except (StoreClosed, StoreUnavailable):  # then it ends with its lease
@@ -119,7 +118,7 @@ class SessionTurn(Session):
             return None
         lease = round(self._lease_s * 1_000)
         try:
-            self._free.write(runner.renew_turn, self.id, token, lease=lease, now=self._clock())
+            self._free.write(runner.renew_turn, token, lease=lease, now=self._clock())
         except TurnLost:
             self._held_until = 0
             return None
@@ -128,12 +127,12 @@ class SessionTurn(Session):
         self._held_until = asked + self._lease_s
         return third
 
-    def _check(self, tx: Transaction) -> None:
+    def _check(self, log: SessionLog) -> None:
         if self._token is None:
             raise TurnLost(
                 f"The turn of session {self.id!r} has not begun, or has ended.", session_id=self.id
             )
-        runner.check_turn(tx, self.id, self._token)
+        runner.check_turn(log, self._token)
 
 
 class GivenTurn(Session):
@@ -145,15 +144,14 @@ class GivenTurn(Session):
     def __init__(self, chat: Session, token: str | None = None) -> None:
         super().__init__(chat._opened, chat.id)  # noqa: SLF001 - it is a session itself
         self._token = own = self._opened.ids.new_id() if token is None else token
-        self._free = self._opened.database
-        self._database = self._free.checked(lambda tx: runner.check_turn(tx, chat.id, own))
+        self._free = self._database
+        self._database = self._free.checked(lambda log: runner.check_turn(log, own))
 
     def take(self, holder: str, lease: float) -> runner.Held:
         """Take the turn with this token for so many seconds; TurnTaken if another runner has it."""
         check_id("holder", holder)
         held = self._free.write(
             runner.take_turn,
-            self.id,
             token=self._token,
             holder=holder,
             lease=round(lease * 1_000),
@@ -167,9 +165,9 @@ class GivenTurn(Session):
         """Let the lease begin anew; TurnLost if it cannot."""
         milliseconds = round(lease * 1_000)
         return self._free.write(
-            runner.renew_turn, self.id, self._token, lease=milliseconds, now=self._clock()
+            runner.renew_turn, self._token, lease=milliseconds, now=self._clock()
         )
 
     def end(self) -> None:
         """Give the turn back, unless another runner has it already."""
-        self._free.write(runner.end_turn, self.id, self._token)
+        self._free.write(runner.end_turn, self._token)

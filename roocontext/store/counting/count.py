@@ -21,23 +21,18 @@ from roocontext.log.encoding import check_id, decode, encode
 from roocontext.log.entries import Control, Kind, Message, Range, ranges_of
 from roocontext.log.moments import Point
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.counting.assumed import (
-    assumed_controls,
-    assumed_end,
-    shown_if,
-    uncovering,
-)
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, log_rows
 from roocontext.store.engine.shapes import whole_number
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import live_ranges_now
 from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
     bounds,
+    companions,
     read_controls,
     read_messages,
 )
@@ -137,12 +132,9 @@ class Counting:
     be slow; only then can the sums be asked for.
     """
 
-    def __init__(
-        self, tx: Transaction, session_id: str, counter: Counter, known: Counted | None = None
-    ) -> None:
+    def __init__(self, log: SessionLog, counter: Counter, known: Counted | None = None) -> None:
         check_id("counter", counter.name)
-        self._tx = tx
-        self._session_id = session_id
+        self._log = log
         self._counter = counter
         self.name = counter.name
         self._missing: set[int] = set()
@@ -168,7 +160,7 @@ class Counting:
     ) -> CountedPart:
         """Look up the sum of these ranges, and read the messages in them that have no count."""
         bounded = self._bounds(ranges)
-        stored = self._tx.each(_KEPT, [{**each, "before": each["lo"] - 1} for each in bounded])
+        stored = self._log.each(_KEPT, [{**each, "before": each["lo"] - 1} for each in bounded])
         ends = [
             (seq, *map(whole_number, total))
             for (lo, hi), (_, _, *totals) in zip(ranges, stored, strict=True)
@@ -181,7 +173,7 @@ class Counting:
             for stretch, (_, known, *_), total in zip(bounded, stored, held, strict=True)
             if known < total.messages
         ]
-        missing = sorted(row[0] for row in self._tx.each(_MISSING, lacking))
+        missing = sorted(row[0] for row in self._log.each(_MISSING, lacking))
         self._missing.update(missing)
         # As written: the sum of the kept counts is of the messages as written, and what a clearing
         # saves is subtracted from it.
@@ -198,7 +190,7 @@ class Counting:
 
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
-        rows = self._tx.each(_EACH, self._bounds(ranges))
+        rows = self._log.each(_EACH, self._bounds(ranges))
         self._counts |= {("", seq): count for seq, count in rows}
         ascending = sorted(ranges)
         return [*(seq for seq, _ in rows), *(s for s in self._missing if within(ascending, s))]
@@ -250,11 +242,11 @@ class Counting:
 
     def _look_up(self, places: Sequence[_Place]) -> None:
         asked = [
-            {"session_id": self._session_id, "variant": variant, "counter": self.name, "seq": seq}
+            {"variant": variant, "counter": self.name, "seq": seq}
             for variant, seq in places
             if (variant, seq) not in self._counts
         ]
-        rows = self._tx.each(_AT, asked)
+        rows = self._log.each(_AT, asked)
         self._counts |= {(variant, seq): count for variant, seq, count, _ in rows}
         self._estimated |= {(variant, seq) for variant, seq, _, exact in rows if not exact}
 
@@ -266,22 +258,21 @@ class Counting:
             if (variant, seq) not in self._counts and (variant, seq) not in self._uncounted
         }
         ranges = ranges_of(sorted(variants))
-        redacted = self._tx.each(_REDACTED, bounds(self._session_id, ranges))
+        redacted = self._log.each(_REDACTED, bounds(ranges))
         self._redacted.update(row[0] for row in redacted)
-        messages = read_messages(self._tx, self._session_id, ranges, cleared)
+        messages = read_messages(self._log, ranges, cleared)
         self._uncounted |= {(variants[message.seq], message.seq): message for message in messages}
 
     def _read_compactions(self, seqs: Iterable[int]) -> None:
         """Read messages with a compaction, and the usage that was reported for them."""
         ranges = ranges_of(sorted(seqs))
-        for message in read_messages(self._tx, self._session_id, ranges, {}):
-            row = self._tx.row(_USAGE, session_id=self._session_id, seq=message.seq)
+        for message in read_messages(self._log, ranges, {}):
+            row = self._log.row(_USAGE, seq=message.seq)
             usage = decode(row[0]) if row is not None and row[0] is not None else None
             self._compactions[message.seq] = message, usage
 
     def _bounds(self, ranges: Sequence[Range]) -> list[dict[str, Any]]:
-        named = bounds(self._session_id, ranges)
-        return [{**stretch, "counter": self.name} for stretch in named]
+        return [{**stretch, "counter": self.name} for stretch in bounds(ranges)]
 
 
 def uncounted(seq: int) -> HistoryCorrupt:
@@ -296,21 +287,21 @@ def _variant(blocks: Mapping[int, ShownOutput]) -> str:
 
 
 def counted_view(
-    database: Database, session_id: str, counter: Counter, *, as_of: Point = None, after: int = 0
+    database: SessionDatabase, counter: Counter, *, as_of: Point = None, after: int = 0
 ) -> CountedView:
     """Count the view after entry `after`. Only messages without a count are read."""
-    with database.read() as tx:
-        visible = _shown_at(tx, session_id, as_of).after(after)
+    with database.read() as log:
+        visible = _shown_at(log, as_of).after(after)
         last = max((hi for _, hi in visible.ranges), default=0)
         # Without its last entry a damaged session might be counted in portions without end.
-        if last > _AT_ONCE and tx.row(_ENTRY, session_id=session_id, seq=last) is None:
+        if last > _AT_ONCE and log.row(_ENTRY, seq=last) is None:
             raise HistoryCorrupt(f"Entry {last} of the view does not exist.", seq=last)
     total, exact = 0, counter.exact
     for portion in _portions(visible):
-        with database.read() as tx:
-            tally = Counting(tx, session_id, counter)
+        with database.read() as log:
+            tally = Counting(log, counter)
             part = tally.part(*portion)
-        keep_if_possible(database, session_id, tally.count())
+        keep_if_possible(database, tally.count())
         total += tally.sum(part)
         exact = exact and tally.is_exact(part)
     return CountedView(total, exact)
@@ -338,27 +329,27 @@ def _portion(ranges: Sequence[Range], shown: ShownRanges) -> ShownRanges:
 
 
 def counts_of(
-    database: Database, session_id: str, counter: Counter, *, hidden: bool = False
+    database: SessionDatabase, counter: Counter, *, hidden: bool = False
 ) -> dict[int, int]:
     """Count each message of the view, by seq; with `hidden`, each live message."""
-    with database.read() as tx:
-        ranges = live_ranges_now(tx, session_id) if hidden else _shown_at(tx, session_id, None)
-        tally = Counting(tx, session_id, counter)
+    with database.read() as log:
+        ranges = live_ranges_now(log) if hidden else _shown_at(log, None)
+        tally = Counting(log, counter)
         tally.each(ranges.ranges)
         part = tally.part(*ranges)
-    keep_if_possible(database, session_id, tally.count())
+    keep_if_possible(database, tally.count())
     return tally.by_seq(part)
 
 
-def _shown_at(tx: Transaction, session_id: str, as_of: Point) -> ShownRanges:
+def _shown_at(log: SessionLog, as_of: Point) -> ShownRanges:
     """Read the ranges of the view at a point in time."""
     if as_of is None:
-        return visible_now(tx, session_id, read_head(tx, session_id).last_seq)
-    seq = seq_at(tx, session_id, as_of)
+        return visible_now(log, read_head(log).last_seq)
+    seq = seq_at(log, as_of)
     # The spans of the present are cached, those of the past computed.
-    if seq >= newest_control(tx, session_id):  # the view has only grown since
-        return visible_now(tx, session_id, seq)
-    return shown_after(read_controls(tx, session_id, seq), seq)
+    if seq >= newest_control(log):  # the view has only grown since
+        return visible_now(log, seq)
+    return shown_after(read_controls(log, seq), seq)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,23 +368,51 @@ class Restorable:
 
 
 def restorable(
-    database: Database, session_id: str, counters: Sequence[Counter], given: Sequence[int]
+    database: SessionDatabase, counters: Sequence[Counter], given: Sequence[int]
 ) -> Restorable | None:
     """Find the newest one, as if those `given` were uncovered already; None if there is none."""
-    with database.read() as tx:
-        head = read_head(tx, session_id)
-        controls = assumed_controls(tx, session_id, head.last_seq, given)
+    with database.read() as log:
+        head = read_head(log)
+        controls = assumed_controls(log, head.last_seq, given)
         standing = standing_ranges(controls, assumed_end(controls, head.last_seq))
         candidates = (one for one in reversed(controls) if one.kind in UNCOVERED)
         newest = next((one for one in candidates if within(standing, one.seq)), None)
         if newest is None:
             return None
-        controls.append(uncovering(tx, session_id, controls, head.last_seq, newest.seq))
+        controls.append(uncovering(log, controls, head.last_seq, newest.seq))
         ranges = shown_if(controls, head.last_seq)
-        tallies = [Counting(tx, session_id, counter) for counter in counters]
+        tallies = [Counting(log, counter) for counter in counters]
         parts = [tally.part(*ranges) for tally in tallies]
     for tally in tallies:
-        keep_if_possible(database, session_id, tally.count())
+        keep_if_possible(database, tally.count())
     costs = tuple(tally.sum(part) for tally, part in zip(tallies, parts, strict=True))
     exact = tallies[0].is_exact(parts[0])
     return Restorable(newest.seq, newest.kind, costs, exact, head.head_seq)
+
+
+def assumed_controls(log: SessionLog, last: int, uncovered: Sequence[int]) -> list[Control]:
+    """The control rows up to the last entry, and those that would uncover these entries."""
+    controls = read_controls(log, last)
+    for seq in uncovered:
+        controls.append(uncovering(log, controls, last, seq))
+    return controls
+
+
+def uncovering(log: SessionLog, controls: Sequence[Control], last: int, seq: int) -> Control:
+    """The entry that would uncover another one, after all existing entries."""
+    end = assumed_end(controls, last)
+    standing = standing_ranges(controls, end)
+    others = (row for row in companions(log, seq) if within(standing, row))
+    return Control(end + 1, Kind.UNCOVERING, uncovers=(seq, *others))
+
+
+def assumed_end(controls: Sequence[Control], last: int) -> int:
+    """The last entry, those that are only assumed included."""
+    return max(last, controls[-1].seq) if controls else last
+
+
+def shown_if(controls: Sequence[Control], last: int) -> ShownRanges:
+    """The ranges of the view after the control rows, as far as its entries exist."""
+    visible = shown_after(controls, assumed_end(controls, last))
+    ranges = [(lo, min(hi, last)) for lo, hi in visible.ranges if lo <= last]
+    return visible._replace(ranges=ranges)

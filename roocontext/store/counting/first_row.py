@@ -101,14 +101,14 @@ class FirstRow(NamedTuple):
     frame: Recorded | None
 
 
-def first_query(session_id: str, note: str) -> Query:
+def first_query(note: str) -> Query:
     """The query for the first row, with the newest note of a kind."""
-    return _FIRST, {"session_id": session_id, "note": note}
+    return _FIRST, {"note": note}
 
 
-def note_query(session_id: str, note: str) -> Query:
+def note_query(note: str) -> Query:
     """The query for the newest note of another kind."""
-    return _NEWEST, {"session_id": session_id, "note": note}
+    return _NEWEST, {"note": note}
 
 
 def to_first(session_id: str, rows: list[SqlRow]) -> FirstRow:

@@ -10,11 +10,16 @@ from roocontext.log.counting import Counter
 from roocontext.log.entries import Control, Message, common
 from roocontext.log.request import Frame, GivenFrame
 from roocontext.log.spans import standing_ranges, within
-from roocontext.store.counting.assumed import assumed_controls, shown_if
-from roocontext.store.counting.count import CountedPart, Counting, uncounted
+from roocontext.store.counting.count import (
+    CountedPart,
+    Counting,
+    assumed_controls,
+    shown_if,
+    uncounted,
+)
 from roocontext.store.counting.first_row import first_query, note_query, to_first
-from roocontext.store.engine.database import Database
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.database import SessionDatabase
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.loop.frame import frame_sent, frame_unlike
 from roocontext.store.reading.coverings import SealedCovering, sealed_by
 from roocontext.store.reading.live import LiveMessage, live_messages
@@ -111,44 +116,40 @@ class Snapshot:
     sealed: tuple[SealedCovering, ...] = ()
 
 
-def read_snapshot(database: Database, session_id: str, wanted: Wanted) -> Snapshot:
+def read_snapshot(database: SessionDatabase, wanted: Wanted) -> Snapshot:
     """Read a snapshot in one transaction, and count what has no count when that has ended."""
-    with database.read() as tx:
-        reading = _Reading(tx, session_id, wanted)
+    with database.read() as log:
+        reading = _Reading(log, wanted)
     return reading.counted()
 
 
 class _Reading:
     """Everything that was read for a snapshot, before messages without a count are counted."""
 
-    def __init__(self, tx: Transaction, session_id: str, wanted: Wanted) -> None:
-        self._tx = tx
-        self._session_id = session_id
+    def __init__(self, log: SessionLog, wanted: Wanted) -> None:
+        self._log = log
         self._wanted = wanted
         kind, *kinds = wanted.notes or ("",)
-        first, spans_, calls, *notes = tx.all(
+        first, spans_, calls, *notes = log.all(
             [
-                first_query(session_id, kind),
-                (VISIBLE_SPANS, {"session_id": session_id}),
-                calls_query(session_id, wanted.calls),
-                *(note_query(session_id, other) for other in kinds),
+                first_query(kind),
+                (VISIBLE_SPANS, {}),
+                calls_query(wanted.calls),
+                *(note_query(other) for other in kinds),
             ]
         )
-        self._first = to_first(session_id, first)
+        self._first = to_first(log.session_id, first)
         self._notes = {kind: self._first.note}
         for other, rows in zip(kinds, notes, strict=True):
             self._notes[other] = to_note(*rows[0]) if rows else None
         self._head = self._first.head
         last = self._head.last_seq
         # If nothing is assumed, the cached spans say what is visible.
-        self._assumed = (
-            assumed_controls(tx, session_id, last, wanted.uncovered) if wanted.uncovered else None
-        )
+        self._assumed = assumed_controls(log, last, wanted.uncovered) if wanted.uncovered else None
         self._end = last + len(wanted.uncovered)
         self._view = (
             visible_by(
-                tx,
-                session_id,
+                log,
                 last,
                 spans_,
                 has_cleared=self._first.has_cleared,
@@ -157,29 +158,29 @@ class _Reading:
             if self._assumed is None
             else shown_if(self._assumed, last)
         )
-        self._tally = Counting(tx, session_id, wanted.counter, wanted.known)
+        self._tally = Counting(log, wanted.counter, wanted.known)
         self._whole = self._shown = self._tally.part(*self._view)
-        tallies = [Counting(tx, session_id, other) for other in wanted.others]
+        tallies = [Counting(log, other) for other in wanted.others]
         self._others = [(other, other.part(*self._view)) for other in tallies]
         # From here on the order matters: estimates depend on the calls, and the tail on both.
         self._calls = to_calls(calls, self._first.changed)
         if self._assumed is not None:  # no call was made of a view that is only assumed
             self._calls = [replace(call, current=False) for call in self._calls]
         self._new = self._to_estimate()
-        sent = ((call.seq, frame_sent(tx, session_id, call.seq)) for call in self._new)
+        sent = ((call.seq, frame_sent(log, call.seq)) for call in self._new)
         self._frames = {seq: frame for seq, frame in sent if frame is not None}
         self._past = self._requests_before_a_change()
         self._tail = self._after_calls()
         self._rows = self._messages(last)
         self._pins = frozenset[int]()
         if wanted.pins or wanted.rows is not SnapshotRows.NONE:
-            self._pins = frozenset(pinned(tx, session_id, last))
+            self._pins = frozenset(pinned(log, last))
         self._sealed: tuple[SealedCovering, ...] = ()
         if wanted.sealed:
-            self._sealed = sealed_by(tx, session_id, self._view.compacted.values(), last)
+            self._sealed = sealed_by(log, self._view.compacted.values(), last)
         given = wanted.frame
         self._is_new_frame = (
-            given is not None and frame_unlike(tx, session_id, given, self._first.frame) is not None
+            given is not None and frame_unlike(log, given, self._first.frame) is not None
         )
 
     def counted(self) -> Snapshot:
@@ -203,7 +204,7 @@ class _Reading:
         estimated = {call.seq: total - after(call.seq - 1) for call in self._new if call.current}
         estimated |= {seq: tally.sum(part) for seq, part in self._past.items()}
         return Snapshot(
-            session_id=self._session_id,
+            session_id=self._log.session_id,
             last_seq=self._end,
             head_seq=self._head.head_seq if self._assumed is None else self._end,
             sums={
@@ -231,7 +232,7 @@ class _Reading:
         if self._wanted.estimates is None:
             return []
         new = filter(self._wanted.estimates, self._calls)
-        return [call for call in new if is_whole(self._tx, self._session_id, call.seq)]
+        return [call for call in new if is_whole(self._log, call.seq)]
 
     def _requests_before_a_change(self) -> dict[int, CountedPart]:
         """The views that were sent before the newest plan or rewind, by the seq of the reply."""
@@ -239,7 +240,7 @@ class _Reading:
         if not past:
             return {}
         # Read once for all calls; each uses those before it.
-        controls = read_controls(self._tx, self._session_id, max(past) + 1)
+        controls = read_controls(self._log, max(past) + 1)
         parts = {}
         own = {one.source[0]: one for one in controls if one.source is not None}
         for seq, usage in past.items():
@@ -255,7 +256,7 @@ class _Reading:
 
     def _only_compacted(self, seq: int) -> bool:
         """True if a call only compacted, so that its request was the whole view."""
-        (message,) = read_messages(self._tx, self._session_id, [(seq, seq)], {})
+        (message,) = read_messages(self._log, [(seq, seq)], {})
         return is_compaction_only(message.format, message.content)
 
     def _after_compaction(
@@ -287,16 +288,15 @@ class _Reading:
                 self._tally.each(self._view.ranges)
                 return [LiveMessage(message, None, None) for message in self._visible()]
             case SnapshotRows.LIVE:
-                controls = self._assumed or read_controls(self._tx, self._session_id, last)
+                controls = self._assumed or read_controls(self._log, last)
                 ranges = common(standing_ranges(controls, self._end), [(1, last)])
                 cleared = cleared_at(controls, self._end)
                 self._shown = self._tally.part(ranges, cleared, self._view.compacted)
                 self._tally.each(ranges)
-                return live_messages(self._tx, self._session_id, controls, self._end)
+                return live_messages(self._log, controls, self._end)
 
     def _visible(self) -> list[Message]:
         """The messages of the view, with the compactions in them that stand for others."""
-        tx, session_id = self._tx, self._session_id
         ranges, cleared, coverings = self._view
-        rows = tx.each(SHOWN, bounds(session_id, ranges))
-        return shown_messages(rows, cleared, read_compacted(tx, session_id, coverings))
+        rows = self._log.each(SHOWN, bounds(ranges))
+        return shown_messages(rows, cleared, read_compacted(self._log, coverings))

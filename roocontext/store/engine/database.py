@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.engine.interfaces import Dialect
@@ -17,7 +17,7 @@ from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, tr
 from roocontext.store.engine.engines import Engine
 from roocontext.store.engine.observing import current_operation
 from roocontext.store.engine.statements import ALL, StoreScope
-from roocontext.store.engine.transaction import Command, SqlRow, Transaction
+from roocontext.store.engine.transaction import Command, SessionLog, SqlRow, Transaction
 
 
 @contextmanager
@@ -31,6 +31,7 @@ def inspecting(driver: Any, dialect: Dialect) -> Iterator[Connection]:
             yield connection
 
 
+AView = TypeVar("AView")
 Result = TypeVar("Result")
 P = ParamSpec("P")
 
@@ -45,39 +46,164 @@ _WRITE_AHEAD = "PRAGMA journal_mode = WAL"
 _PAGE_SIZE = "PRAGMA page_size = 8192"
 
 
-class Database:
-    """One database, shared by threads, or the part of it in a scope."""
+class Operations(Generic[AView]):
+    """Runs operations in transactions, each over a view of its transaction."""
 
-    def __init__(
-        self, engine: Engine, options: PoolOptions | None = None, scope: StoreScope = ALL
-    ) -> None:
+    def __init__(self, engine: Engine, connections: Connections, scope: StoreScope) -> None:
         self.path = engine.path
         self.server = engine.server
         self.has_round_trips = engine.server is not None
-        self.text_search = "fts5" if engine.server is None else "tsvector"
-        self.polling = engine.polling
-        self._scope = scope
         self._engine = engine
-        self._check: Callable[[Transaction], None] | None = None
-        self._connections = Connections(engine, options or PoolOptions())
+        self._connections = connections
+        self._scope = scope
+        self._check: Callable[[AView], None] | None = None
+
+    def _seen(self, tx: Transaction) -> AView:
+        """The first argument of an operation."""
+        raise NotImplementedError
 
     def write(
         self,
-        operation: Callable[Concatenate[Transaction, P], Result],
+        operation: Callable[Concatenate[AView, P], Result],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
-        begin, check = self._engine.begin_write, self._check
+        check = self._check
 
-        def checked(tx: Transaction) -> Result:
+        def checked(view: AView) -> Result:
             if check is not None:
-                check(tx)
-            return operation(tx, *args, **kwargs)
+                check(view)
+            return operation(view, *args, **kwargs)
 
-        return self._repeated(begin, checked)
+        return self._repeated(self._engine.begin_write, checked)
 
-    def checked(self, check: Callable[[Transaction], None]) -> "Database":
+    def rehearse(
+        self,
+        operation: Callable[Concatenate[AView, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        """Run an operation in a transaction and roll it back: its result or error alone is left."""
+        begin = self._engine.begin_write
+        return self._repeated(begin, lambda view: operation(view, *args, **kwargs), keep=False)
+
+    def single(
+        self,
+        operation: Callable[Concatenate[AView, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        """Run an operation whose statements are transactions of their own."""
+        return self._repeated((), lambda view: operation(view, *args, **kwargs))
+
+    def snapshot(
+        self,
+        operation: Callable[Concatenate[AView, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        """Run an operation that only reads."""
+        begin = self._engine.begin_read
+        return self._once(begin, lambda view: operation(view, *args, **kwargs), writes=False)
+
+    def lookup(
+        self,
+        operation: Callable[Concatenate[AView, P], Result],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Result:
+        """Run an operation that reads by one statement, or by some of different moments.
+
+        It saves PostgreSQL the end of a transaction, which is a round trip.
+        """
+        return self._once((), lambda view: operation(view, *args, **kwargs), writes=False)
+
+    @contextmanager
+    def read(self) -> Iterator[AView]:
+        """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
+        hold = self._connections.hold(writes=False)
+        try:
+            tx = hold.begin(self._engine.begin_read, self._scope)
+            yield self._seen(tx)
+            tx.commit()
+        except BaseException as error:
+            hold.failed(error)
+            raise
+        finally:
+            try:
+                hold.give_back()
+            finally:
+                hold.give_back()
+
+    def _repeated(
+        self,
+        begin: Sequence[Command],
+        operation: Callable[[AView], Result],
+        *,
+        keep: bool = True,
+    ) -> Result:
+        begun, number, observed = time.monotonic(), 0, current_operation()
+        calls = 0 if observed is None else len(observed.calls)
+        while True:
+            number += 1
+            try:
+                return self._once(begin, operation, keep=keep)
+            except UniqueViolation:  # which no operation expects: it belongs to no session
+                raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
+            except StoreUnavailable as error:
+                if error.facts.get("code") not in RETRYABLE:
+                    raise
+                waited = time.monotonic() - begun
+                if number == ATTEMPTS or waited > self._engine.patience_s:
+                    raise _given_up(error, number, waited) from None
+            if observed is not None:
+                observed.retries += 1
+                del observed.calls[calls:]
+            # Random, so that writers that collided do not collide again; no data depends on it.
+            time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
+
+    def _once(
+        self,
+        begin: Sequence[Command],
+        operation: Callable[[AView], Result],
+        *,
+        writes: bool = True,
+        keep: bool = True,
+    ) -> Result:
+        if writes and self._engine.read_only:
+            raise StoreReadOnly("The store was opened read-only.")
+        hold = self._connections.hold(writes=writes)
+        try:
+            tx = hold.begin(begin, self._scope)
+            result = operation(self._seen(tx))
+            if keep:
+                tx.commit(self._engine.end_write if writes else ())
+            else:
+                tx.roll_back()
+        except BaseException as error:
+            hold.failed(error)
+            raise
+        else:
+            return result
+        finally:
+            try:
+                hold.give_back()
+            finally:
+                hold.give_back()
+
+
+class SessionDatabase(Operations[SessionLog]):
+    """The part of a database that is about one session."""
+
+    def __init__(self, database: "Database", session_id: str) -> None:
+        super().__init__(database._engine, database._connections, database._scope)  # noqa: SLF001 - a part of it
+        self.session_id = session_id
+
+    def _seen(self, tx: Transaction) -> SessionLog:
+        return SessionLog(tx, self.session_id)
+
+    def checked(self, check: Callable[[SessionLog], None]) -> "SessionDatabase":
         """The same database, whose writes run a check first, in their transaction."""
         other = copy(self)
         other._check = check  # noqa: SLF001 - its own
@@ -88,63 +214,23 @@ class Database:
         """True if a write is more than its own statements."""
         return self._check is not None
 
-    def rehearse(
-        self,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Result:
-        """Run an operation in a transaction and roll it back: its result or error alone is left."""
-        begin = self._engine.begin_write
-        return self._repeated(begin, lambda tx: operation(tx, *args, **kwargs), keep=False)
 
-    def single(
-        self,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Result:
-        """Run an operation whose statements are transactions of their own."""
-        return self._repeated((), lambda tx: operation(tx, *args, **kwargs))
+class Database(Operations[Transaction]):
+    """One database, shared by threads, or the part of it in a scope."""
 
-    def snapshot(
-        self,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Result:
-        """Run an operation that only reads."""
-        begin = self._engine.begin_read
-        return self._once(begin, lambda tx: operation(tx, *args, **kwargs), writes=False)
+    def __init__(
+        self, engine: Engine, options: PoolOptions | None = None, scope: StoreScope = ALL
+    ) -> None:
+        super().__init__(engine, Connections(engine, options or PoolOptions()), scope)
+        self.text_search = "fts5" if engine.server is None else "tsvector"
+        self.polling = engine.polling
 
-    def lookup(
-        self,
-        operation: Callable[Concatenate[Transaction, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> Result:
-        """Run an operation that reads by one statement, or by some of different moments.
+    def _seen(self, tx: Transaction) -> Transaction:
+        return tx
 
-        It saves PostgreSQL the end of a transaction, which is a round trip.
-        """
-        return self._once((), lambda tx: operation(tx, *args, **kwargs), writes=False)
-
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
-        hold = self._connections.hold(writes=False)
-        try:
-            tx = hold.begin(self._engine.begin_read, self._scope)
-            yield tx
-            tx.commit()
-        except BaseException as error:
-            hold.failed(error)
-            raise
-        finally:
-            try:
-                hold.give_back()
-            finally:
-                hold.give_back()
+    def of(self, session_id: str) -> SessionDatabase:
+        """The part of the database that is about a session."""
+        return SessionDatabase(self, session_id)
 
     def inspect(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
@@ -211,62 +297,6 @@ class Database:
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
         self._connections.close()
-
-    def _repeated(
-        self,
-        begin: Sequence[Command],
-        operation: Callable[[Transaction], Result],
-        *,
-        keep: bool = True,
-    ) -> Result:
-        begun, number, observed = time.monotonic(), 0, current_operation()
-        calls = 0 if observed is None else len(observed.calls)
-        while True:
-            number += 1
-            try:
-                return self._once(begin, operation, keep=keep)
-            except UniqueViolation:  # which no operation expects: it belongs to no session
-                raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
-            except StoreUnavailable as error:
-                if error.facts.get("code") not in RETRYABLE:
-                    raise
-                waited = time.monotonic() - begun
-                if number == ATTEMPTS or waited > self._engine.patience_s:
-                    raise _given_up(error, number, waited) from None
-            if observed is not None:
-                observed.retries += 1
-                del observed.calls[calls:]
-            # Random, so that writers that collided do not collide again; no data depends on it.
-            time.sleep(random.uniform(0, 0.005 * 2**number))  # noqa: S311
-
-    def _once(
-        self,
-        begin: Sequence[Command],
-        operation: Callable[[Transaction], Result],
-        *,
-        writes: bool = True,
-        keep: bool = True,
-    ) -> Result:
-        if writes and self._engine.read_only:
-            raise StoreReadOnly("The store was opened read-only.")
-        hold = self._connections.hold(writes=writes)
-        try:
-            tx = hold.begin(begin, self._scope)
-            result = operation(tx)
-            if keep:
-                tx.commit(self._engine.end_write if writes else ())
-            else:
-                tx.roll_back()
-        except BaseException as error:
-            hold.failed(error)
-            raise
-        else:
-            return result
-        finally:
-            try:
-                hold.give_back()
-            finally:
-                hold.give_back()
 
     def _over(
         self, begin: Sequence[Command], operation: Callable[[Connection], Result]

@@ -6,8 +6,9 @@ This is how they run on SQLite, where each runs at once; `postgres` has what a s
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NoReturn, TypeAlias
 
@@ -203,6 +204,49 @@ class Transaction:
             return self._run(text, values)
         except driver_errors() as error:
             raise_ours(error)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLog:
+    """The log of one session in a transaction. Its statements are given the id of the session."""
+
+    tx: Transaction
+    session_id: str
+
+    def of(self, session_id: str) -> "SessionLog":
+        """The log of another session in the same transaction."""
+        return SessionLog(self.tx, session_id)
+
+    def rows(self, statement: ClauseElement, **params: Any) -> list[SqlRow]:
+        """See Transaction."""
+        return self.tx.rows(statement, **self._named(params))
+
+    def row(self, statement: ClauseElement, **params: Any) -> SqlRow | None:
+        """See Transaction."""
+        return self.tx.row(statement, **self._named(params))
+
+    def run(self, statement: ClauseElement, **params: Any) -> int:
+        """See Transaction."""
+        return self.tx.run(statement, **self._named(params))
+
+    def change(self, statement: ClauseElement, **params: Any) -> None:
+        """See Transaction."""
+        self.tx.change(statement, **self._named(params))
+
+    def many(self, statement: ClauseElement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """See Transaction."""
+        self.tx.many(statement, list(map(self._named, rows)))
+
+    def each(self, statement: ClauseElement, params: Iterable[Mapping[str, Any]]) -> list[SqlRow]:
+        """See Transaction."""
+        return self.tx.each(statement, list(map(self._named, params)))
+
+    def all(self, queries: Sequence[Query]) -> list[list[SqlRow]]:
+        """See Transaction."""
+        return self.tx.all([(statement, self._named(params)) for statement, params in queries])
+
+    def _named(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"session_id": self.session_id, **params}
 
 
 @cache

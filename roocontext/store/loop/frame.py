@@ -13,7 +13,7 @@ from roocontext.log.forms import forms
 from roocontext.log.moments import Point
 from roocontext.log.request import Frame, GivenFrame, replaced_tools
 from roocontext.store.engine.schema import entries
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock, read_head
 from roocontext.store.reading.notes import FRAME, HAS_NO_TARGET, newest_note, newest_of
 from roocontext.store.reading.points_in_time import seq_at
@@ -37,57 +37,55 @@ class Recorded(NamedTuple):
         return self.salt is not None and content_digest(self.salt, text, None) == self.digest
 
 
-def newest(tx: Transaction, session_id: str, seq: int) -> Recorded | None:
+def newest(log: SessionLog, seq: int) -> Recorded | None:
     """Find the frame that is current at a seq."""
-    row = tx.row(_NEWEST, session_id=session_id, note=FRAME, seq=seq)
+    row = log.row(_NEWEST, note=FRAME, seq=seq)
     return None if row is None else Recorded(*row)
 
 
-def read_frame(tx: Transaction, session_id: str, as_of: Point = None) -> Frame | None:
+def read_frame(log: SessionLog, as_of: Point = None) -> Frame | None:
     """Read the frame that is current at a point in time, by default now; None if there is none."""
-    note = newest_note(tx, session_id, FRAME, None, seq_at(tx, session_id, as_of))
+    note = newest_note(log, FRAME, None, seq_at(log, as_of))
     return None if note is None else Frame.of(note.content)
 
 
-def sent_names(tx: Transaction, session_id: str, form: str) -> dict[str, str]:
+def sent_names(log: SessionLog, form: str) -> dict[str, str]:
     """The names of the recorded tools by those that a form sends instead."""
-    known = read_frame(tx, session_id)
+    known = read_frame(log)
     if known is None or forms.first([form]) is None:
         return {}
     return {new: name for _, name, new in replaced_tools(forms[form], known.tools)}
 
 
-def frame_sent(tx: Transaction, session_id: str, seq: int) -> Frame | None:
+def frame_sent(log: SessionLog, seq: int) -> Frame | None:
     """Read the frame of the request that an entry replied to; None if it is not known any more."""
-    note = newest(tx, session_id, seq - 1)
-    return None if note is None or note.salt is None else read_frame(tx, session_id, note.seq)
+    note = newest(log, seq - 1)
+    return None if note is None or note.salt is None else read_frame(log, note.seq)
 
 
-def frame_to_record(tx: Transaction, session_id: str, given: GivenFrame) -> Frame | None:
+def frame_to_record(log: SessionLog, given: GivenFrame) -> Frame | None:
     """Decide which frame to record: None if the newest note has the given one already."""
     if given.is_empty:
         return None
-    last = read_head(tx, session_id).last_seq
-    return frame_unlike(tx, session_id, given, newest(tx, session_id, last))
+    last = read_head(log).last_seq
+    return frame_unlike(log, given, newest(log, last))
 
 
-def frame_unlike(
-    tx: Transaction, session_id: str, given: GivenFrame, known: Recorded | None
-) -> Frame | None:
+def frame_unlike(log: SessionLog, given: GivenFrame, known: Recorded | None) -> Frame | None:
     """The frame that was given, if it differs from the recorded one."""
     if given.is_empty:
         return None
     if known is None:
         return given.over(None)
-    frame = given.over(None if given.is_whole else read_frame(tx, session_id, known.seq))
+    frame = given.over(None if given.is_whole else read_frame(log, known.seq))
     return None if known.holds(frame) else frame
 
 
-def keep(tx: Transaction, session_id: str, given: GivenFrame, *, now: int, salts: Salts) -> bool:
+def keep(log: SessionLog, given: GivenFrame, *, now: int, salts: Salts) -> bool:
     """Write a note of the frame if it is new, and return whether it was."""
-    head = lock(tx, session_id)
-    frame = frame_to_record(tx, session_id, given)
+    head = lock(log)
+    frame = frame_to_record(log, given)
     if frame is None:
         return False
-    write(tx, session_id, head, [note_draft(FRAME, frame.content(), now=now, salts=salts)])
+    write(log, head, [note_draft(FRAME, frame.content(), now=now, salts=salts)])
     return True

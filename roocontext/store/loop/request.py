@@ -18,9 +18,9 @@ from roocontext.log.moments import Point
 from roocontext.log.replies import requested_model
 from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, unbound
 from roocontext.log.spans import standing_ranges
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
 from roocontext.store.reading.head import read_head
@@ -37,35 +37,32 @@ def _newest_shown(view: View) -> tuple[Message | None, bool]:
     return newest, sum(message.seq > after for message in view.messages) == view.head_seq - after
 
 
-def _newest_model(tx: Transaction, session_id: str, view: View, *, is_past: bool) -> str | None:
+def _newest_model(log: SessionLog, view: View, *, is_past: bool) -> str | None:
     """Find the model of the newest live reply at the end of a view; None if it is not known."""
     newest, is_newest = _newest_shown(view)
     if not is_newest:
-        ranges: Iterable[Range] = standing_back(tx, session_id, view.head_seq)
+        ranges: Iterable[Range] = standing_back(log, view.head_seq)
         if is_past:
-            controls = read_controls(tx, session_id, view.seq)
+            controls = read_controls(log, view.seq)
             ranges = reversed(standing_ranges(controls, view.seq))
         after = 0 if newest is None else newest.seq
-        newest = _newest_after(tx, session_id, ranges, after) or newest
+        newest = _newest_after(log, ranges, after) or newest
     return None if newest is None else newest.model
 
 
-def _newest_after(
-    tx: Transaction, session_id: str, ranges: Iterable[Range], after: int
-) -> Message | None:
+def _newest_after(log: SessionLog, ranges: Iterable[Range], after: int) -> Message | None:
     """Find the newest reply in descending ranges that comes after an entry."""
     for lo, hi in ranges:
         if hi <= after:
             break
-        for message in read_backwards(tx, session_id, [(max(lo, after + 1), hi)], PAGE):
+        for message in read_backwards(log, [(max(lo, after + 1), hi)], PAGE):
             if newest_reply([message]):
                 return message
     return None
 
 
 def read_request(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     given: GivenFrame,
     *,
     model: str | None,
@@ -75,51 +72,48 @@ def read_request(
     compact: bool,
 ) -> Asked:
     """Read a request, now or in the past; NotTheModelsTurn if it is not the model's turn now."""
-    turn = "model" if as_of is not None else turns.waits_for(tx, session_id)
-    view = read_view(tx, session_id, as_of=as_of)
+    turn = "model" if as_of is not None else turns.waits_for(log)
+    view = read_view(log, as_of=as_of)
     if turn == "tools" and (compact or not unanswered):
-        raise _tools_first(tx, session_id)
+        raise _tools_first(log)
     if turn == "user" and not (compact or (prefill and view.messages)):
         raise NotTheModelsTurn("The session waits for the user.", waits_for=turn)
     if as_of is None:
-        _refuse_redacted(tx, session_id, given, view.seq)
-    sent = given.over(frame.read_frame(tx, session_id, view.seq))
+        _refuse_redacted(log, given, view.seq)
+    sent = given.over(frame.read_frame(log, view.seq))
     return Asked(
-        _sendable(tx, session_id, view, model, sent, is_past=as_of is not None),
+        _sendable(log, view, model, sent, is_past=as_of is not None),
         view.seq,
         sent,
         is_complete=not compact and (not prefill if as_of is not None else turn != "user"),
-        is_new=as_of is None and frame.frame_to_record(tx, session_id, given) is not None,
+        is_new=as_of is None and frame.frame_to_record(log, given) is not None,
         requested=model,
     )
 
 
-def sendable(database: Database, session_id: str, *, model: str | None, as_of: Point) -> Sendable:
+def sendable(database: SessionDatabase, *, model: str | None, as_of: Point) -> Sendable:
     """Read the view for a model, by default that of the newest reply."""
     if as_of is not None:
-        return database.snapshot(_read_for, session_id, None, model, as_of)
-    view = view_now(database, session_id)
+        return database.snapshot(_read_for, None, model, as_of)
+    view = view_now(database)
     shown, is_newest = _newest_shown(view)
     chosen = model or (None if shown is None else shown.model)
     is_known = is_newest if model is None else not _of_others(view.messages, model)
     # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
     if is_known and not _is_bound(_own_names(view.messages, chosen), chosen):
         return Sendable(view.messages, chosen)
-    return database.snapshot(_read_for, session_id, view, model, None)
+    return database.snapshot(_read_for, view, model, None)
 
 
-def _read_for(
-    tx: Transaction, session_id: str, view: View | None, model: str | None, as_of: Point
-) -> Sendable:
+def _read_for(log: SessionLog, view: View | None, model: str | None, as_of: Point) -> Sendable:
     # Everything that changes a view that was read before writes an entry, even a redaction.
-    if view is None or read_head(tx, session_id).last_seq != view.seq:
-        view = read_view(tx, session_id, as_of=as_of)
-    return _sendable(tx, session_id, view, model, is_past=as_of is not None)
+    if view is None or read_head(log).last_seq != view.seq:
+        view = read_view(log, as_of=as_of)
+    return _sendable(log, view, model, is_past=as_of is not None)
 
 
 def _sendable(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     view: View,
     model: str | None,
     sent: Frame | None = None,
@@ -130,14 +124,14 @@ def _sendable(
     chosen = model
     messages: Sequence[Message] = view.messages
     if model is None:
-        chosen = _newest_model(tx, session_id, view, is_past=is_past)
+        chosen = _newest_model(log, view, is_past=is_past)
     else:
-        messages = _under_one_name(tx, session_id, messages, model)
+        messages = _under_one_name(log, messages, model)
     pairs = zip(view.messages, messages, strict=True)
     came_as = {before.model for before, after in pairs if is_same_model(after.model, chosen)}
     if not _is_bound(came_as, chosen):
         return Sendable(messages, chosen)
-    notes = read_notes(tx, session_id, FRAME, view.seq)
+    notes = read_notes(log, FRAME, view.seq)
     if sent is None:
         sent = Frame.of(notes[-1].content) if notes else Frame()
 
@@ -146,7 +140,7 @@ def _sendable(
         then = [note for note in notes if note.seq <= seq]
         return Frame.of(then[-1].content) == sent if then else not notes
 
-    controls = read_controls(tx, session_id, view.seq)
+    controls = read_controls(log, view.seq)
     bad = unbound(messages, controls, view.seq, is_same_frame)
     return Sendable(messages, chosen, bad)
 
@@ -156,9 +150,7 @@ _EXTRA: Final = (
 )
 
 
-def _under_one_name(
-    tx: Transaction, session_id: str, messages: Sequence[Message], model: str
-) -> Sequence[Message]:
+def _under_one_name(log: SessionLog, messages: Sequence[Message], model: str) -> Sequence[Message]:
     """The messages with `model` as the model of all replies that were requested under this name.
 
     A deployment or an alias such as `-latest` is not the name that a reply comes with.
@@ -167,7 +159,7 @@ def _under_one_name(
     if not others:
         return messages
     ranges = ranges_of(sorted(message.seq for message in messages))
-    rows = tx.each(_EXTRA, bounds(session_id, ranges))
+    rows = log.each(_EXTRA, bounds(ranges))
     names = {seq: requested_model(extra) for seq, extra in rows if seq in others}
     return [
         replace(message, model=model) if is_requested_as(model, names.get(message.seq)) else message
@@ -194,8 +186,8 @@ def _is_bound(came_as: set[str | None], model: str | None) -> bool:
     return any(map(is_bound_to_prefix, {model, *came_as}))
 
 
-def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:
-    waiting = [call.place for call in turns.pending(tx, session_id)]
+def _tools_first(log: SessionLog) -> NotTheModelsTurn:
+    waiting = [call.place for call in turns.pending(log)]
     places = ", ".join(f"entry {seq} block {block}" for seq, block in waiting[:5])
     more = ", ..." if len(waiting) > 5 else ""
     return NotTheModelsTurn(
@@ -205,9 +197,9 @@ def _tools_first(tx: Transaction, session_id: str) -> NotTheModelsTurn:
     )
 
 
-def _refuse_redacted(tx: Transaction, session_id: str, given: GivenFrame, seq: int) -> None:
+def _refuse_redacted(log: SessionLog, given: GivenFrame, seq: int) -> None:
     """Refuse to send a request without a prompt that was recorded and then redacted."""
-    known = None if given.is_whole else frame.newest(tx, session_id, seq)
+    known = None if given.is_whole else frame.newest(log, seq)
     if known is not None and known.salt is None:
         raise InvalidOption(
             f"The recorded system prompt and tools, entry {known.seq}, were redacted: give both"

@@ -12,8 +12,8 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from roocontext.errors import TurnLost, TurnTaken
 from roocontext.log.moments import utc
 from roocontext.store.engine.schema import EngineTime, of_session, turns
-from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import lock_query, to_head
+from roocontext.store.engine.transaction import SessionLog, SqlRow
+from roocontext.store.reading.head import LOCKED_HEAD, to_head
 
 
 class Held(NamedTuple):
@@ -53,57 +53,55 @@ def turn_taken(session_id: str, other: Held) -> TurnTaken:
     )
 
 
-def take_turn(
-    tx: Transaction, session_id: str, *, token: str, holder: str, lease: int, now: int
-) -> Held:
+def take_turn(log: SessionLog, *, token: str, holder: str, lease: int, now: int) -> Held:
     """Take the turn, and return it; if another runner has it, return that one's."""
     # The clock is asked after the lock: waiting for it is no part of the lease.
-    heads, [(time,)], rows = tx.all(
+    heads, [(time,)], rows = log.all(
         [
-            lock_query(session_id),
+            LOCKED_HEAD,
             (_NOW, {"now": now}),
-            (_TURN, {"session_id": session_id}),
+            (_TURN, {}),
         ]
     )
-    to_head(session_id, heads)
+    to_head(log.session_id, heads)
     new = Held(token, holder, lease, time + lease)
     if not rows:
-        tx.insert(_FIRST, (session_id, *new))
+        log.tx.insert(_FIRST, (log.session_id, *new))
         return new
     held = Held(*rows[0])
     longest = held._replace(expires_at=time + held.lease)
     if held.expires_at <= time:
         # A renewal takes no lock of the session, and may have come in between.
-        return new if _replaced(tx, session_id, held, new) else longest
+        return new if _replaced(log, held, new) else longest
     if held.expires_at > longest.expires_at:
         # The clock was set back since. Its holder may be dead, and the lease must end some time.
-        _replaced(tx, session_id, held, longest)
+        _replaced(log, held, longest)
         return longest
     return held
 
 
-def _replaced(tx: Transaction, session_id: str, old: Held, new: Held) -> bool:
+def _replaced(log: SessionLog, old: Held, new: Held) -> bool:
     values = {f"new_{name}": value for name, value in new._asdict().items()}
-    place = {"session_id": session_id, "held": old.token, "seen": old.expires_at}
-    return bool(tx.run(_NEXT, **place, **values))
+    place = {"held": old.token, "seen": old.expires_at}
+    return bool(log.run(_NEXT, **place, **values))
 
 
-def renew_turn(tx: Transaction, session_id: str, token: str, *, lease: int, now: int) -> Held:
+def renew_turn(log: SessionLog, token: str, *, lease: int, now: int) -> Held:
     """Let the lease begin anew; TurnLost if another runner has taken over, or it was ended."""
-    tx.run(_RENEW, session_id=session_id, held=token, lease=lease, now=now)
-    return _own_turn(session_id, token, tx.rows(_TURN, session_id=session_id))
+    log.run(_RENEW, held=token, lease=lease, now=now)
+    return _own_turn(log.session_id, token, log.rows(_TURN))
 
 
-def end_turn(tx: Transaction, session_id: str, token: str) -> None:
+def end_turn(log: SessionLog, token: str) -> None:
     """Give the turn back, unless another runner has it."""
-    tx.run(_END, session_id=session_id, held=token)
+    log.run(_END, held=token)
 
 
-def check_turn(tx: Transaction, session_id: str, token: str) -> None:
+def check_turn(log: SessionLog, token: str) -> None:
     """Lock the session for a write of a runner; TurnLost if it has the turn no longer."""
-    heads, rows = tx.all([lock_query(session_id), (_TURN, {"session_id": session_id})])
-    to_head(session_id, heads)
-    _own_turn(session_id, token, rows)
+    heads, rows = log.all([LOCKED_HEAD, (_TURN, {})])
+    to_head(log.session_id, heads)
+    _own_turn(log.session_id, token, rows)
 
 
 def _own_turn(session_id: str, token: str, rows: Sequence[SqlRow]) -> Held:

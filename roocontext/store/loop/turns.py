@@ -27,7 +27,7 @@ from roocontext.log.turns import (
 )
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows, spans
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock, read_head
 from roocontext.store.reading.messages import bounds, read_backwards, read_messages
 from roocontext.store.reading.notes import BEGUN, notes_on
@@ -84,29 +84,27 @@ _TOOLS = (
 )
 
 
-def waits_for(tx: Transaction, session_id: str) -> WaitsFor:
+def waits_for(log: SessionLog) -> WaitsFor:
     """Return whose turn it is."""
-    end = _end(tx, session_id)
+    end = _end(log)
     turn = end.waits_for
-    if turn == "user" and end.reply and _stop_reason(tx, session_id, end.reply.seq) == PAUSED:
+    if turn == "user" and end.reply and _stop_reason(log, end.reply.seq) == PAUSED:
         return "model"
     return turn
 
 
-def pending(tx: Transaction, session_id: str) -> list[PendingCall]:
+def pending(log: SessionLog) -> list[PendingCall]:
     """Return the calls that wait, oldest first."""
-    waiting = _end(tx, session_id).pending
-    last = read_head(tx, session_id).last_seq
+    waiting = _end(log).pending
+    last = read_head(log).last_seq
     begun = {
         (seq, note.content["block"])
         for seq in {call.seq for call in waiting}
-        for note in notes_on(tx, session_id, BEGUN, seq, last)
+        for note in notes_on(log, BEGUN, seq, last)
     }
     # Only the last call of a reply can lack its end.
     newest = {call.seq: call.place for call in waiting}
-    cut_off = {
-        place for seq, place in newest.items() if _stop_reason(tx, session_id, seq) in TOO_LONG
-    }
+    cut_off = {place for seq, place in newest.items() if _stop_reason(log, seq) in TOO_LONG}
     return [
         replace(call, begun=call.place in begun, cut_off=call.place in cut_off) for call in waiting
     ]
@@ -121,23 +119,21 @@ class AskedCall(NamedTuple):
     number: int
 
 
-def asked_call(tx: Transaction, session_id: str, call: PendingCall | BlockRef) -> AskedCall:
+def asked_call(log: SessionLog, call: PendingCall | BlockRef) -> AskedCall:
     """Read a call that is to be answered; NoSuchCall if there is none."""
-    place, tool_id, format_ = _named_call(tx, session_id, call)
+    place, tool_id, format_ = _named_call(log, call)
     if reader(format_).answers_by_id:
         # Decoding a message of 600 calls for each of its answers would take most of their time.
         return AskedCall(place, format_, [{"type": "tool_use", "id": tool_id}], 0)
-    (message,) = read_messages(tx, session_id, [(place[0], place[0])], {})
+    (message,) = read_messages(log, [(place[0], place[0])], {})
     return AskedCall(place, format_, message.content, place[1])
 
 
-def _named_call(
-    tx: Transaction, session_id: str, call: PendingCall | BlockRef
-) -> tuple[BlockRef, str, str]:
+def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef, str, str]:
     """Find the place, the id and the format of a call; NoSuchCall if there is none."""
     seq, block = _place_of(call)
     # By the column of ids: to read all calls for each of them would take quadratic time.
-    row = tx.row(_CALLS_OF, session_id=session_id, seq=seq)
+    row = log.row(_CALLS_OF, seq=seq)
     tools, format_ = (tools_from(row[0]), row[1]) if row else (None, "")
     calls = tools.ids if tools and tools.are_calls else ()
     if block >= len(calls):
@@ -173,29 +169,27 @@ def answer_draft(
     return message_draft(message, now=now, salts=salts, kept=kept)
 
 
-def answer(tx: Transaction, session_id: str, place: BlockRef, draft: Draft) -> Receipt:
+def answer(log: SessionLog, place: BlockRef, draft: Draft) -> Receipt:
     """Write the answer to a call. If a live answer exists, return its receipt instead."""
-    head = lock(tx, session_id)
-    standing = _standing_from(tx, session_id, place, head.head_seq)
-    if first := _answer_to(tx, session_id, place, standing):
+    head = lock(log)
+    standing = _standing_from(log, place, head.head_seq)
+    if first := _answer_to(log, place, standing):
         seq, hash_ = first
-        return Receipt(session_id, seq, hash_.hex(), seq, new=False)
-    (receipt,) = write(tx, session_id, head, [draft])
+        return Receipt(log.session_id, seq, hash_.hex(), seq, new=False)
+    (receipt,) = write(log, head, [draft])
     return receipt
 
 
-def begin(
-    tx: Transaction, session_id: str, call: PendingCall | BlockRef, *, now: int, salts: Salts
-) -> Receipt:
+def begin(log: SessionLog, call: PendingCall | BlockRef, *, now: int, salts: Salts) -> Receipt:
     """Write that a tool is about to run, once for each call."""
-    head = lock(tx, session_id)
-    place, _, _ = _named_call(tx, session_id, call)
+    head = lock(log)
+    place, _, _ = _named_call(log, call)
     seq, block = place
-    _standing_from(tx, session_id, place, head.head_seq)
+    _standing_from(log, place, head.head_seq)
     # A client id of the store's own makes a second `begin` harmless.
     once = f"roocontext:{BEGUN}:{seq}:{block}"
     draft = note_draft(BEGUN, {"block": block}, now=now, salts=salts, target=seq, client_id=once)
-    return write_note(tx, session_id, Drafted(draft))
+    return write_note(log, Drafted(draft))
 
 
 def _place_of(call: PendingCall | BlockRef) -> BlockRef:
@@ -209,11 +203,11 @@ def _place_of(call: PendingCall | BlockRef) -> BlockRef:
     return call
 
 
-def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int) -> list[Range]:
+def _standing_from(log: SessionLog, place: BlockRef, last: int) -> list[Range]:
     """Find what is live from a call on, ascending; NoSuchCall if the call is not live."""
     seq, block = place
     ranges: list[Range] = []
-    for lo, hi in standing_back(tx, session_id, last):
+    for lo, hi in standing_back(log, last):
         if hi >= seq:
             ranges.append((max(lo, seq), hi))
         if lo <= seq:
@@ -224,19 +218,19 @@ def _standing_from(tx: Transaction, session_id: str, place: BlockRef, last: int)
 
 
 def _answer_to(
-    tx: Transaction, session_id: str, place: BlockRef, standing: Sequence[Range]
+    log: SessionLog, place: BlockRef, standing: Sequence[Range]
 ) -> tuple[int, bytes] | None:
     """Find the live row that answers a call: one that names the call, or one with its id."""
     seq, block = place
-    for row in tx.rows(_ANSWERS, session_id=session_id, call=seq, block=block):
+    for row in log.rows(_ANSWERS, call=seq, block=block):
         tools = tools_from(row[1])
         if within(standing, row[0]) and not tools.are_calls and len(tools.ids) == 1:
             return row[0], row[2]
     # The other calls and answers are only read if one of them may answer this call too: with many
     # calls, each is answered on its own.
-    if not tx.each(_BY_ID, bounds(session_id, standing)):
+    if not log.each(_BY_ID, bounds(standing)):
         return None
-    rows = tx.each(_TOOLS, bounds(session_id, standing))
+    rows = log.each(_TOOLS, bounds(standing))
     links = links_of((row[0], block_ref(row[2], row[3])) for row in rows)
     for pair in matched([tools_from(row[1]) for row in rows], links):
         if (rows[pair.call[0]][0], pair.call[1]) == place:
@@ -244,24 +238,24 @@ def _answer_to(
     return None
 
 
-def _end(tx: Transaction, session_id: str) -> LastTurn:
+def _end(log: SessionLog) -> LastTurn:
     # From the last fold entry backwards: only notes follow it, of which there may be many.
-    last = read_head(tx, session_id).head_seq
-    return last_turn(read_backwards(tx, session_id, standing_back(tx, session_id, last), PAGE))
+    last = read_head(log).head_seq
+    return last_turn(read_backwards(log, standing_back(log, last), PAGE))
 
 
-def standing_back(tx: Transaction, session_id: str, last: int) -> Iterator[Range]:
+def standing_back(log: SessionLog, last: int) -> Iterator[Range]:
     """Read the ranges of what is live, hidden or not, from the last one backwards."""
     lo = MAX_INTEGER
-    while rows := tx.rows(_STANDING_BACK, session_id=session_id, lo=lo):
+    while rows := log.rows(_STANDING_BACK, lo=lo):
         # By seq, not by position: a summary is no turn, and replies are never inserted.
         yield from ((max(lo, 1), min(hi, last)) for lo, hi in rows if lo <= last)
         lo = rows[-1][0]
 
 
-def _stop_reason(tx: Transaction, session_id: str, seq: int) -> str | None:
+def _stop_reason(log: SessionLog, seq: int) -> str | None:
     """Read why a reply ended, if that was recorded."""
-    row = tx.row(_EXTRA, session_id=session_id, seq=seq)
+    row = log.row(_EXTRA, seq=seq)
     match decode(row[0]) if row and row[0] else None:
         case dict(extra) if isinstance(kept := extra.get(KEPT_UNDER), dict):
             reason = kept.get("stop_reason")

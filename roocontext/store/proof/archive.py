@@ -29,7 +29,7 @@ from roocontext.log.encoding import check_id
 from roocontext.log.moments import milliseconds
 from roocontext.log.times import minute_of
 from roocontext.log.values import Value
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.proof.log_lines import entry_line, header_line, read_entry, read_header
 from roocontext.store.proof.restore import check_not_redacted_since, read_stored
 from roocontext.store.proof.verify import verify
@@ -133,12 +133,12 @@ def planned(info: SessionInfo) -> Archived:
 
 
 def archive(
-    database: Database, info: SessionInfo, put: Put, clock: Callable[[], int]
+    database: SessionDatabase, info: SessionInfo, put: Put, clock: Callable[[], int]
 ) -> Archived | NotArchived:
     """Archive a session, unless it changes meanwhile."""
     session_id = info.session_id
     try:
-        checked = verify(database, session_id, None, None)
+        checked = verify(database, None, None)
         if not checked.ok:
             return NotArchived(session_id, "damaged", seq=checked.seq)
         head = checked.head.seq, bytes.fromhex(checked.head.hash)
@@ -154,7 +154,7 @@ def archive(
         check_id("file", where)
         _check_stored(where, digest)
         stored = Archive(where, digest, size)
-        left = database.write(archived.bury, session_id, head, stored, now=clock())
+        left = database.write(archived.bury, head, stored, now=clock())
     except (SessionNotFound, VersionConflict):  # it was purged or redacted while it was read
         return NotArchived(session_id, "changed")
     if left is not None:
@@ -209,13 +209,15 @@ def _file_name(session_id: str, seq: int, hash_: bytes) -> str:
     return f"session-{session}-{seq}-{hash_.hex()[:_NAME]}{ENDING}"
 
 
-def _lines(database: Database, info: SessionInfo, last: int, hash_: bytes) -> Iterator[bytes]:
+def _lines(
+    database: SessionDatabase, info: SessionInfo, last: int, hash_: bytes
+) -> Iterator[bytes]:
     yield header_line(info.session_id, info.created_at, info.parent, last, hash_.hex())
     seq = 0
     while seq < last:
-        with database.read() as tx:
-            page = read_stored(tx, info.session_id, seq, last)
-            check_not_redacted_since(tx, info.session_id, last)
+        with database.read() as log:
+            page = read_stored(log, seq, last)
+            check_not_redacted_since(log, last)
         if not page:
             return
         yield from map(entry_line, page)

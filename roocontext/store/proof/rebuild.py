@@ -23,7 +23,7 @@ from roocontext.store.engine.schema import (
     sessions,
     spans,
 )
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import MINUTES, SessionHead, lock
 from roocontext.store.reading.messages import IS_MESSAGE, read_controls
 from roocontext.store.reading.points_in_time import renew_times
@@ -79,15 +79,13 @@ _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
 )
 
 
-def problem_of(
-    tx: Transaction, session_id: str, head: SessionHead, is_message: Callable[[int], bool]
-) -> str | None:
+def problem_of(log: SessionLog, head: SessionHead, is_message: Callable[[int], bool]) -> str | None:
     """The first cache that is not that of a log with this head, if any is not."""
     last = head.last_seq
     try:
-        row = tx.row(_SESSION, session_id=session_id)
-        controls, cached = read_present(tx, session_id, last)
-        shown = shown_problem(tx, session_id, last)
+        row = log.row(_SESSION)
+        controls, cached = read_present(log, last)
+        shown = shown_problem(log, last)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
     present = caches_of(controls, last)
@@ -97,78 +95,75 @@ def problem_of(
         (shown is None, shown),
         (cached.spans == present.spans, "the spans are not those of the log"),
         (cached.clearings == present.clearings, "the clearings are not those of the log"),
-        (not is_misplaced(tx, session_id, head), "listed_at or a minute is not that of its times"),
-        (not is_rewound_wrong(tx, session_id), "the sums of rewound rows are wrong"),
+        (not is_misplaced(log, head), "listed_at or a minute is not that of its times"),
+        (not is_rewound_wrong(log), "the sums of rewound rows are wrong"),
     )
     wrong = next((problem for is_right, problem in checks if not is_right), None)
-    return wrong or _stray_count(tx, session_id, last, is_message)
+    return wrong or _stray_count(log, last, is_message)
 
 
-def rebuild(tx: Transaction, session_id: str) -> int:
+def rebuild(log: SessionLog) -> int:
     """Compute the caches of a session anew from its log; how many rows were wrong."""
-    wrong = _forget_unreadable(tx, session_id)
-    head = lock(tx, session_id)
+    wrong = _forget_unreadable(log)
+    head = lock(log)
     seq = head.last_seq
     try:
-        is_wrong = shown_problem(tx, session_id, seq) is not None
+        is_wrong = shown_problem(log, seq) is not None
     except HistoryCorrupt:
         is_wrong = True
     if is_wrong:
-        refresh_shown(tx, session_id, seq)
+        refresh_shown(log, seq)
         wrong += 1
-    wrong += _drop_stray_counts(tx, session_id, seq)
-    controls = read_controls(tx, session_id, seq)
+    wrong += _drop_stray_counts(log, seq)
+    controls = read_controls(log, seq)
     try:
-        _, cached = read_present(tx, session_id, seq)
+        _, cached = read_present(log, seq)
     except HistoryCorrupt:  # rows that cannot be read cannot be compared either
-        session = {"session_id": session_id}
-        wrong += tx.run(_DROP_SPANS, **session) + tx.run(_DROP_CLEARINGS, **session)
+        wrong += log.run(_DROP_SPANS) + log.run(_DROP_CLEARINGS)
         cached = NONE
-    wrong += renew(tx, session_id, cached, caches_of(controls, seq))
-    head, is_renewed = renew_times(tx, session_id, head)
-    wrong += is_renewed + put_in_place(tx, session_id, head)
-    if is_rewound_wrong(tx, session_id):
-        keep_rewound(tx, session_id)
+    wrong += renew(log, cached, caches_of(controls, seq))
+    head, is_renewed = renew_times(log, head)
+    wrong += is_renewed + put_in_place(log, head)
+    if is_rewound_wrong(log):
+        keep_rewound(log)
         wrong += 1
     return wrong
 
 
-def _forget_unreadable(tx: Transaction, session_id: str) -> int:
+def _forget_unreadable(log: SessionLog) -> int:
     """Set the numbers of the session's row to 0 if one cannot be read; 1 if so.
 
     This comes before the session is locked, because locking reads them too.
     """
     try:
-        tx.row(_KEPT, session_id=session_id)
+        log.row(_KEPT)
     except HistoryCorrupt:
-        return tx.run(_FORGET, session_id=session_id)
+        return log.run(_FORGET)
     return 0
 
 
-def _drop_stray_counts(tx: Transaction, session_id: str, seq: int) -> int:
+def _drop_stray_counts(log: SessionLog, seq: int) -> int:
     """Delete the counts of entries that are no messages, or all if one cannot be read; how many."""
 
     @cache
     def messages() -> set[int]:  # only if there are counts: a log that was restored has none
-        return {row[0] for row in tx.rows(_MESSAGES_UP_TO, session_id=session_id, seq=seq)}
+        return {row[0] for row in log.rows(_MESSAGES_UP_TO, seq=seq)}
 
     wrong = 0
     # If stray counts remain, the table holds values that cannot be read. Counts are a cache, so all
     # of them go.
     for statement in (_DROP_STRAY_COUNTS, _DROP_COUNTS):
-        if _stray_count(tx, session_id, seq, lambda seq: seq in messages()):
-            wrong += tx.run(statement, session_id=session_id)
+        if _stray_count(log, seq, lambda seq: seq in messages()):
+            wrong += log.run(statement)
     return wrong
 
 
-def _stray_count(
-    tx: Transaction, session_id: str, last: int, is_message: Callable[[int], bool]
-) -> str | None:
+def _stray_count(log: SessionLog, last: int, is_message: Callable[[int], bool]) -> str | None:
     """The first count that belongs to no message, or cannot be read."""
     place: dict[str, Any] = {"variant": "", "counter": "", "seq": 0}
     while True:
         try:
-            rows = tx.rows(_COUNTS, session_id=session_id, **place, page=_PAGE)
+            rows = log.rows(_COUNTS, **place, page=_PAGE)
         except HistoryCorrupt as damage:
             return damage.fact.rstrip(".")
         for row in rows:

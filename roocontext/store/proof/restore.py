@@ -33,7 +33,7 @@ from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, entries, log_rows, of_session, sessions
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import rebuild
 from roocontext.store.proof.verify import Verifier
 from roocontext.store.reading.head import SessionHead, lock, read_head
@@ -105,29 +105,28 @@ _HASH_AND_SALT = log_rows("hash", "salt").where(AT_SEQ)
 _OWNER = select(sessions.c.owner).where(of_session(sessions))
 
 
-def read_stored(tx: Transaction, session_id: str, after: int, last: int) -> list[StoredEntry]:
+def read_stored(log: SessionLog, after: int, last: int) -> list[StoredEntry]:
     """The entries that follow `after`, at most a page of them."""
-    read_head(tx, session_id)  # which raises if it was purged in the meantime
-    rows = tx.rows(_STORED, session_id=session_id, lo=after + 1, hi=last, page=PAGE)
+    read_head(log)  # which raises if it was purged in the meantime
+    rows = log.rows(_STORED, lo=after + 1, hi=last, page=PAGE)
     own = len(_OWN)
     return [StoredEntry._make((*row[:own], Sealed(*row[own:]))) for row in rows]
 
 
-def check_not_redacted_since(tx: Transaction, session_id: str, last: int) -> None:
+def check_not_redacted_since(log: SessionLog, last: int) -> None:
     """Refuse entries up to `last` of which some were redacted later: no note of theirs says so."""
-    now = read_head(tx, session_id).last_seq
-    later = [note for note in read_notes(tx, session_id, REDACTION, now) if note.seq > last]
+    now = read_head(log).last_seq
+    later = [note for note in read_notes(log, REDACTION, now) if note.seq > last]
     if later:
         raise VersionConflict(
-            f"Session {session_id!r} was redacted while it was read: entry {later[0].seq}.",
+            f"Session {log.session_id!r} was redacted while it was read: entry {later[0].seq}.",
             expected=last,
             actual=now,
         )
 
 
 def restore(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     stored: Iterable[StoredEntry],
     *,
     parent: str | None,
@@ -137,26 +136,26 @@ def restore(
 ) -> RestoredLog:
     """Write entries verbatim, after those of the session if these begin in the same way."""
     redacted: list[tuple[str, int]] = []
-    head, created, tombstone = _opened(tx, session_id, parent, created_at)
-    restoring = _Restoring(tx, session_id, head)
+    head, created, tombstone = _opened(log, parent, created_at)
+    restoring = _Restoring(log, head)
     for page in _pages(stored):
         restoring.add(page)
     if tombstone is not None:
-        check_return(session_id, tombstone, *restoring.end)
+        check_return(log.session_id, tombstone, *restoring.end)
     last = restoring.seq
     new = max(0, last - head.last_seq)
     if new:
-        redacted = [(session_id, seq) for seq in restoring.redact_old()]
+        redacted = [(log.session_id, seq) for seq in restoring.redact_old()]
     else:
         restoring.check_same()
     if new or created:
-        rebuild(tx, session_id)
+        rebuild(log)
     if new:
-        redacted += redact_copies(tx, session_id, now=now, salts=salts)
+        redacted += redact_copies(log, now=now, salts=salts)
         if tombstone is not None:
-            redacted += _redact_now(tx, tombstone, now=now, salts=salts)
-        _verify(tx, session_id)
-    return RestoredLog(session_id, last, new, created, tuple(redacted))
+            redacted += _redact_now(log, tombstone, now=now, salts=salts)
+        _verify(log)
+    return RestoredLog(log.session_id, last, new, created, tuple(redacted))
 
 
 def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
@@ -188,43 +187,43 @@ def check_entry_types(entry: object) -> None:
 
 
 def _opened(
-    tx: Transaction, session_id: str, parent: str | None, created_at: int
+    log: SessionLog, parent: str | None, created_at: int
 ) -> tuple[SessionHead, bool, Tombstone | None]:
     """The head of the session, locked, and whether it was emptied or created for these entries."""
     tombstone = None
     try:
-        head = lock(tx, session_id)
+        head = lock(log)
     except SessionPurged:  # its id is never used again
         raise
     except SessionArchived:
-        head, tombstone = reopen(tx, session_id)
+        head, tombstone = reopen(log)
     except SessionNotFound:
-        refuse_cycle(tx, session_id, parent)
-        owner = tx.owner
-        if owner is None and parent is not None and (row := tx.row(_OWNER, session_id=parent)):
+        refuse_cycle(log, parent)
+        owner = log.tx.owner
+        if owner is None and parent is not None and (row := log.row(_OWNER, session_id=parent)):
             owner = row[0]
         head = SessionHead(0, GENESIS, 0, 0, 0, created_at, created_at, owner=owner)
-        return add(tx, session_id, head, parent=parent), True, None
-    if (stored := parent_of(tx, session_id)) != parent:
+        return add(log, head, parent=parent), True, None
+    if (stored := parent_of(log)) != parent:
         raise SessionExists(
-            f"Session {session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",
-            session_id=session_id,
+            f"Session {log.session_id!r} exists, and its parent is {stored!r}, not {parent!r}.",
+            session_id=log.session_id,
         )
     return head, tombstone is not None, tombstone
 
 
 def _redact_now(
-    tx: Transaction, tombstone: Tombstone, *, now: int, salts: Salts
+    log: SessionLog, tombstone: Tombstone, *, now: int, salts: Salts
 ) -> list[tuple[str, int]]:
     """Redact what was to be redacted when the session comes back."""
-    session_id, redacted = tombstone.session_id, list[tuple[str, int]]()
+    redacted = list[tuple[str, int]]()
     for later in tombstone.archive.redactions:
-        row = tx.row(_HASH_AND_SALT, session_id=session_id, seq=later.seq)
+        row = log.row(_HASH_AND_SALT, seq=later.seq)
         is_same = row is not None and later.hash in (None, row[0].hex())
         if row is None or row[1] is None or not is_same:
             continue
         with suppress(MessageNotFound):  # it is an entry of a kind that is never redacted
-            done = redact(tx, session_id, later.seq, now=now, salts=salts, dry_run=False)
+            done = redact(log, later.seq, now=now, salts=salts, dry_run=False)
             redacted += done.copies if done.changed else ()
     return redacted
 
@@ -232,8 +231,8 @@ def _redact_now(
 class _Restoring:
     """Checks entries in order, and writes those that the session does not have yet."""
 
-    def __init__(self, tx: Transaction, session_id: str, head: SessionHead) -> None:
-        self._tx, self._session_id = tx, session_id
+    def __init__(self, log: SessionLog, head: SessionHead) -> None:
+        self._log = log
         self._old = self._head = head
         self.seq, self._hash = 0, GENESIS
         self._skeletons: dict[int, str] = {}
@@ -243,8 +242,8 @@ class _Restoring:
         """Check a page of entries and write the new ones."""
         drafts = [draft for entry in page if (draft := self._draft(entry)) is not None]
         if drafts:
-            write(self._tx, self._session_id, self._head, drafts)
-            self._head = read_head(self._tx, self._session_id)
+            write(self._log, self._head, drafts)
+            self._head = read_head(self._log)
 
     @property
     def end(self) -> tuple[int, bytes]:
@@ -257,7 +256,7 @@ class _Restoring:
         for seq in self._redacts:
             skeleton = self._skeletons.get(seq)
             if skeleton is not None and self._stored(seq)[1] is not None:
-                put_skeleton(self._tx, self._session_id, seq, skeleton)
+                put_skeleton(self._log, seq, skeleton)
                 redacted.append(seq)
         return redacted
 
@@ -267,12 +266,13 @@ class _Restoring:
         stored = old.last_hash if self.seq == old.last_seq else self._stored(self.seq)[0]
         if stored != self._hash:
             raise SessionExists(
-                f"Session {self._session_id!r} exists, and its entries 1 to {self.seq} are others.",
-                session_id=self._session_id,
+                f"Session {self._log.session_id!r} exists, and its entries 1 to {self.seq} are"
+                " others.",
+                session_id=self._log.session_id,
             )
 
     def _stored(self, seq: int) -> SqlRow:
-        row = self._tx.row(_HASH_AND_SALT, session_id=self._session_id, seq=seq)
+        row = self._log.row(_HASH_AND_SALT, seq=seq)
         return (GENESIS, None) if row is None else row
 
     def _draft(self, entry: StoredEntry) -> Draft | None:
@@ -332,11 +332,11 @@ def _decoded(text: str | None) -> Any:
     return value
 
 
-def _verify(tx: Transaction, session_id: str) -> None:
-    verifier = Verifier(tx, session_id)
-    while verifier.page(tx):
+def _verify(log: SessionLog) -> None:
+    verifier = Verifier(log)
+    while verifier.page(log):
         pass
-    result = verifier.finish(tx)
+    result = verifier.finish(log)
     if result.problem is not None:
         raise _refused(result.seq, result.problem)
 

@@ -29,9 +29,9 @@ from roocontext.log.readings import is_known
 from roocontext.log.times import Times
 from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import entries, log_rows
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import problem_of
 from roocontext.store.reading.head import SessionHead, read_head
 from roocontext.store.reading.notes import REDACTION, read_notes
@@ -100,21 +100,21 @@ _AFTER_THE_LAST = _SEQ.where(entries.c.seq > bindparam("last"))
 
 
 def verify(
-    database: Database, session_id: str, saved: Head | None, progress: Progress | None
+    database: SessionDatabase, saved: Head | None, progress: Progress | None
 ) -> Verification:
     """Check a log page by page. Each page has its own snapshot, so no writer has to wait."""
     try:
-        with database.read() as tx:
-            verifier = Verifier(tx, session_id, saved)
+        with database.read() as log:
+            verifier = Verifier(log, saved)
     except HistoryCorrupt as damage:
-        head = Head(session_id, 0, GENESIS.hex())
-        return Verification(session_id, False, 0, head, damage.seq, damage.fact)  # noqa: FBT003
+        head = Head(database.session_id, 0, GENESIS.hex())
+        return Verification(database.session_id, False, 0, head, damage.seq, damage.fact)  # noqa: FBT003
     done = 0
     while True:
-        with database.read() as tx:
-            checked = verifier.page(tx)
+        with database.read() as log:
+            checked = verifier.page(log)
             if not checked:
-                return verifier.finish(tx)
+                return verifier.finish(log)
         done += checked
         if progress is not None:
             progress(done, verifier.total)
@@ -123,9 +123,9 @@ def verify(
 class Verifier:
     """Checks a session entry by entry; each page may be a read of its own."""
 
-    def __init__(self, tx: Transaction, session_id: str, saved: Head | None = None) -> None:
-        self.session_id = session_id
-        self._standing = read_head(tx, session_id)
+    def __init__(self, log: SessionLog, saved: Head | None = None) -> None:
+        self.session_id = log.session_id
+        self._standing = read_head(log)
         self._saved = saved
         self._saved_seq = saved.seq if saved else None
         self._speakers: set[tuple[str | None, str | None]] = set()
@@ -144,49 +144,49 @@ class Verifier:
         """The number of entries to check."""
         return self._standing.last_seq
 
-    def page(self, tx: Transaction) -> int:
+    def page(self, log: SessionLog) -> int:
         """Check the next entries; return how many are good, or 0 at the end of the log."""
         start = self._seq
         try:
-            self._redacted = self._redactions(tx)
-            self._check(self._rows(tx))
+            self._redacted = self._redactions(log)
+            self._check(self._rows(log))
         except HistoryCorrupt as damage:
             self._damage = damage
         return 0 if self._damage else self._seq - start
 
-    def _redactions(self, tx: Transaction) -> dict[int | None, str]:
-        last = read_head(tx, self.session_id).last_seq
+    def _redactions(self, log: SessionLog) -> dict[int | None, str]:
+        last = read_head(log).last_seq
         # A damaged note is reported when the check reaches it, or the row that it proves.
         with suppress(HistoryCorrupt):
-            notes = read_notes(tx, self.session_id, REDACTION, last)
+            notes = read_notes(log, REDACTION, last)
             return {note.target: note.content["digest"] for note in notes}
         return {}
 
-    def _rows(self, tx: Transaction) -> Iterable[SqlRow]:
-        params = {"session_id": self.session_id, "after": self._seq, "last": self.total}
+    def _rows(self, log: SessionLog) -> Iterable[SqlRow]:
+        params = {"after": self._seq, "last": self.total}
         try:
-            return tx.rows(_PAGE, **params, page=PAGE)
+            return log.rows(_PAGE, **params, page=PAGE)
         except HistoryCorrupt:
-            return self._one_by_one(tx)
+            return self._one_by_one(log)
 
-    def _one_by_one(self, tx: Transaction) -> Iterator[SqlRow]:
+    def _one_by_one(self, log: SessionLog) -> Iterator[SqlRow]:
         """The rows of the page, until the damaged one, which is named."""
         for seq in range(self._seq + 1, min(self._seq + PAGE, self.total) + 1):
-            params = {"session_id": self.session_id, "after": seq - 1, "last": seq}
+            params = {"after": seq - 1, "last": seq}
             try:
-                yield from tx.rows(_PAGE, **params, page=2)
+                yield from log.rows(_PAGE, **params, page=2)
             except HistoryCorrupt as damage:
                 raise _bad(seq, damage.fact) from None
 
-    def finish(self, tx: Transaction) -> Verification:
+    def finish(self, log: SessionLog) -> Verification:
         """Check the session's own row and the caches; return the result."""
         damage = self._damage
         try:
             if damage is None:
                 self._check_standing()
-                head = read_head(tx, self.session_id)
-                self._check_outside(tx, head.last_seq)
-                self._check_caches(tx, head)
+                head = read_head(log)
+                self._check_outside(log, head.last_seq)
+                self._check_caches(log, head)
         except HistoryCorrupt as error:
             damage = error
         head_of_log = Head(self.session_id, self._seq, self._hash.hex())
@@ -305,20 +305,17 @@ class Verifier:
         """True if it is a message; anything appended since the checks began may be one."""
         return seq >= len(self._is_message) or bool(self._is_message[seq])
 
-    def _check_caches(self, tx: Transaction, head: SessionHead) -> None:
+    def _check_caches(self, log: SessionLog, head: SessionHead) -> None:
         if self._standing.times != self._times:
             raise _bad(None, "the session's times are not those of the log: rebuild() renews them")
-        problem = problem_of(tx, self.session_id, head, self._may_be_counted)
+        problem = problem_of(log, head, self._may_be_counted)
         if problem:
             raise _bad(None, f"{problem}: rebuild() renews the caches")
 
-    def _check_outside(self, tx: Transaction, last: int) -> None:
+    def _check_outside(self, log: SessionLog, last: int) -> None:
         """Refuse rows that no chain covers: they do not belong to the log."""
-        session = {"session_id": self.session_id}
         try:
-            outside = tx.row(_BEFORE_THE_FIRST, **session) or tx.row(
-                _AFTER_THE_LAST, **session, last=last
-            )
+            outside = log.row(_BEFORE_THE_FIRST) or log.row(_AFTER_THE_LAST, last=last)
         except HistoryCorrupt:
             raise _bad(None, "entries holds a row whose seq is no integer") from None
         if outside:
@@ -339,7 +336,7 @@ def _check_tools(
         raise _bad(seq, "the stored ids of its tool calls and results do not match its content")
 
 
-def head_of(tx: Transaction, session_id: str) -> Head:
+def head_of(log: SessionLog) -> Head:
     """The last entry, to be saved elsewhere."""
-    standing = read_head(tx, session_id)
-    return Head(session_id, standing.last_seq, standing.last_hash.hex())
+    standing = read_head(log)
+    return Head(log.session_id, standing.last_seq, standing.last_hash.hex())

@@ -23,8 +23,8 @@ from roocontext.log.entries import (
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, within
 from roocontext.log.values import StoredJson, Value, fields_as_json
-from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.schema import AFTER_SEQ, IN_RANGE, entries, log_rows
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
     CONTROLS,
@@ -130,8 +130,7 @@ class Auditor:
 
     def __init__(
         self,
-        tx: Transaction,
-        session_id: str,
+        log: SessionLog,
         seq: int | None = None,
         *,
         last: int | None = None,
@@ -141,11 +140,10 @@ class Auditor:
 
         With `stored`, everything of an entry that is JSON comes with its text.
         """
-        self._session_id = session_id
         self._stored = stored
-        last = read_head(tx, session_id).last_seq if last is None else last
+        last = read_head(log).last_seq if last is None else last
         self.seq = last if seq is None else min(seq, last)
-        rows = tx.rows(_CONTROLS, session_id=session_id, seq=self.seq)
+        rows = log.rows(_CONTROLS, seq=self.seq)
         self.controls = to_controls([row[:3] for row in rows])
         self.spans = spans_of(self.controls, self.seq)
         self._starts = [span.lo for span in self.spans]
@@ -155,10 +153,10 @@ class Auditor:
             self._cleared[row].append((block, control.seq))
         self.hiders: Mapping[int, Hider] = _Hiders(rows)
 
-    def page(self, tx: Transaction, after: int, limit: int) -> list[AuditEntry]:
+    def page(self, log: SessionLog, after: int, limit: int) -> list[AuditEntry]:
         """Read the entries that follow `after`."""
-        read_head(tx, self._session_id)  # which says so if it was purged meanwhile
-        rows = tx.rows(_PAGE, session_id=self._session_id, lo=after + 1, hi=self.seq, page=limit)
+        read_head(log)  # which says so if it was purged meanwhile
+        rows = log.rows(_PAGE, lo=after + 1, hi=self.seq, page=limit)
         spans = iter(self.spans)
         span = next(spans)
         audited = []
@@ -243,14 +241,14 @@ def to_hider(row: SqlRow) -> Hider:
     return hider
 
 
-def diff(tx: Transaction, session_id: str, old: int, new: int) -> Diff:
+def diff(log: SessionLog, old: int, new: int) -> Diff:
     """Compare the views right after two entries."""
-    was, now = (shown_after(read_controls(tx, session_id, seq), seq) for seq in (old, new))
+    was, now = (shown_after(read_controls(log, seq), seq) for seq in (old, new))
 
     def only_in(one: ShownRanges, other: ShownRanges) -> tuple[Message, ...]:
         others = sorted(other.ranges)
         rest = [part for stretch in one.ranges for part in subtract([stretch], others)]
-        return tuple(read_messages(tx, session_id, rest, one.cleared))
+        return tuple(read_messages(log, rest, one.cleared))
 
     return Diff(
         old,
@@ -272,3 +270,35 @@ def _shortened(one: ShownRanges, other: ShownRanges) -> tuple[BlockRef, ...]:
         for block, shown in sorted(blocks.items())
         if (before := one.cleared.get(seq, {}).get(block)) is None or shown.leaves < before.leaves
     )
+
+
+class Envelope(NamedTuple):
+    """An entry without its content."""
+
+    seq: int
+    kind: Kind
+    role: str | None
+    note: str | None
+    ts: int | None
+    recorded_at: int
+
+    @property
+    def happened_at(self) -> int:
+        """When it happened: the agent's own time, or else when it was recorded."""
+        return happened(self.ts, self.recorded_at)
+
+
+_FOLLOWING = (
+    log_rows(*Envelope._fields).where(AFTER_SEQ).order_by(entries.c.seq).limit(bindparam("page"))
+)
+
+
+def read_envelopes(log: SessionLog, after: int, limit: int) -> list[Envelope]:
+    """Read the first entries after an entry. No content and no control row is read."""
+    read_head(log)  # which says so if it was purged
+    rows = log.rows(_FOLLOWING, seq=after, page=limit)
+    try:
+        return [Envelope(seq, Kind(kind), *rest) for seq, kind, *rest in rows]
+    except ValueError:
+        seq = next(row[0] for row in rows if row[1] not in [*Kind])
+        raise HistoryCorrupt(f"Entry {seq} has an unknown kind.", seq=seq) from None

@@ -7,7 +7,7 @@ from sqlalchemy import FromClause, ScalarSelect, and_, bindparam, select, text
 from roocontext.errors import SessionArchived, SessionPurged
 from roocontext.store.engine.schema import entries, sessions
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import Query, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog
 from roocontext.store.reading.head import SessionHead
 
 _first = entries.alias("first")
@@ -73,22 +73,21 @@ WITH_FIRST = crossing(_others.where(_first.c.hash == bindparam("first"), text("f
 
 
 def locked_holders(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     query: Query,
-    lock: Callable[[Transaction, str], SessionHead],
+    lock: Callable[[SessionLog], SessionHead],
 ) -> dict[str, SessionHead]:
     """Lock the sessions that a query returns, in the order of their ids."""
     statement, params = query
     heads: dict[str, SessionHead] = {}
     while True:  # a fork may have been made while we waited for a lock
-        holders = sorted(row[0] for row in tx.rows(statement, **params))
+        holders = sorted(row[0] for row in log.rows(statement, **params))
         missing = [holder for holder in holders if holder not in heads]
         if not missing:
             return heads
         for holder in missing:
             try:
-                heads[holder] = lock(tx, holder)
+                heads[holder] = lock(log.of(holder))
             except (SessionPurged, SessionArchived):  # while we waited for it
-                if holder == session_id:
+                if holder == log.session_id:
                     raise

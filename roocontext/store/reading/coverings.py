@@ -15,7 +15,7 @@ from roocontext.log.entries import Control, Message, common
 from roocontext.log.replies import requested_model
 from roocontext.log.spans import compacted_at
 from roocontext.store.engine.schema import AT_SEQ, log_rows
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
     SHOWN,
@@ -54,58 +54,56 @@ class Hidden(NamedTuple):
 
 
 def sealed_by(
-    tx: Transaction, session_id: str, coverings: Iterable[Control], last_seq: int
+    log: SessionLog, coverings: Iterable[Control], last_seq: int
 ) -> tuple[SealedCovering, ...]:
     """Those of the coverings that are sealed, oldest first, with the models that made them."""
     sealed = []
     for covering in coverings:
         if covering.source is not None and covering.sealed:
             source, _ = covering.source
-            model, extra = tx.row(_MODEL, session_id=session_id, seq=source) or (None, None)
-            has_note = newest_note(tx, session_id, EXTRACT, source, last_seq) is not None
+            model, extra = log.row(_MODEL, seq=source) or (None, None)
+            has_note = newest_note(log, EXTRACT, source, last_seq) is not None
             sealed.append(
                 SealedCovering(covering.seq, source, model, requested_model(extra), has_note)
             )
     return tuple(sorted(sealed))
 
 
-def read_unextracted(tx: Transaction, session_id: str) -> tuple[int, ...]:
+def read_unextracted(log: SessionLog) -> tuple[int, ...]:
     """The standing sealed coverings without an extract, hidden ones too, oldest first."""
-    last = read_head(tx, session_id).last_seq
-    standing = compacted_at(read_controls(tx, session_id, last), last)
-    sealed = sealed_by(tx, session_id, standing.values(), last)
+    last = read_head(log).last_seq
+    standing = compacted_at(read_controls(log, last), last)
+    sealed = sealed_by(log, standing.values(), last)
     return tuple(one.seq for one in sealed if not one.extracted)
 
 
-def read_hidden(tx: Transaction, session_id: str, covering: int) -> Hidden:
+def read_hidden(log: SessionLog, covering: int) -> Hidden:
     """Read what a covering hides, as it was visible before.
 
     Where an earlier sealed compaction was visible, its extract is read.
     """
-    last = read_head(tx, session_id).last_seq
-    controls = read_controls(tx, session_id, covering)
+    last = read_head(log).last_seq
+    controls = read_controls(log, covering)
     own = controls.pop() if controls else None
     if own is None or own.seq != covering or own.source is None:
         raise InvalidOption(f"Entry {covering} is not a covering.", name="covering")
     visible = shown_after(controls, covering - 1)
     ranges = [part for stretch in visible.ranges for part in common([stretch], own.hides)]
     rows = shown_messages(
-        tx.each(SHOWN, bounds(session_id, ranges)),
+        log.each(SHOWN, bounds(ranges)),
         visible.cleared,
-        read_compacted(tx, session_id, visible.compacted),
+        read_compacted(log, visible.compacted),
     )
-    messages = [part for row in rows for part in _readable(tx, session_id, row, last)]
+    messages = [part for row in rows for part in _readable(log, row, last)]
     return Hidden(covering, own.source[0], tuple(messages), last)
 
 
-def _readable(
-    tx: Transaction, session_id: str, message: Message, last_seq: int
-) -> Iterator[Message]:
+def _readable(log: SessionLog, message: Message, last_seq: int) -> Iterator[Message]:
     """A message, with an extract in place of a sealed compaction."""
     if message.compacted is None or not message.compacted.sealed:
         yield message
         return
-    extract = newest_note(tx, session_id, EXTRACT, message.seq, last_seq)
+    extract = newest_note(log, EXTRACT, message.seq, last_seq)
     if extract is not None and extract.content["text"]:
         yield as_summary(message, extract.content["text"])
     if rest := without_compactions(message.format, message.content):

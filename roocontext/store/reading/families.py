@@ -7,7 +7,7 @@ from sqlalchemy import select
 from roocontext.errors import HistoryCorrupt
 from roocontext.store.engine.schema import of_session, sessions
 from roocontext.store.engine.statements import OneOf, crossing
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 
 # Level by level: the planner of PostgreSQL joins a recursive query by reading all sessions, and a
 # distributed engine refuses it.
@@ -19,17 +19,17 @@ _CHILDREN: Final = crossing(
 _OWNER: Final = select(sessions.c.owner).where(of_session(sessions))
 
 
-def descended(tx: Transaction, session_id: str) -> list[str]:
+def descended(log: SessionLog) -> list[str]:
     """Find a session and its descendants, those of purged sessions too, level by level.
 
     A session of another owner is none, although a restore may give it this parent.
     """
-    first = _CHILDREN, {"parents": tx.many_values([session_id])}
-    own, children = tx.all([(_OWNER, {"session_id": session_id}), first])
-    members = [session_id]
+    first = _CHILDREN, {"parents": log.tx.many_values([log.session_id])}
+    own, children = log.all([(_OWNER, {}), first])
+    members = [log.session_id]
     while level := [name for name, owner in children if own and owner == own[0][0]]:
-        if session_id in level:  # each has one parent, so no other session can come again
-            raise HistoryCorrupt(f"Session {session_id!r} is a descendant of itself.")
+        if log.session_id in level:  # each has one parent, so no other session can come again
+            raise HistoryCorrupt(f"Session {log.session_id!r} is a descendant of itself.")
         members += level
-        children = tx.rows(_CHILDREN, parents=tx.many_values(level))
+        children = log.rows(_CHILDREN, parents=log.tx.many_values(level))
     return members

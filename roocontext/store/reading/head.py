@@ -17,7 +17,7 @@ from roocontext.errors import (
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times, listed, minute_of
 from roocontext.store.engine.schema import RecordingMinute, sessions
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 
 
 class SessionHead(NamedTuple):
@@ -108,6 +108,10 @@ HEAD_COLUMNS = (
 _READ_HEAD = select(*HEAD_COLUMNS).where(_session_id)
 # SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
+HEAD: Query = (_READ_HEAD, {})
+"""The query for the head of a session, to be sent with other queries."""
+LOCKED_HEAD: Query = (_LOCK_HEAD, {})
+"""The query that locks a session. Send it first: the others then see the locked state."""
 _CREATED = SessionHead._fields.index("created_at")
 _TIMES = SessionHead._fields.index("times")
 _MOVED = (*SessionHead._fields[:_CREATED], *Times._fields, "listed_at")
@@ -127,24 +131,14 @@ _MOVE_HEAD = _move_head(*_MOVED)
 _MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "changed_minute", "unindexed")
 
 
-def lock(tx: Transaction, session_id: str) -> SessionHead:
+def lock(log: SessionLog) -> SessionHead:
     """Read the head of a session that will be written: other writers wait until this one ends."""
-    return to_head(session_id, tx.rows(_LOCK_HEAD, session_id=session_id))
+    return to_head(log.session_id, log.rows(_LOCK_HEAD))
 
 
-def read_head(tx: Transaction, session_id: str) -> SessionHead:
+def read_head(log: SessionLog) -> SessionHead:
     """Read the head of a session; an error if there is none, or if it was purged or archived."""
-    return to_head(session_id, tx.rows(_READ_HEAD, session_id=session_id))
-
-
-def lock_query(session_id: str) -> Query:
-    """The query that locks a session. Send it first: the others then see the locked state."""
-    return _LOCK_HEAD, {"session_id": session_id}
-
-
-def head_query(session_id: str) -> Query:
-    """The query for the head of a session, to be sent with other queries."""
-    return _READ_HEAD, {"session_id": session_id}
+    return to_head(log.session_id, log.rows(_READ_HEAD))
 
 
 def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
@@ -203,9 +197,11 @@ def check_version(expected_seq: int | None, head: SessionHead) -> None:
         )
 
 
-def move_head(tx: Transaction, session_id: str, old: SessionHead, new: SessionHead) -> None:
+def move_head(log: SessionLog, old: SessionHead, new: SessionHead) -> None:
     """Write the new head of a session that is locked."""
     if new.minutes == old.minutes and old.is_marked:
-        tx.put(_MOVE_HEAD, (*new.moved(), session_id))
+        log.tx.put(_MOVE_HEAD, (*new.moved(), log.session_id))
     else:
-        tx.put(_MOVE_INDEXED, (*new.moved(), *new.minutes, old.changed_minute, True, session_id))
+        log.tx.put(
+            _MOVE_INDEXED, (*new.moved(), *new.minutes, old.changed_minute, True, log.session_id)
+        )

@@ -17,8 +17,8 @@ from roocontext.log.entries import Control, Message, Range, common, is_quoting
 from roocontext.log.moments import happened
 from roocontext.log.spans import compacted_at, spans_of, standing_ranges, within
 from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
-from roocontext.store.reading.head import head_query, read_head, to_head
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
+from roocontext.store.reading.head import HEAD, read_head, to_head
 from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
@@ -42,23 +42,21 @@ class LiveMessage(NamedTuple):
 _COMPACTION = log_rows("seq", "compaction_id").where(AT_SEQ)
 
 
-def live_ranges_now(tx: Transaction, session_id: str) -> ShownRanges:
+def live_ranges_now(log: SessionLog) -> ShownRanges:
     """Read the ranges of what is live and not uncovered, ascending, and what is cleared in them."""
-    last = read_head(tx, session_id).last_seq
-    controls = read_controls(tx, session_id, last)
+    last = read_head(log).last_seq
+    controls = read_controls(log, last)
     standing = standing_ranges(controls, last)
     return ShownRanges(standing, cleared_at(controls, last), compacted_at(controls, last))
 
 
-def read_live(tx: Transaction, session_id: str) -> list[LiveMessage]:
+def read_live(log: SessionLog) -> list[LiveMessage]:
     """Read the live messages in view order, cleared as the view shows them."""
-    last = read_head(tx, session_id).last_seq
-    return live_messages(tx, session_id, read_controls(tx, session_id, last), last)
+    last = read_head(log).last_seq
+    return live_messages(log, read_controls(log, last), last)
 
 
-def live_messages(
-    tx: Transaction, session_id: str, controls: Sequence[Control], last: int
-) -> list[LiveMessage]:
+def live_messages(log: SessionLog, controls: Sequence[Control], last: int) -> list[LiveMessage]:
     """Read the same of a session with these control rows that ends at entry `last`."""
     alive = sorted(
         (s for s in spans_of(controls, last) if s.standing and s.lo <= last),
@@ -66,13 +64,13 @@ def live_messages(
         key=lambda span: span.position,
     )
     parents = {seq for s in alive for seq in (s.condense_parent, s.truncation_parent) if seq}
-    rows = tx.each(_COMPACTION, [{"session_id": session_id, "seq": seq} for seq in sorted(parents)])
+    rows = log.each(_COMPACTION, [{"seq": seq} for seq in sorted(parents)])
     names: dict[int | None, str | None] = dict(rows)
     cleared = cleared_at(controls, last)
     live: list[LiveMessage] = []
     for span in alive:
         tags = names.get(span.condense_parent), names.get(span.truncation_parent)
-        messages = read_messages(tx, session_id, [(span.lo, min(span.hi, last))], cleared)
+        messages = read_messages(log, [(span.lo, min(span.hi, last))], cleared)
         live += [LiveMessage(message, *tags) for message in messages]
     return live
 
@@ -104,19 +102,19 @@ _PAGE = (
 
 
 def read_originals(
-    tx: Transaction, session_id: str, *, first: int, last: int | None, limit: int, rewound: bool
+    log: SessionLog, *, first: int, last: int | None, limit: int, rewound: bool
 ) -> list[Original]:
     """Read the first messages of a range, but not those that were redacted or that quote others."""
-    end = read_head(tx, session_id).last_seq
+    end = read_head(log).last_seq
     wanted: Sequence[Range] = [(first, end if last is None else min(last, end))]
-    standing = live_ranges_now(tx, session_id).ranges
+    standing = live_ranges_now(log).ranges
     rows: list[SqlRow] = []
     for lo, hi in wanted if rewound else common(standing, wanted):
         start = lo
         # Until a page is empty, because messages that quote others are left out of it.
         while len(rows) < limit and start <= hi:
-            asked = {"session_id": session_id, "lo": start, "hi": hi, "page": limit - len(rows)}
-            page = tx.rows(_PAGE, **asked)
+            asked = {"lo": start, "hi": hi, "page": limit - len(rows)}
+            page = log.rows(_PAGE, **asked)
             rows += [row for row in page if not is_quoting(row[5])]
             start = page[-1][0] + 1 if page else hi + 1
     contents = decode_all([row[2] for row in rows])
@@ -147,32 +145,29 @@ _NEWEST_IDS = (
 )
 
 
-def by_id(session_id: str, message_id: str) -> Query:
+def by_id(message_id: str) -> Query:
     """The query for the messages with an id, newest first: seq, ts and the time of recording."""
-    return _BY_ID, {"session_id": session_id, "message_id": message_id}
+    return _BY_ID, {"message_id": message_id}
 
 
-def message_with_id(tx: Transaction, session_id: str, message_id: str) -> Message:
+def message_with_id(log: SessionLog, message_id: str) -> Message:
     """Read the newest live message with an id, or else the newest that a rewind took back."""
-    controls = (ALL_CONTROLS, {"session_id": session_id})
-    heads, controls_rows, rows = tx.all(
-        [head_query(session_id), controls, by_id(session_id, message_id)]
-    )
-    head = to_head(session_id, heads)
+    heads, controls_rows, rows = log.all([HEAD, (ALL_CONTROLS, {}), by_id(message_id)])
+    head = to_head(log.session_id, heads)
     if not rows:
-        raise unknown(tx, session_id, message_id)
+        raise unknown(log, message_id)
     live = standing_ranges(to_controls(controls_rows), head.last_seq)
     seqs: list[int] = [row[0] for row in rows]
     seq = next((seq for seq in seqs if within(live, seq)), seqs[0])
-    (message,) = read_messages(tx, session_id, [(seq, seq)], {})
+    (message,) = read_messages(log, [(seq, seq)], {})
     return message
 
 
 def unknown(
-    tx: Transaction, session_id: str, message_id: str, live: Sequence[Range] | None = None
+    log: SessionLog, message_id: str, live: Sequence[Range] | None = None
 ) -> MessageNotFound:
     """The error for an id that no message has, or no live one, with the nearest ids."""
-    ids = tx.rows(_NEWEST_IDS, session_id=session_id)
+    ids = log.rows(_NEWEST_IDS)
     known = {name[:64]: name for name, seq in ids if live is None or within(live, seq)}
     near = get_close_matches(message_id[:64], known, n=3, cutoff=0.0) if known else []
     nearest = f"; the nearest are {join_names([*map(repr, near)])}" if near else ""

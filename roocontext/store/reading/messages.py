@@ -26,7 +26,7 @@ from roocontext.store.engine.schema import (
     log_rows,
     of_session,
 )
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import read_head
 
 Cleared = Mapping[int, Mapping[int, ShownOutput]]
@@ -78,14 +78,12 @@ def placeholders(rows: Iterable[SqlRow]) -> Cleared:
     return cleared
 
 
-def companions(tx: Transaction, session_id: str, seq: int) -> list[int]:
+def companions(log: SessionLog, seq: int) -> list[int]:
     """The companions of a summary, marker or covering."""
-    return [row[0] for row in tx.rows(COMPANIONS, session_id=session_id, seq=seq)]
+    return [row[0] for row in log.rows(COMPANIONS, seq=seq)]
 
 
-def compacted_in(
-    tx: Transaction, session_id: str, seq: int, rows: Sequence[SqlRow]
-) -> Mapping[int, Compacted]:
+def compacted_in(log: SessionLog, seq: int, rows: Sequence[SqlRow]) -> Mapping[int, Compacted]:
     """The compactions in these rows that count right after entry `seq`, by row.
 
     The control rows are read only if a row holds a compaction. They never change, so the statement
@@ -93,36 +91,30 @@ def compacted_in(
     """
     if not any(row[3] is not None and may_hold_compactions(row[3]) for row in rows):
         return {}
-    return read_compacted(tx, session_id, compacted_at(read_controls(tx, session_id, seq), seq))
+    return read_compacted(log, compacted_at(read_controls(log, seq), seq))
 
 
-def read_compacted(
-    tx: Transaction, session_id: str, coverings: Mapping[int, Control]
-) -> Mapping[int, Compacted]:
+def read_compacted(log: SessionLog, coverings: Mapping[int, Control]) -> Mapping[int, Compacted]:
     """The compactions that these coverings put into effect, by row."""
     return {
         row: Compacted(
             *(control.source[1], control.sealed, control.seq),
-            tuple(companions(tx, session_id, control.seq)),
+            tuple(companions(log, control.seq)),
         )
         for row, control in coverings.items()
         if control.source is not None
     }
 
 
-def read_messages(
-    tx: Transaction, session_id: str, ranges: Sequence[Range], cleared: Cleared
-) -> list[Message]:
+def read_messages(log: SessionLog, ranges: Sequence[Range], cleared: Cleared) -> list[Message]:
     """Read the messages in these ranges, in the order of the ranges."""
-    return shown_messages(tx.each(SHOWN, bounds(session_id, ranges)), cleared)
+    return shown_messages(log.each(SHOWN, bounds(ranges)), cleared)
 
 
-def read_backwards(
-    tx: Transaction, session_id: str, ranges: Iterable[Range], page: int
-) -> Iterator[Message]:
+def read_backwards(log: SessionLog, ranges: Iterable[Range], page: int) -> Iterator[Message]:
     """Read the messages in descending ranges from the last one backwards, a page at a time."""
     for lo, hi in ranges:
-        while rows := tx.rows(SHOWN_LAST, session_id=session_id, lo=lo, hi=hi, page=page):
+        while rows := log.rows(SHOWN_LAST, lo=lo, hi=hi, page=page):
             yield from rows_to_messages(rows)
             if len(rows) < page:
                 break
@@ -202,17 +194,17 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
     return [message for row in rows for message in rows_to_messages([row])]
 
 
-def read_message(tx: Transaction, session_id: str, seq: int) -> Message:
+def read_message(log: SessionLog, seq: int) -> Message:
     """Read one message, visible or not, as it was written."""
-    last = read_head(tx, session_id).last_seq
-    for message in read_messages(tx, session_id, [(seq, min(seq, last))], {}):
+    last = read_head(log).last_seq
+    for message in read_messages(log, [(seq, min(seq, last))], {}):
         return message
     raise MessageNotFound(f"Entry {seq} is not a message.", candidates=(1, last))
 
 
-def read_controls(tx: Transaction, session_id: str, seq: int) -> list[Control]:
+def read_controls(log: SessionLog, seq: int) -> list[Control]:
     """Read the control rows up to a seq."""
-    return to_controls(tx.rows(CONTROLS, session_id=session_id, seq=seq))
+    return to_controls(log.rows(CONTROLS, seq=seq))
 
 
 def to_controls(rows: Sequence[SqlRow], since: int = 1) -> list[Control]:
@@ -230,6 +222,6 @@ def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
     return cleared
 
 
-def bounds(session_id: str, ranges: Iterable[Range]) -> list[dict[str, Any]]:
+def bounds(ranges: Iterable[Range]) -> list[dict[str, Any]]:
     """The ranges as a statement's parameters."""
-    return [{"session_id": session_id, "lo": lo, "hi": hi} for lo, hi in ranges]
+    return [{"lo": lo, "hi": hi} for lo, hi in ranges]

@@ -16,7 +16,7 @@ from roocontext.log.encoding import decode
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import IN_LOG, LAST, UP_TO_SEQ, entries
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 
 PIN = "pin"
 TITLE = "title"
@@ -106,14 +106,14 @@ _LAST = "\U0010ffff"
 """The greatest code point: a kind that continues after its beginning is smaller than this."""
 
 
-def read_notes(tx: Transaction, session_id: str, note: str, seq: int) -> list[Note]:
+def read_notes(log: SessionLog, note: str, seq: int) -> list[Note]:
     """Read all notes of a kind up to a seq, oldest first."""
-    return _notes(tx.rows(_NOTES, session_id=session_id, note=note, seq=seq))
+    return _notes(log.rows(_NOTES, note=note, seq=seq))
 
 
-def notes_on(tx: Transaction, session_id: str, note: str, target: int, seq: int) -> list[Note]:
+def notes_on(log: SessionLog, note: str, target: int, seq: int) -> list[Note]:
     """Read all notes of a kind on one entry up to a seq, oldest first."""
-    return _notes(tx.rows(_NOTES_ON, session_id=session_id, note=note, target=target, seq=seq))
+    return _notes(log.rows(_NOTES_ON, note=note, target=target, seq=seq))
 
 
 def _notes(rows: Sequence[SqlRow]) -> list[Note]:
@@ -135,32 +135,28 @@ def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: 
     return Note(seq, note, target, decoded, recorded_at)
 
 
-def newest_note(
-    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> Note | None:
+def newest_note(log: SessionLog, note: str, target: int | None, seq: int) -> Note | None:
     """Read the note of a kind and target that is current at a seq."""
-    row = newest_row(tx, session_id, note, target, seq)
+    row = newest_row(log, note, target, seq)
     return None if row is None else _notes([row[:-1]])[0]
 
 
-def newest_row(
-    tx: Transaction, session_id: str, note: str, target: int | None, seq: int
-) -> SqlRow | None:
+def newest_row(log: SessionLog, note: str, target: int | None, seq: int) -> SqlRow | None:
     """Read the columns of that note, and its hash."""
-    of = {"session_id": session_id, "note": note, "seq": seq}
+    of = {"note": note, "seq": seq}
     if target is None:
-        return tx.row(_NEWEST, **of)
-    return tx.row(_NEWEST_OF_TARGET, **of, target=target)
+        return log.row(_NEWEST, **of)
+    return log.row(_NEWEST_OF_TARGET, **of, target=target)
 
 
-def pinned(tx: Transaction, session_id: str, seq: int) -> set[int]:
+def pinned(log: SessionLog, seq: int) -> set[int]:
     """Read the messages that are pinned at a seq."""
-    return to_pins(tx.rows(_NOTES, session_id=session_id, note=PIN, seq=seq))
+    return to_pins(log.rows(_NOTES, note=PIN, seq=seq))
 
 
-def marks_queries(session_id: str, seq: int) -> tuple[Query, Query]:
+def marks_queries(seq: int) -> tuple[Query, Query]:
     """The queries for the pins at a seq, and for the newest note about a compaction up to there."""
-    at = {"session_id": session_id, "seq": seq}
+    at = {"seq": seq}
     return (_NOTES, {**at, "note": PIN}), (_NEWEST, {**at, "note": COMPACTION})
 
 
@@ -177,9 +173,9 @@ def to_marks(
     return pinned_by, _notes([newest[0][:-1]])[0] if newest else None
 
 
-def notes_query(session_id: str, note: str) -> Query:
+def notes_query(note: str) -> Query:
     """The query for all notes of a kind."""
-    return _ALL_NOTES, {"session_id": session_id, "note": note}
+    return _ALL_NOTES, {"note": note}
 
 
 def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
@@ -194,28 +190,25 @@ def to_pins(rows: Sequence[SqlRow]) -> set[int]:
     return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 
 
-def written_by(tx: Transaction, session_id: str, client_ids: Sequence[str]) -> dict[str, Note]:
+def written_by(log: SessionLog, client_ids: Sequence[str]) -> dict[str, Note]:
     """Read the notes that were written with these client ids, by client id."""
-    queries = [
-        (_BY_CLIENT_ID, {"session_id": session_id, "client_id": client_id})
-        for client_id in client_ids
-    ]
+    queries = [(_BY_CLIENT_ID, {"client_id": client_id}) for client_id in client_ids]
     return {
         client_id: to_note(*rows[0])
-        for client_id, rows in zip(client_ids, tx.all(queries), strict=True)
+        for client_id, rows in zip(client_ids, log.all(queries), strict=True)
         if rows and rows[0][1] is not None  # a message may have the id
     }
 
 
 def newest_of_kinds(
-    tx: Transaction, session_id: str, beginning: str, *, before: str | None, limit: int
+    log: SessionLog, beginning: str, *, before: str | None, limit: int
 ) -> list[Note]:
     """Read the newest note without a target of each kind that begins like this, greatest first."""
     newest: dict[str, Note] = {}
     end = beginning + _LAST if before is None else before
     while len(newest) < limit:
         page = limit - len(newest)
-        rows = tx.rows(_BY_KIND, session_id=session_id, beginning=beginning, before=end, page=page)
+        rows = log.rows(_BY_KIND, beginning=beginning, before=end, page=page)
         for row in rows:
             if row[1].startswith(beginning):
                 newest.setdefault(row[1], to_note(*row))

@@ -27,7 +27,7 @@ from roocontext.store.engine.schema import (
     sessions,
     spans,
 )
-from roocontext.store.engine.transaction import Query, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog
 from roocontext.store.reading.head import SessionHead, read_head
 from roocontext.store.reading.messages import IS_MESSAGE
 
@@ -98,13 +98,13 @@ _RENEW = (
 )
 
 
-def seq_at(tx: Transaction, session_id: str, as_of: Point) -> int:
+def seq_at(log: SessionLog, as_of: Point) -> int:
     """Find the seq that a point in time names; None is now."""
-    head = read_head(tx, session_id)
+    head = read_head(log)
     if as_of is None:
         return head.last_seq
     if isinstance(as_of, Moment):
-        return last_at(tx, session_id, head, as_of)
+        return last_at(log, head, as_of)
     if not 0 <= as_of <= head.last_seq:
         raise no_entry(as_of, head.last_seq)
     return as_of
@@ -116,25 +116,25 @@ def no_entry(seq: int, last: int) -> MessageNotFound:
     return MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
 
 
-def head_at(tx: Transaction, session_id: str, seq: int) -> int:
+def head_at(log: SessionLog, seq: int) -> int:
     """Find the last fold entry up to a seq."""
-    row = tx.row(_HEAD_AT, session_id=session_id, seq=seq)
+    row = log.row(_HEAD_AT, seq=seq)
     return row[0] if row else 0
 
 
-def last_at(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
+def last_at(log: SessionLog, head: SessionHead, moment: Moment) -> int:
     """Find the entry that a moment comes right after; 0 if it comes before all.
 
     It is the entry right before the first message or control row that happened later or, by the
     clock of the store, the last entry that was recorded by then.
     """
     if moment.recorded and head.times.recorded_back:
-        row = tx.row(_LAST_RECORDED, session_id=session_id, time=moment.time)
+        row = log.row(_LAST_RECORDED, time=moment.time)
         return row[0] if row else 0
-    return none_later(tx, session_id, head, moment)
+    return none_later(log, head, moment)
 
 
-def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Moment) -> int:
+def none_later(log: SessionLog, head: SessionHead, moment: Moment) -> int:
     """Find the last entry such that no entry up to it is later; 0 if only a scan would find it."""
     if moment.recorded and head.times.recorded_back:
         return 0
@@ -146,7 +146,7 @@ def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Mome
         seqs = dict.fromkeys(_SEQS, high) | dict(zip(_SEQS, probes, strict=False))
         times = {
             seq: recorded_at if moment.recorded else happened_at
-            for seq, happened_at, recorded_at in tx.rows(_TIMES, session_id=session_id, **seqs)
+            for seq, happened_at, recorded_at in log.rows(_TIMES, **seqs)
         }
         for seq in probes:
             # Until there is a time, none is later than any.
@@ -158,71 +158,67 @@ def none_later(tx: Transaction, session_id: str, head: SessionHead, moment: Mome
 
 
 def first_later(
-    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, *, start: int
+    log: SessionLog, live: Sequence[Range], moment: Moment, *, start: int
 ) -> TimedRow | None:
     """Find the first live entry, by seq, that is later. There is none before `start`."""
-    asked = {"session_id": session_id, "time": moment.time}
+    asked = {"time": moment.time}
     for lo, hi in live:
         if hi >= start:
-            row = tx.row(_FIRST_LATER[moment.recorded], **asked, lo=max(lo, start), hi=hi)
+            row = log.row(_FIRST_LATER[moment.recorded], **asked, lo=max(lo, start), hi=hi)
             if row:
                 return row[0], row[1]
     return None
 
 
 def last_message(
-    tx: Transaction, session_id: str, live: Sequence[Range], moment: Moment, before: int
+    log: SessionLog, live: Sequence[Range], moment: Moment, before: int
 ) -> TimedRow | None:
     """Find the last live message, by seq, before an entry."""
     for lo, hi in reversed(live):
         if lo < before:
-            asked = {"session_id": session_id, "lo": lo, "hi": min(hi, before - 1)}
-            row = tx.row(_LAST_MESSAGE[moment.recorded], **asked)
+            asked = {"lo": lo, "hi": min(hi, before - 1)}
+            row = log.row(_LAST_MESSAGE[moment.recorded], **asked)
             if row:
                 return row[0], row[1]
     return None
 
 
-def at_ts(session_id: str, ts: int) -> Query:
+def at_ts(ts: int) -> Query:
     """The query for the messages whose `ts` is exactly this, by seq."""
-    return _AT_TS, {"session_id": session_id, "time": ts}
+    return _AT_TS, {"time": ts}
 
 
-def nearest(tx: Transaction, session_id: str, ts: int) -> list[tuple[int, int]]:
+def nearest(log: SessionLog, ts: int) -> list[tuple[int, int]]:
     """Find the two live messages whose `ts` is nearest to this one: seq and `ts`."""
-    near = [
-        (row[0], row[1])
-        for statement in _NEAREST_TS
-        for row in tx.rows(statement, session_id=session_id, time=ts)
-    ]
+    near = [(row[0], row[1]) for statement in _NEAREST_TS for row in log.rows(statement, time=ts)]
     return sorted(near, key=lambda row: (abs(row[1] - ts), row[0]))[:2]
 
 
-def times_at(tx: Transaction, session_id: str, origin: SessionHead, seq: int) -> Times:
+def times_at(log: SessionLog, origin: SessionHead, seq: int) -> Times:
     """Find the times with which a fork at an entry begins, before its own entries."""
     if origin.times.recorded_back:
-        return read_times(tx, session_id, seq)
-    recorded, happened = tx.row(_LATEST, session_id=session_id, seq=seq) or (None, None)
+        return read_times(log, seq)
+    recorded, happened = log.row(_LATEST, seq=seq) or (None, None)
     return Times(recorded, 0, happened)
 
 
-def read_times(tx: Transaction, session_id: str, seq: int) -> Times:
+def read_times(log: SessionLog, seq: int) -> Times:
     """Compute the times of a log up to a seq from the log itself."""
     times, after = Times(), 0
-    while rows := tx.rows(_TIMED, session_id=session_id, seq=seq, after=after):
+    while rows := log.rows(_TIMED, seq=seq, after=after):
         for _, kind, note, ts, recorded_at in rows:
             times = times.after(kind, note, ts, recorded_at)
         after = rows[-1][0]
     return times
 
 
-def renew_times(tx: Transaction, session_id: str, head: SessionHead) -> tuple[SessionHead, int]:
+def renew_times(log: SessionLog, head: SessionHead) -> tuple[SessionHead, int]:
     """Write the times of a locked session anew if they are wrong.
 
     Returns the head with the right times, and 1 if they were wrong or else 0.
     """
-    times = read_times(tx, session_id, head.last_seq)
+    times = read_times(log, head.last_seq)
     if times == head.times:
         return head, 0
     renewed = {f"new_{name}": value for name, value in times._asdict().items()}
-    return head._replace(times=times), tx.run(_RENEW, of=session_id, **renewed)
+    return head._replace(times=times), log.run(_RENEW, of=log.session_id, **renewed)

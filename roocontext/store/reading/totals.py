@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, select, update
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
 from roocontext.store.engine.schema import entries, log_rows, sessions, spans
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading.view import visible_ranges_now
 
 
@@ -50,12 +50,12 @@ _TOTALS = log_rows("seq", "messages_total", "bytes_total").where(
 )
 
 
-def totals_of(tx: Transaction, session_id: str, sides: Sequence[Sequence[Range]]) -> list[Total]:
+def totals_of(log: SessionLog, sides: Sequence[Sequence[Range]]) -> list[Total]:
     """Read the total of each list of ranges."""
-    return to_totals(sides, tx.all(totals_queries(session_id, sides)))
+    return to_totals(sides, log.all(totals_queries(sides)))
 
 
-def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Query]:
+def totals_queries(sides: Sequence[Sequence[Range]]) -> list[Query]:
     """The queries whose rows `to_totals` takes."""
     ends = sorted(_ends(sides))
     parts = (ends[first : first + len(_SEQS)] for first in range(0, len(ends), len(_SEQS)))
@@ -63,7 +63,7 @@ def totals_queries(session_id: str, sides: Sequence[Sequence[Range]]) -> list[Qu
     filled = (
         dict.fromkeys(_SEQS, part[-1]) | dict(zip(_SEQS, part, strict=False)) for part in parts
     )
-    return [(_TOTALS, {"session_id": session_id, **seqs}) for seqs in filled]
+    return [(_TOTALS, {**seqs}) for seqs in filled]
 
 
 def to_totals(sides: Sequence[Sequence[Range]], found: Iterable[Sequence[SqlRow]]) -> list[Total]:
@@ -87,37 +87,37 @@ def _ends(sides: Sequence[Sequence[Range]]) -> set[int]:
     return {seq for side in sides for lo, hi in side for seq in (lo - 1, hi) if seq != 0}
 
 
-def visible_total(tx: Transaction, session_id: str, last: int) -> Total:
+def visible_total(log: SessionLog, last: int) -> Total:
     """Read the total of the view of a session whose last entry is `last`."""
-    return totals_of(tx, session_id, [visible_ranges_now(tx, session_id, last)])[0]
+    return totals_of(log, [visible_ranges_now(log, last)])[0]
 
 
-def rewound_total(tx: Transaction, session_id: str) -> Total:
+def rewound_total(log: SessionLog) -> Total:
     """Read the total of the rewound messages, which is stored with the session."""
-    row = tx.row(_KEPT, session_id=session_id)
+    row = log.row(_KEPT)
     assert row is not None
     return Total(*row)
 
 
-def keep_rewound(tx: Transaction, session_id: str) -> None:
+def keep_rewound(log: SessionLog) -> None:
     """Store the total of the rewound messages anew, from the spans."""
-    total = _rewound_sum(tx, session_id)
-    tx.run(_KEEP, of=session_id, kept_messages=total.messages, kept_bytes=total.bytes)
+    total = _rewound_sum(log)
+    log.run(_KEEP, of=log.session_id, kept_messages=total.messages, kept_bytes=total.bytes)
 
 
-def add_rewound(tx: Transaction, session_id: str, more: Total) -> None:
+def add_rewound(log: SessionLog, more: Total) -> None:
     """Add what one more rewind took back. Only rewinds change it, so no other writer waits."""
-    tx.change(_ADD, of=session_id, more_messages=more.messages, more_bytes=more.bytes)
+    log.change(_ADD, of=log.session_id, more_messages=more.messages, more_bytes=more.bytes)
 
 
-def is_rewound_wrong(tx: Transaction, session_id: str) -> bool:
+def is_rewound_wrong(log: SessionLog) -> bool:
     """Return whether the stored total differs from the sum of the spans."""
     try:
-        return rewound_total(tx, session_id) != _rewound_sum(tx, session_id)
+        return rewound_total(log) != _rewound_sum(log)
     except HistoryCorrupt:  # a span ends outside of the log
         return True
 
 
-def _rewound_sum(tx: Transaction, session_id: str) -> Total:
-    ranges = [(lo, hi) for lo, hi in tx.rows(_REWOUND_SPANS, session_id=session_id)]
-    return totals_of(tx, session_id, [ranges])[0]
+def _rewound_sum(log: SessionLog) -> Total:
+    ranges = [(lo, hi) for lo, hi in log.rows(_REWOUND_SPANS)]
+    return totals_of(log, [ranges])[0]

@@ -48,9 +48,9 @@ from roocontext.store.engine.schema import (
 )
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow, Transaction
 from roocontext.store.reading.families import descended
-from roocontext.store.reading.head import head_query, read_archive, read_head, to_head
+from roocontext.store.reading.head import HEAD, read_archive, read_head, to_head
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
 _AT_ONCE: Final = 100
@@ -140,16 +140,16 @@ _START: Final = _Place()
 
 
 def reported(
-    tx: Transaction, session_id: str, *, family: bool, limit: int, after: str | None
+    log: SessionLog, *, family: bool, limit: int, after: str | None
 ) -> Page[ReportedUsage]:
     """Read a page of the usage of a session or its family: of replies, summaries, failed calls."""
-    read_head(tx, session_id)
-    members = descended(tx, session_id) if family else [session_id]
-    name, place = f"usage of {session_id}", _START
+    read_head(log)
+    members = descended(log) if family else [log.session_id]
+    name, place = f"usage of {log.session_id}", _START
     if after is not None:
         place = _Place(*read_cursor(name, after, str, int, int))
         members = [*dropwhile(place.session_id.__ne__, members)]
-    return _page(name, _reported(tx, members, place), limit)
+    return _page(name, _reported(log.tx, members, place), limit)
 
 
 def reported_between(
@@ -192,9 +192,9 @@ def _reported(
                         yield row, number
 
 
-def packed_usage(tx: Transaction, session_id: str) -> str:
+def packed_usage(log: SessionLog) -> str:
     """The usage of a session that its tombstone keeps; of notes and plans nothing else."""
-    rows = [_to_keep(row) for row in tx.rows(_REPORTED, session_id=session_id)]
+    rows = [_to_keep(row) for row in log.rows(_REPORTED)]
     return b64encode(zlib.compress(msgspec.json.encode(rows))).decode() if rows else ""
 
 
@@ -338,22 +338,22 @@ class Call(Value):
     current: bool
 
 
-def model_calls(tx: Transaction, session_id: str, *, last: int | None = None) -> list[Call]:
+def model_calls(log: SessionLog, *, last: int | None = None) -> list[Call]:
     """Read the calls whose usage is in the log, oldest first; only among the `last` entries."""
-    head, rows, control = tx.all(
+    head, rows, control = log.all(
         [
-            head_query(session_id),
-            calls_query(session_id, last),
-            (_NEWEST_CONTROL, {"session_id": session_id}),
+            HEAD,
+            calls_query(last),
+            (_NEWEST_CONTROL, {}),
         ]
     )
-    to_head(session_id, head)
+    to_head(log.session_id, head)
     return to_calls(rows, control[0][0] if control else 0)
 
 
-def calls_query(session_id: str, last: int | None) -> Query:
+def calls_query(last: int | None) -> Query:
     """The query whose rows `to_calls` takes."""
-    return _CALLS, {"session_id": session_id, "last": MAX_INTEGER if last is None else last}
+    return _CALLS, {"last": MAX_INTEGER if last is None else last}
 
 
 def to_calls(rows: Sequence[SqlRow], changed: int) -> list[Call]:
@@ -369,7 +369,7 @@ def to_calls(rows: Sequence[SqlRow], changed: int) -> list[Call]:
     ]
 
 
-def newest_control(tx: Transaction, session_id: str) -> int:
+def newest_control(log: SessionLog) -> int:
     """Find the last entry that was more than an append; 0 if the session has only grown."""
-    row = tx.row(_NEWEST_CONTROL, session_id=session_id)
+    row = log.row(_NEWEST_CONTROL)
     return row[0] if row else 0

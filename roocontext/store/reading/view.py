@@ -32,7 +32,7 @@ from roocontext.log.entries import Control, Kind, Range, View
 from roocontext.log.moments import Point
 from roocontext.log.spans import compacted_at, spans_of, visible_ranges, within
 from roocontext.store.engine.check_arguments import check_page
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import (
     IS_HELD,
     LAST,
@@ -43,8 +43,8 @@ from roocontext.store.engine.schema import (
     spans,
 )
 from roocontext.store.engine.shapes import checked_rows
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
-from roocontext.store.reading.head import head_query, read_head, to_head
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
+from roocontext.store.reading.head import HEAD, read_head, to_head
 from roocontext.store.reading.messages import (
     IS_MESSAGE,
     SHOWN,
@@ -155,16 +155,15 @@ COVERING = select(spans.c.lo).where(_is_visible, _covering_after.is_not(None)).l
 _CLEARED_IN = _blocks.where(_is_cleared, clearings.c.seq.between(bindparam("lo"), bindparam("hi")))
 
 
-def view_now(database: Database, session_id: str) -> View:
+def view_now(database: SessionDatabase) -> View:
     """Read the whole view as it is now."""
     # One statement needs no transaction, whose end would be a round trip.
     run = database.lookup if database.has_round_trips else database.snapshot
-    return run(read_view, session_id)
+    return run(read_view)
 
 
 def read_view(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     *,
     as_of: Point = None,
     part: Part = WHOLE,
@@ -175,37 +174,33 @@ def read_view(
     With `stored`, the contents come with their texts, so that these can be sent.
     """
     is_whole_now = as_of is None and part == WHOLE
-    if is_whole_now and tx.has_round_trips:
-        return _at_once(tx, session_id, stored=stored)
+    if is_whole_now and log.tx.has_round_trips:
+        return _at_once(log, stored=stored)
     seq, head_seq, ranges, cleared = (
-        _present(tx, session_id, part) if as_of is None else _past(tx, session_id, as_of, part)
+        _present(log, part) if as_of is None else _past(log, as_of, part)
     )
     if is_whole_now:
         # On SQLite, where a statement for each span takes longer. The spans are read as well, to
         # be checked: the join would skip a damaged one (0020).
-        rows, read = tx.rows(_ROWS_OF_SPANS, session_id=session_id), list(ranges)
+        rows, read = log.rows(_ROWS_OF_SPANS), list(ranges)
     else:
-        rows, read = _rows(tx, session_id, _trimmed(ranges, part), part)
+        rows, read = _rows(log, _trimmed(ranges, part), part)
     if cleared is None:
-        cleared = placeholders(tx.each(_CLEARED_IN, bounds(session_id, read)))
-    compacted = compacted_in(tx, session_id, seq, rows)
+        cleared = placeholders(log.each(_CLEARED_IN, bounds(read)))
+    compacted = compacted_in(log, seq, rows)
     ordered = rows[::-1] if part.newest else rows
     messages = shown_messages(ordered, cleared, compacted, stored=stored)
-    return View(session_id, seq, head_seq, tuple(messages), part == WHOLE)
+    return View(log.session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
 
-def visible_now(tx: Transaction, session_id: str, last: int) -> ShownRanges:
+def visible_now(log: SessionLog, last: int) -> ShownRanges:
     """Read the ranges of the present view, from the cached spans."""
-    session = {"session_id": session_id}
-    spans_, blocks, covering = tx.all(
-        [(VISIBLE_SPANS, session), (_CLEARED, session), (COVERING, session)]
-    )
-    return _shown_in(tx, session_id, last, spans_, blocks, has_coverings=bool(covering))
+    spans_, blocks, covering = log.all([(VISIBLE_SPANS, {}), (_CLEARED, {}), (COVERING, {})])
+    return _shown_in(log, last, spans_, blocks, has_coverings=bool(covering))
 
 
 def visible_by(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     last: int,
     spans_: Sequence[SqlRow],
     *,
@@ -213,13 +208,12 @@ def visible_by(
     has_coverings: bool,
 ) -> ShownRanges:
     """Make the same of spans that were read, and read only what the view has."""
-    blocks = tx.rows(_CLEARED, session_id=session_id) if has_cleared else []
-    return _shown_in(tx, session_id, last, spans_, blocks, has_coverings=has_coverings)
+    blocks = log.rows(_CLEARED) if has_cleared else []
+    return _shown_in(log, last, spans_, blocks, has_coverings=has_coverings)
 
 
 def _shown_in(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     last: int,
     spans_: Sequence[SqlRow],
     blocks: Sequence[SqlRow],
@@ -229,13 +223,13 @@ def _shown_in(
     ranges = _ranges_within(spans_, last)
     compacted = {}
     if has_coverings:
-        compacted = _compacted_in(read_controls(tx, session_id, last), last, ranges)
+        compacted = _compacted_in(read_controls(log, last), last, ranges)
     return ShownRanges(ranges, _cleared_within(blocks, last), compacted)
 
 
-def visible_ranges_now(tx: Transaction, session_id: str, last: int) -> list[Range]:
+def visible_ranges_now(log: SessionLog, last: int) -> list[Range]:
     """Read the same without what is cleared."""
-    return _ranges_within(tx.rows(VISIBLE_SPANS, session_id=session_id), last)
+    return _ranges_within(log.rows(VISIBLE_SPANS), last)
 
 
 def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
@@ -267,10 +261,10 @@ class _Source(NamedTuple):
     cleared: Cleared | None
 
 
-def _past(tx: Transaction, session_id: str, as_of: Point, part: Part) -> _Source:
-    seq = seq_at(tx, session_id, as_of)
-    head_seq = head_at(tx, session_id, seq)
-    ranges, cleared, _ = shown_after(read_controls(tx, session_id, seq), seq)
+def _past(log: SessionLog, as_of: Point, part: Part) -> _Source:
+    seq = seq_at(log, as_of)
+    head_seq = head_at(log, seq)
+    ranges, cleared, _ = shown_after(read_controls(log, seq), seq)
     ordered = iter(ranges[::-1] if part.newest else ranges)
     next_to = part.next_to
     if next_to is not None:
@@ -278,17 +272,16 @@ def _past(tx: Transaction, session_id: str, as_of: Point, part: Part) -> _Source
     return _Source(seq, head_seq, ordered, cleared)
 
 
-def _present(tx: Transaction, session_id: str, part: Part) -> _Source:
+def _present(log: SessionLog, part: Part) -> _Source:
     # The spans are read a page at a time, as far as they are needed.
-    session = {"session_id": session_id}
     following = _BEFORE if part.newest else _AFTER
     position = MAX_INTEGER if part.newest else MIN_INTEGER
-    first: Query = following, {**session, "position": position}
+    first: Query = following, {"position": position}
     if part.next_to is not None:
-        first = _UP_TO if part.newest else _FROM, {**session, "seq": part.next_to}
-    all_blocks: list[Query] = [(_CLEARED, session)] if part.limit is None else []
-    heads, rows, *blocks = tx.all([head_query(session_id), first, *all_blocks])
-    head = to_head(session_id, heads)
+        first = _UP_TO if part.newest else _FROM, {"seq": part.next_to}
+    all_blocks: list[Query] = [(_CLEARED, {})] if part.limit is None else []
+    heads, rows, *blocks = log.all([HEAD, first, *all_blocks])
+    head = to_head(log.session_id, heads)
     last = head.last_seq
 
     def ranges(page: Sequence[SqlRow]) -> Iterator[Range]:
@@ -296,7 +289,7 @@ def _present(tx: Transaction, session_id: str, part: Part) -> _Source:
             yield from _ranges_within(page, last)
             if len(page) < SPANS_PAGE:
                 return
-            page = tx.rows(following, **session, position=page[-1][2])
+            page = log.rows(following, position=page[-1][2])
 
     cleared = _cleared_within(blocks[0], last) if blocks else None
     return _Source(last, head.head_seq, ranges(rows), cleared)
@@ -325,19 +318,17 @@ def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
     yield from ranges
 
 
-def _rows(
-    tx: Transaction, session_id: str, ranges: Iterator[Range], part: Part
-) -> tuple[list[SqlRow], list[Range]]:
+def _rows(log: SessionLog, ranges: Iterator[Range], part: Part) -> tuple[list[SqlRow], list[Range]]:
     """Read the rows in these ranges, as many as the part has, and the ranges that they fill."""
     if part.limit is None:
         read = list(ranges)
-        return tx.each(SHOWN, bounds(session_id, read)), read
+        return log.each(SHOWN, bounds(read)), read
     rows: list[SqlRow] = []
     read = []
     statement = SHOWN_LAST if part.newest else SHOWN_PAGE
     # One range after the other, because how many are needed shows only on the way.
     for lo, hi in ranges:
-        page = tx.rows(statement, session_id=session_id, lo=lo, hi=hi, page=part.limit - len(rows))
+        page = log.rows(statement, lo=lo, hi=hi, page=part.limit - len(rows))
         rows += page
         if page:
             read.append((min(page[0][0], page[-1][0]), max(page[0][0], page[-1][0])))
@@ -428,11 +419,11 @@ _NULLS = {0, len(_SPAN_COLUMNS)}
 """How many columns of a span are NULL: none, or all in the row of a view without spans."""
 
 
-def _at_once(tx: Transaction, session_id: str, *, stored: bool) -> View:
-    while not _is_whole(rows := tx.rows(_WHOLE_VIEW, session_id=session_id)):
+def _at_once(log: SessionLog, *, stored: bool) -> View:
+    while not _is_whole(rows := log.rows(_WHOLE_VIEW)):
         # These raise the reason, unless the session was created or rebuilt in between.
-        read_head(tx, session_id)
-        tx.rows(VISIBLE_SPANS, session_id=session_id)
+        read_head(log)
+        log.rows(VISIBLE_SPANS)
     present = [row for row in rows if row[0] is not None]
     blocks = [
         (row[0], *block)
@@ -443,9 +434,9 @@ def _at_once(tx: Transaction, session_id: str, *, stored: bool) -> View:
     cleared = placeholders(checked_rows(_CLEARED, blocks))
     last_seq, head_seq = rows[0][_HEAD]
     own = checked_rows(SHOWN, [row[_SHOWN] for row in present])
-    compacted = compacted_in(tx, session_id, last_seq, own)
+    compacted = compacted_in(log, last_seq, own)
     messages = shown_messages(own, cleared, compacted, stored=stored)
-    return View(session_id, last_seq, head_seq, tuple(messages))
+    return View(log.session_id, last_seq, head_seq, tuple(messages))
 
 
 def _is_whole(rows: Sequence[SqlRow]) -> bool:

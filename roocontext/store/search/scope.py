@@ -20,7 +20,7 @@ from roocontext.search.query import Among, Order, Query, parse_query
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import IS_HELD, sessions
 from roocontext.store.engine.statements import OneOf, crossing
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog, Transaction
 from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.pages import read_cursor
@@ -159,7 +159,7 @@ def with_family(tx: Transaction, search: Search) -> Search:
     scope = search.scope
     if not scope.shape.has_family:
         return search
-    members = tx.many_values(descended(tx, scope.params["family"]))
+    members = tx.many_values(descended(SessionLog(tx, scope.params["family"])))
     params = {**scope.params, "family": members}
     return replace(search, scope=scope._replace(params=params))
 
@@ -192,7 +192,7 @@ def archived_in(tx: Transaction, search: Search) -> int:
     shape = search.scope.shape
     rows = tx.rows(_archived(shape, is_recorded=search.is_recorded), **params)
     if rows and shape.has_session:
-        read_head(tx, params["session"])
+        read_head(SessionLog(tx, params["session"]))
     return len(rows)
 
 

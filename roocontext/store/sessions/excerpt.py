@@ -28,7 +28,7 @@ from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, ranges_of
 from roocontext.log.spans import Span, visible_ranges
 from roocontext.store.engine.schema import IN_RANGE, entries, log_rows, of_session
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import Cleared, bounds, cleared_at
@@ -141,8 +141,7 @@ _ROWS = select(*_columns, entries.c.size, _head).where(of_session(entries), IN_R
 
 
 def read_excerpt(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     extent: Extent,
     place: Anchor,
     sizes: Sizes,
@@ -153,28 +152,28 @@ def read_excerpt(
 
     MessageNotFound is raised if the extent does not have the entry that the place names.
     """
-    overview = overview_of(tx, session_id)
+    overview = overview_of(log)
     if overview is None:
-        read_head(tx, session_id)  # which raises the reason
+        read_head(log)  # which raises the reason
         raise AssertionError
-    auditor = Auditor(tx, session_id, as_of, last=overview.info.last_seq)
+    auditor = Auditor(log, as_of, last=overview.info.last_seq)
     for named in (as_of, *place):
         if named is not None and named > auditor.seq:
             raise no_entry(named, auditor.seq)
     is_past = auditor.seq < overview.info.last_seq
     ranges = _ranges(extent, auditor.spans, auditor.seq)
-    reading = _Reading(tx, session_id, extent, sizes)
+    reading = _Reading(log, extent, sizes)
     chosen, earlier, later = reading.chosen(ranges, place)
-    rows = {row[0]: row for row in _read(tx, session_id, _ROWS, chosen, whole=sizes.whole)}
+    rows = {row[0]: row for row in _read(log, _ROWS, chosen, whole=sizes.whole)}
     cleared = cleared_at(auditor.controls, auditor.seq) if extent is Extent.VIEW else {}
     # The model sees the rest of a message whose outputs are cleared, so it is needed whole.
     large = [seq for seq in chosen if seq in cleared and rows[seq][-1] is not None]
-    rows |= {row[0]: row for row in _read(tx, session_id, _ROWS, large, whole=MAX_INTEGER)}
+    rows |= {row[0]: row for row in _read(log, _ROWS, large, whole=MAX_INTEGER)}
     visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
     if is_past:
-        (visible,) = totals_of(tx, session_id, [visible_ranges(auditor.spans, auditor.seq)])
-    queries = (*marks_queries(session_id, auditor.seq), calls_query(session_id, RECENT))
-    pins, newest, calls = tx.all(queries)
+        (visible,) = totals_of(log, [visible_ranges(auditor.spans, auditor.seq)])
+    queries = (*marks_queries(auditor.seq), calls_query(RECENT))
+    pins, newest, calls = log.all(queries)
     pinned_by, compaction = to_marks(pins, newest)
     return LogExcerpt(
         overview=overview,
@@ -187,7 +186,7 @@ def read_excerpt(
         entries=tuple(_entry(auditor, rows[seq], cleared) for seq in chosen),
         earlier=earlier,
         later=later,
-        children=tuple(first_children(tx, session_id, sizes.children)),
+        children=tuple(first_children(log, sizes.children)),
         pins=pinned_by,
         compaction=compaction,
         calls=to_calls(calls, 0),
@@ -212,8 +211,7 @@ def _ranges(extent: Extent, spans: Sequence[Span], seq: int) -> list[Range]:
 class _Reading(NamedTuple):
     """Chooses the entries of an excerpt by their kinds and sizes."""
 
-    tx: Transaction
-    session_id: str
+    log: SessionLog
     extent: Extent
     sizes: Sizes
 
@@ -242,7 +240,7 @@ class _Reading(NamedTuple):
         chosen: list[int] = []
         total = 0
         for candidates in _candidates(ranges, newest=newest):
-            facts = {row[0]: row[1:] for row in _read(self.tx, self.session_id, _SIZES, candidates)}
+            facts = {row[0]: row[1:] for row in _read(self.log, _SIZES, candidates)}
             for seq in candidates:
                 kind, size = facts[seq]
                 if self.extent is not Extent.ALL and kind == Kind.NOTE:
@@ -292,12 +290,10 @@ def _candidates(ranges: Sequence[Range], *, newest: bool) -> Iterator[list[int]]
         yield group
 
 
-def _read(
-    tx: Transaction, session_id: str, statement: Any, seqs: Sequence[int], **params: Any
-) -> list[SqlRow]:
+def _read(log: SessionLog, statement: Any, seqs: Sequence[int], **params: Any) -> list[SqlRow]:
     """Read the rows of these entries, in any order."""
-    ranges = bounds(session_id, ranges_of(sorted(seqs)))
-    rows = tx.each(statement, [{**lo_and_hi, **params} for lo_and_hi in ranges])
+    ranges = bounds(ranges_of(sorted(seqs)))
+    rows = log.each(statement, [{**lo_and_hi, **params} for lo_and_hi in ranges])
     if missing := set(seqs) - {row[0] for row in rows}:
         raise HistoryCorrupt(f"Entry {min(missing)} is missing.", seq=min(missing))
     return rows

@@ -27,7 +27,7 @@ from roocontext.log.values import Value
 from roocontext.store.engine.schema import VISIBLE, entries, sessions, spans
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.statements import OneOf, crossing
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
 from roocontext.store.reading.pages import Page, cut_page, rows_for
 from roocontext.store.reading.totals import Total
 from roocontext.store.sessions.listing import ListFilter, ListShape, page_of
@@ -86,10 +86,10 @@ def overview(
     return cut_page(overviews, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
 
-def overview_of(tx: Transaction, session_id: str) -> SessionOverview | None:
+def overview_of(log: SessionLog) -> SessionOverview | None:
     """Read one session as the list shows it; None if it does not exist or was purged."""
-    only_this = ListFilter(ListShape(is_one=True), {"one": session_id})
-    return next(iter(overview(tx, 1, None, only_this)), None)
+    only_this = ListFilter(ListShape(is_one=True), {"one": log.session_id})
+    return next(iter(overview(log.tx, 1, None, only_this)), None)
 
 
 def _in_parts(

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 from roocontext.errors import InvalidOption, SessionArchived, SessionPurged
 from roocontext.log.moments import milliseconds
 from roocontext.store.engine.schema import sessions
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.sessions.listing import ListFilter, page_of, wanted
@@ -67,38 +67,38 @@ def checked_retention(
     return Retention(wanted(None, where, None, older_than), before, family, clock)
 
 
-def purge_family(
-    tx: Transaction, session_id: str, rule: Retention, *, now: int, dry_run: bool
-) -> list[Purged]:
+def purge_family(log: SessionLog, rule: Retention, *, now: int, dry_run: bool) -> list[Purged]:
     """Purge a session and its descendants, unless the rule no longer applies to all of them."""
-    members = descended(tx, session_id) if rule.family else [session_id]
+    members = descended(log) if rule.family else [log.session_id]
     times: dict[str, int] = {}
     for member in sorted(members):  # in one order, so that two purges wait for each other
         with suppress(SessionPurged):
-            times[member] = _time(tx, member, rule.clock, locked=not dry_run)
-    if not _applies(tx, session_id, rule, times.values()):
+            times[member] = _time(log.of(member), rule.clock, locked=not dry_run)
+    if not _applies(log, rule, times.values()):
         return []
     return [
-        erase.purge(tx, member, now=now, dry_run=dry_run) for member in members if member in times
+        erase.purge(log.of(member), now=now, dry_run=dry_run)
+        for member in members
+        if member in times
     ]
 
 
-def _applies(tx: Transaction, session_id: str, rule: Retention, times: Iterable[int]) -> bool:
+def _applies(log: SessionLog, rule: Retention, times: Iterable[int]) -> bool:
     shape, params = rule.listed
     query = page_of(_COLUMNS, shape._replace(is_one=True), continues=False)
-    if tx.row(query, **params, one=session_id, page=1) is None:
+    if log.row(query, **params, one=log.session_id, page=1) is None:
         return False
     return rule.before is None or all(time < rule.before for time in times)
 
 
-def _time(tx: Transaction, session_id: str, clock: AgeClock, *, locked: bool) -> int:
+def _time(log: SessionLog, clock: AgeClock, *, locked: bool) -> int:
     """The time of a session by a clock, which the tombstone of an archived one has too."""
     row: SessionHead | Tombstone
     try:
-        row = head = (lock if locked else read_head)(tx, session_id)
+        row = head = (lock if locked else read_head)(log)
         own = head.times.happened_at
     except SessionArchived:
-        buried = tombstone_of(tx, session_id, locked=locked)
+        buried = tombstone_of(log, locked=locked)
         if buried is None:
             raise
         row, own = buried, buried.happened_at

@@ -17,8 +17,8 @@ from roocontext.log.times import listed, minute_of
 from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import SqlRow, Transaction
-from roocontext.store.reading.head import MINUTES, SessionHead, head_query, read_head, to_head
+from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
+from roocontext.store.reading.head import HEAD, MINUTES, SessionHead, read_head, to_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
@@ -128,47 +128,47 @@ _LISTS = ("sessions", "sessions by recording")
 """The two orders of the list, as its cursors name them."""
 
 
-def refuse_cycle(tx: Transaction, session_id: str, parent: str | None) -> None:
+def refuse_cycle(log: SessionLog, parent: str | None) -> None:
     """Refuse a parent that descends from the session, which a restore may name before it exists."""
     # Only a session that has children can be an ancestor, so most sessions need no walk.
-    if parent != session_id and not tx.row(_CHILDREN, parent=session_id):
+    if parent != log.session_id and not log.row(_CHILDREN, parent=log.session_id):
         return
     above, seen = parent, set[str]()
     while above is not None and above not in seen:
-        if above == session_id:
+        if above == log.session_id:
             raise InvalidOption(
-                f"Session {session_id!r} cannot have the parent {parent!r}: it would be its own"
+                f"Session {log.session_id!r} cannot have the parent {parent!r}: it would be its own"
                 " ancestor.",
                 name="parent",
             )
         seen.add(above)
-        row = tx.row(_PARENT, session_id=above)
+        row = log.row(_PARENT, session_id=above)
         above = row[0] if row else None
 
 
-def info(tx: Transaction, session_id: str) -> SessionInfo:
+def info(log: SessionLog) -> SessionInfo:
     """Read one session as a list shows it."""
-    heads, rows = tx.all([head_query(session_id), (_ONE, {"session_id": session_id})])
-    to_head(session_id, heads)
+    heads, rows = log.all([HEAD, (_ONE, {})])
+    to_head(log.session_id, heads)
     return to_info(rows[0])
 
 
-def parent_of(tx: Transaction, session_id: str) -> str | None:
+def parent_of(log: SessionLog) -> str | None:
     """Read the id of a session's parent, if it has one. An unknown session is an error."""
-    heads, rows = tx.all([head_query(session_id), (_PARENT, {"session_id": session_id})])
-    to_head(session_id, heads)
+    heads, rows = log.all([HEAD, (_PARENT, {})])
+    to_head(log.session_id, heads)
     parent: str | None = rows[0][0]
     return parent
 
 
-def children(tx: Transaction, session_id: str, limit: int, after: str | None) -> Page[SessionInfo]:
+def children(log: SessionLog, limit: int, after: str | None) -> Page[SessionInfo]:
     """Read a page of the sessions whose parent this is, in the order of their creation."""
-    name = f"children of {session_id}"
+    name = f"children of {log.session_id}"
     created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
-    place = {"parent": session_id, "created_at": created_at, "session_id": last}
+    place = {"parent": log.session_id, "created_at": created_at, "session_id": last}
     query = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
-    heads, rows = tx.all([head_query(session_id), query])
-    to_head(session_id, heads)
+    heads, rows = log.all([HEAD, query])
+    to_head(log.session_id, heads)
     return cut_page(
         [to_info(row) for row in rows],
         limit,
@@ -176,10 +176,10 @@ def children(tx: Transaction, session_id: str, limit: int, after: str | None) ->
     )
 
 
-def first_children(tx: Transaction, session_id: str, limit: int) -> list[SessionInfo]:
+def first_children(log: SessionLog, limit: int) -> list[SessionInfo]:
     """Read the first sessions whose parent this is, and one more if there are more."""
-    place = {"parent": session_id, "created_at": MIN_INTEGER, "session_id": ""}
-    return [to_info(row) for row in tx.rows(_CHILDREN_AFTER, **place, page=rows_for(limit))]
+    place = {"parent": log.session_id, "created_at": MIN_INTEGER, "session_id": ""}
+    return [to_info(row) for row in log.rows(_CHILDREN_AFTER, **place, page=rows_for(limit))]
 
 
 def newest_first(
@@ -224,31 +224,33 @@ def beginning_with(
     return cut_page(infos, limit, lambda last: write_cursor(name, last.session_id))
 
 
-def is_misplaced(tx: Transaction, session_id: str, head: SessionHead) -> bool:
+def is_misplaced(log: SessionLog, head: SessionHead) -> bool:
     """Return whether the columns by which a session is listed differ from its times."""
-    return tx.row(_LISTED_BY, session_id=session_id) != (head.listed_at, *head.minutes)
+    return log.row(_LISTED_BY) != (head.listed_at, *head.minutes)
 
 
-def put_in_place(tx: Transaction, session_id: str, head: SessionHead) -> int:
+def put_in_place(log: SessionLog, head: SessionHead) -> int:
     """List a session by its times again, and return 1 if it was misplaced, else 0."""
-    if not is_misplaced(tx, session_id, head):
+    if not is_misplaced(log, head):
         return 0
     place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
-    return tx.run(_LIST_BY, of=session_id, **{f"new_{name}": value for name, value in place})
+    return log.run(_LIST_BY, of=log.session_id, **{f"new_{name}": value for name, value in place})
 
 
-def stats(tx: Transaction, session_id: str) -> Stats:
+def stats(log: SessionLog) -> Stats:
     """Read the sizes of a session."""
-    head = read_head(tx, session_id)
-    visible = visible_total(tx, session_id, head.last_seq)
-    rewound = rewound_total(tx, session_id)
+    head = read_head(log)
+    visible = visible_total(log, head.last_seq)
+    rewound = rewound_total(log)
     hidden = Total(head.messages, head.bytes) - visible - rewound
-    return Stats(session_id, head.last_seq, head.messages, head.bytes, *visible, *hidden, *rewound)
+    return Stats(
+        log.session_id, head.last_seq, head.messages, head.bytes, *visible, *hidden, *rewound
+    )
 
 
-def visible_bytes(tx: Transaction, session_id: str) -> int:
+def visible_bytes(log: SessionLog) -> int:
     """Return how many bytes the messages of the view take, cleared blocks included."""
-    return visible_total(tx, session_id, read_head(tx, session_id).last_seq).bytes
+    return visible_total(log, read_head(log).last_seq).bytes
 
 
 def to_info(row: SqlRow) -> SessionInfo:
@@ -289,12 +291,12 @@ class Outline(Value):
     parts: tuple[OutlinePart, ...]
 
 
-def outline(tx: Transaction, session_id: str) -> Outline:
+def outline(log: SessionLog) -> Outline:
     """Read the outline of a session, from its control rows and running totals."""
-    session = info(tx, session_id)
-    rows = tx.rows(CONTROLS, session_id=session_id, seq=session.last_seq)
+    session = info(log)
+    rows = log.rows(CONTROLS, seq=session.last_seq)
     spans = _cut(to_controls(rows), session.last_seq)
-    sizes = totals_of(tx, session_id, [[(span.lo, span.hi)] for span in spans])
+    sizes = totals_of(log, [[(span.lo, span.hi)] for span in spans])
     return Outline(
         session,
         tuple(ControlEntry(seq, Kind(kind), decode(details)) for seq, kind, details in rows),

@@ -25,12 +25,12 @@ from roocontext.errors import (
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.values import Value
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
 from roocontext.store.engine.observing import note_calls, note_lock_wait
 from roocontext.store.engine.schema import LAST, entries, log_rows, of_session, spans
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
 from roocontext.store.writing.shown import drafted_prompt, show_prompt
 
@@ -57,30 +57,29 @@ _NO_FUNCTION: Final = "42883"
 
 
 def append_message(
-    database: Database, session_id: str, draft: Draft, expected_seq: int | None = None
+    database: SessionDatabase, draft: Draft, expected_seq: int | None = None
 ) -> Receipt:
     """Append one message; repeated with the same client id, it gives the first receipt."""
     settings = database.server
     if settings is not None and not database.is_checked:
         try:
-            return database.single(_append_by_function, settings, session_id, draft, expected_seq)
+            return database.single(_append_by_function, settings, draft, expected_seq)
         except StoreUnavailable as error:  # some servers refuse functions
             if error.facts.get("code") != _NO_FUNCTION:
                 raise
-    return database.write(append_many, session_id, [draft], expected_seq)[0]
+    return database.write(append_many, [draft], expected_seq)[0]
 
 
 def _append_by_function(
-    tx: Transaction,
+    log: SessionLog,
     settings: WriteSettings,
-    session_id: str,
     draft: Draft,
     expected_seq: int | None,
 ) -> Receipt:
     sealed = draft.sealed
     values = (
-        *(*settings, tx.owner),
-        *(session_id, expected_seq, draft.refers_to, drafted_prompt(draft), draft.digest),
+        *(*settings, log.tx.owner),
+        *(log.session_id, expected_seq, draft.refers_to, drafted_prompt(draft), draft.digest),
         *(sealed.format, sealed.role, sealed.ts, sealed.recorded_at, sealed.message_id),
         *(sealed.client_id, sealed.model, sealed.usage, sealed.asked_at, sealed.answers_seq),
         *(sealed.answers_block, sealed.size, draft.salt, draft.content_digest, draft.tools),
@@ -91,31 +90,30 @@ def _append_by_function(
     for is_last in (False, True):
         row, is_taken = None, False
         try:
-            row = tx.call(_APPEND, values)
+            row = log.tx.call(_APPEND, values)
         except UniqueViolation:  # a used client id aborts the statement, the whole transaction
             is_taken = True
         if row is not None and row[0] is not None:
             note_lock_wait(row[2])
             note_calls((draft,))
-            return Receipt(session_id, row[0], row[1].hex(), row[0])
+            return Receipt(log.session_id, row[0], row[1].hex(), row[0])
         # Nothing was written: the request was repeated, there is no such session, another writer
         # moved the head, or the message refers to an entry that does not exist.
-        _, (first,) = _first_receipts(tx, session_id, [draft])
+        _, (first,) = _first_receipts(log, [draft])
         if first is not None:
             return first
         # Read after the statement: the head reported may be newer than the one that it failed on.
-        head = read_head(tx, session_id)
+        head = read_head(log)
         check_version(expected_seq, head)
         if draft.refers_to > head.last_seq:
             raise _not_earlier(draft, head.last_seq + 1)
         if is_last or is_taken:
             break
-    raise _beyond(session_id, head.last_seq)
+    raise _beyond(log.session_id, head.last_seq)
 
 
 def append_many(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     drafts: Sequence[Draft],
     expected_seq: int | None = None,
     *,
@@ -125,19 +123,17 @@ def append_many(
 
     With `skip_stored` some may have been stored before: only the others are written.
     """
-    head = lock(tx, session_id)
+    head = lock(log)
     # Before the version: the head has moved since a request that is now repeated.
-    ids, firsts = _first_receipts(tx, session_id, drafts)
+    ids, firsts = _first_receipts(log, drafts)
     if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
         return repeated
     check_version(expected_seq, head)
     new = [draft for draft, first in zip(drafts, firsts, strict=True) if first is None]
-    return merged_receipts(firsts, write(tx, session_id, head, new))
+    return merged_receipts(firsts, write(log, head, new))
 
 
-def write(
-    tx: Transaction, session_id: str, head: SessionHead, drafts: Sequence[Draft]
-) -> list[Receipt]:
+def write(log: SessionLog, head: SessionHead, drafts: Sequence[Draft]) -> list[Receipt]:
     """Chain the drafts to a locked session and store them."""
     if not drafts:
         return []
@@ -154,25 +150,25 @@ def write(
         if draft.is_message:
             messages, size = messages + 1, size + sealed.size
         times = times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
-        place = (session_id, seq, messages, size, times.latest_happened, hash_)
+        place = (log.session_id, seq, messages, size, times.latest_happened, hash_)
         own = (draft.salt, draft.content_digest, draft.tools, draft.extra, draft.content)
         rows.append((*place, *own, *sealed))
     columns = list(zip(*rows, strict=True))
     # One statement for all rows: it names every column that at least one of them fills.
     statement, pick = _filling(tuple([column.count(None) < len(rows) for column in columns]))
-    tx.insert(
+    log.tx.insert(
         statement,
         *zip(*pick(columns), strict=True),
         # The head is locked, so the next seq can only be taken by a row that no head knows.
-        taken=lambda: _beyond(session_id, head.last_seq),
+        taken=lambda: _beyond(log.session_id, head.last_seq),
     )
     updated_at = drafts[-1].sealed.recorded_at
     note_calls(drafts)
     moved = SessionHead(seq, hash_, head_seq, messages, size, updated_at, created_at, times)
-    move_head(tx, session_id, head, moved)
+    move_head(log, head, moved)
     if not has_prompt:
-        show_prompt(tx, session_id, drafts)
-    return [Receipt(session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
+        show_prompt(log, drafts)
+    return [Receipt(log.session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
 
 
 _VALUES = (
@@ -263,9 +259,7 @@ def _by_client_ids(width: int) -> Select[Any]:
     )
 
 
-def stored_by(
-    tx: Transaction, session_id: str, client_ids: Sequence[str | None]
-) -> dict[str, Stored]:
+def stored_by(log: SessionLog, client_ids: Sequence[str | None]) -> dict[str, Stored]:
     """The entries that were stored with these client ids, by client id."""
     ids = [client_id for client_id in client_ids if client_id is not None]
     stored: dict[str, Stored] = {}
@@ -276,13 +270,13 @@ def stored_by(
         width = 1 << (len(page) - 1).bit_length()
         filled = enumerate(chain(page, repeat(page[-1], width - len(page))))
         named = {f"id_{number}": client_id for number, client_id in filled}
-        rows = tx.rows(_by_client_ids(width), session_id=session_id, **named)
+        rows = log.rows(_by_client_ids(width), **named)
         stored |= {client_id: Stored(*row) for client_id, *row in rows}
     return stored
 
 
 def first_receipt(
-    tx: Transaction, session_id: str, draft: Draft, stored_ids: Mapping[str, Stored]
+    log: SessionLog, draft: Draft, stored_ids: Mapping[str, Stored]
 ) -> Receipt | None:
     """The receipt of the entry that is stored with the draft's client id, if any is."""
     client_id = draft.sealed.client_id
@@ -291,13 +285,13 @@ def first_receipt(
         return None
     if not stored.answers(draft):
         raise taken(client_id, stored)
-    return repeated_receipt(tx, session_id, stored)
+    return repeated_receipt(log, stored)
 
 
-def repeated_receipt(tx: Transaction, session_id: str, stored: Stored) -> Receipt:
+def repeated_receipt(log: SessionLog, stored: Stored) -> Receipt:
     """The receipt of a stored message or control row."""
-    rewound = tx.row(_REWOUND_BY, session_id=session_id, seq=stored.seq)
-    place = (session_id, stored.seq, stored.hash.hex(), stored.seq)
+    rewound = log.row(_REWOUND_BY, seq=stored.seq)
+    place = (log.session_id, stored.seq, stored.hash.hex(), stored.seq)
     return Receipt(*place, new=False, rewound_by=rewound[0] if rewound else None)
 
 
@@ -346,11 +340,11 @@ def refuse_twice(client_ids: Sequence[str | None]) -> None:
         )
 
 
-def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> None:
+def refuse_taken(log: SessionLog, drafts: Sequence[Draft]) -> None:
     """Refuse drafts that are new although their client id was given before."""
     ids = [draft.sealed.client_id for draft in drafts]
     refuse_twice(ids)
-    stored = stored_by(tx, session_id, ids)
+    stored = stored_by(log, ids)
     for client_id in ids:
         if client_id in stored:
             seq = stored[client_id].seq
@@ -360,10 +354,10 @@ def refuse_taken(tx: Transaction, session_id: str, drafts: Sequence[Draft]) -> N
 
 
 def _first_receipts(
-    tx: Transaction, session_id: str, drafts: Sequence[Draft]
+    log: SessionLog, drafts: Sequence[Draft]
 ) -> tuple[list[str | None], list[Receipt | None]]:
     """The client ids of drafts, and the first receipts of those that were stored before."""
     ids = [draft.sealed.client_id for draft in drafts]
     refuse_twice(ids)
-    stored = stored_by(tx, session_id, ids)
-    return ids, [first_receipt(tx, session_id, draft, stored) for draft in drafts]
+    stored = stored_by(log, ids)
+    return ids, [first_receipt(log, draft, stored) for draft in drafts]

@@ -25,7 +25,7 @@ from roocontext.store.engine.schema import (
     turns,
 )
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import (
     Archive,
     LaterRedaction,
@@ -114,51 +114,49 @@ _REOPEN = (
 )
 
 
-def first_hash(tx: Transaction, session_id: str) -> bytes | None:
+def first_hash(log: SessionLog) -> bytes | None:
     """The hash of the first entry of a session that has entries here, which its forks share."""
-    row = tx.row(_FIRST, session_id=session_id)
+    row = log.row(_FIRST)
     return None if row is None else row[0]
 
 
-def tombstone_of(tx: Transaction, session_id: str, *, locked: bool = False) -> Tombstone | None:
+def tombstone_of(log: SessionLog, *, locked: bool = False) -> Tombstone | None:
     """The tombstone of a session; None if it is not archived."""
-    row = tx.row(_LOCK if locked else _TOMBSTONE, session_id=session_id)
+    row = log.row(_LOCK if locked else _TOMBSTONE)
     if row is None:
         return None
     *columns, archive, minute = row
-    tombstone = Tombstone._make((*columns, read_archive(session_id, archive)))
+    tombstone = Tombstone._make((*columns, read_archive(log.session_id, archive)))
     return tombstone._replace(changed_minute=max(tombstone.changed_minute, minute))
 
 
 def bury(
-    tx: Transaction, session_id: str, head: tuple[int, bytes], archive: Archive, *, now: int
+    log: SessionLog, head: tuple[int, bytes], archive: Archive, *, now: int
 ) -> Literal["changed", "turn"] | None:
     """Delete the entries of a session and leave its tombstone; or why it is left as it is."""
-    if lock(tx, session_id)[:2] != head:
+    if lock(log)[:2] != head:
         return "changed"
-    if tx.row(_HELD, session_id=session_id, now=now) is not None:
+    if log.row(_HELD, now=now) is not None:
         return "turn"
-    first = first_hash(tx, session_id)
-    text = msgspec.structs.replace(archive, usage=packed_usage(tx, session_id)).to_text()
-    tx.run(_BURY, session_id=session_id, at=now, kept=text, first=first)
+    first = first_hash(log)
+    text = msgspec.structs.replace(archive, usage=packed_usage(log)).to_text()
+    log.run(_BURY, at=now, kept=text, first=first)
     for statement in _DELETE:
-        tx.run(statement, session_id=session_id)
+        log.run(statement)
     return None
 
 
-def relatives(tx: Transaction, session_id: str, first: bytes | None, seq: int = 1) -> list[str]:
+def relatives(log: SessionLog, first: bytes | None, seq: int = 1) -> list[str]:
     """The other archived sessions that begin with the same entry and may hold entry `seq` of it."""
     if first is None:
         return []
-    rows = tx.rows(_OF_FIRST, session_id=session_id, first=first, seq=seq)
+    rows = log.rows(_OF_FIRST, first=first, seq=seq)
     return [row[0] for row in rows]
 
 
-def redact_later(
-    tx: Transaction, session_id: str, seq: int, hash_: bytes | None, *, dry_run: bool
-) -> bool | None:
+def redact_later(log: SessionLog, seq: int, hash_: bytes | None, *, dry_run: bool) -> bool | None:
     """Keep a redaction on the tombstone of a session; whether it is new; None if there is none."""
-    tombstone = tombstone_of(tx, session_id, locked=not dry_run)
+    tombstone = tombstone_of(log, locked=not dry_run)
     if tombstone is None:
         return None
     later = LaterRedaction(seq, None if hash_ is None else hash_.hex())
@@ -167,13 +165,12 @@ def redact_later(
         return False
     if not dry_run:
         archive = msgspec.structs.replace(tombstone.archive, redactions=(*known, later))
-        tx.run(_KEEP, session_id=session_id, kept=archive.to_text())
+        log.run(_KEEP, kept=archive.to_text())
     return True
 
 
 def redact_relatives(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     entry: tuple[int, bytes, bytes | None],
     lock_holders: Callable[[], dict[str, SessionHead]],
     *,
@@ -187,25 +184,25 @@ def redact_relatives(
     kept: set[str] = set()
     while True:
         # Tombstones first: a session that comes back meanwhile is then one of the holders.
-        for name in set(relatives(tx, session_id, first, seq)) - kept:
-            if redact_later(tx, name, seq, hash_, dry_run=dry_run) is not None:
+        for name in set(relatives(log, first, seq)) - kept:
+            if redact_later(log.of(name), seq, hash_, dry_run=dry_run) is not None:
                 kept.add(name)
         heads = lock_holders()
-        if kept.issuperset(relatives(tx, session_id, first, seq)):
+        if kept.issuperset(relatives(log, first, seq)):
             return heads, [(name, seq) for name in sorted(kept)]
 
 
-def reopen(tx: Transaction, session_id: str) -> tuple[SessionHead, Tombstone]:
+def reopen(log: SessionLog) -> tuple[SessionHead, Tombstone]:
     """Empty the row of an archived session, for its entries to be written again."""
-    tombstone = tombstone_of(tx, session_id, locked=True)
+    tombstone = tombstone_of(log, locked=True)
     if tombstone is None:  # it came back or was purged while we waited
-        read_head(tx, session_id)
-        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
+        read_head(log)
+        raise SessionExists(f"Session {log.session_id!r} exists.", session_id=log.session_id)
     at = tombstone.created_at
     head = SessionHead(0, GENESIS, 0, 0, 0, at, at)
     columns = head.columns()
-    tx.run(_REOPEN, session_id=session_id, **{f"new_{name}": columns[name] for name in _EMPTIED})
-    return read_head(tx, session_id), tombstone
+    log.run(_REOPEN, **{f"new_{name}": columns[name] for name in _EMPTIED})
+    return read_head(log), tombstone
 
 
 def check_return(session_id: str, tombstone: Tombstone, seq: int, hash_: bytes) -> None:

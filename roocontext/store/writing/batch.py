@@ -19,8 +19,8 @@ from roocontext.log.replies import Compacting
 from roocontext.log.spans import standing_ranges
 from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_plan
 from roocontext.store.engine.schema import IN_LOG, IN_RANGE, entries, log_rows
-from roocontext.store.engine.transaction import Transaction
-from roocontext.store.reading.head import SessionHead, check_version, head_query, lock, read_head
+from roocontext.store.engine.transaction import SessionLog
+from roocontext.store.reading.head import HEAD, SessionHead, check_version, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.writing.append import (
@@ -130,8 +130,7 @@ def _ready_reply(item: CompactedReply, *, now: int, salts: Salts) -> ReadyReply:
 
 
 def write_batch(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     items: Sequence[ReadyItem],
     expected_seq: int | None,
     *,
@@ -144,7 +143,7 @@ def write_batch(
 
     With `skip_stored`, write those that were not stored before.
     """
-    head = lock(tx, session_id)
+    head = lock(log)
     ids = [
         item.draft.sealed.client_id if isinstance(item, Drafted) else item.client_id
         for item in items
@@ -157,8 +156,8 @@ def write_batch(
             row for item in items if isinstance(item, ReadyReply) for row in item.compacting.kept
         ]
         refuse_twice([*ids, *(row.client_id for row in rows)])
-        if stored := stored_by(tx, session_id, ids):
-            firsts = [_first(tx, session_id, item, stored) for item in items]
+        if stored := stored_by(log, ids):
+            firsts = [_first(log, item, stored) for item in items]
             if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
                 return repeated
     check_version(expected_seq, head)
@@ -166,16 +165,16 @@ def write_batch(
     written: list[Written] = []
     for part in _runs(new):
         if written:
-            head = read_head(tx, session_id)
+            head = read_head(log)
         if isinstance(part, list):
-            written += _write_run(tx, session_id, head, part, are_seqs_known=not skip_stored)
+            written += _write_run(log, head, part, are_seqs_known=not skip_stored)
         else:
-            place = (tx, session_id, head, part)
+            place = (log, head, part)
             written.append(_write_control(*place, now=now, salts=salts, new_id=new_id))
     # Only the last title and metadata of a batch show, so each is written once.
     drafts = [item for item in new if isinstance(item, Drafted)]
     for note, shown in {item.draft.sealed.note: item.shown for item in drafts}.items():
-        show(tx, session_id, note, shown)
+        show(log, note, shown)
     return merged_receipts(firsts, written)
 
 
@@ -198,8 +197,7 @@ def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind 
 
 
 def _write_run(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head: SessionHead,
     run: Sequence[Drafted],
     *,
@@ -214,19 +212,18 @@ def _write_run(
         earlier = (draft.sealed.target or 0) - head.last_seq - 1
         is_earlier = are_seqs_known and 0 <= earlier < at and run[earlier].draft.is_message
         if not is_earlier:
-            check_target_exists(tx, session_id, draft, head.last_seq + at)
+            check_target_exists(log, draft, head.last_seq + at)
     written, head_seq = [], head.head_seq
-    receipts = write(tx, session_id, head, [item.draft for item in run])
+    receipts = write(log, head, [item.draft for item in run])
     for item, receipt in zip(run, receipts, strict=True):
         seq = receipt.seq
         head_seq = head_seq if item.draft.is_note else seq
-        written.append(Written(session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
+        written.append(Written(log.session_id, seq, receipt.hash, head_seq, seqs=(seq,)))
     return written
 
 
 def _write_control(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head: SessionHead,
     item: Plan | Rewind | ReadyReply,
     *,
@@ -236,7 +233,7 @@ def _write_control(
 ) -> Written:
     if isinstance(item, ReadyReply):
         sources = Sources(now, salts, new_id)
-        return _write_reply(tx, session_id, head, item, sources)
+        return _write_reply(log, head, item, sources)
     if item.head_seq is not None and item.head_seq != head.head_seq:
         # Another writer's note would have shifted all seqs.
         raise VersionConflict(
@@ -246,51 +243,47 @@ def _write_control(
             actual=head.head_seq,
         )
     if isinstance(item, Rewind):
-        receipt = rewind_on(tx, session_id, head, item, now=now)
+        receipt = rewind_on(log, head, item, now=now)
         return _written(receipt, receipt.head_seq, (receipt.seq,))
-    state = CommitState(tx, session_id, item, head_query(session_id))
+    state = CommitState(log, item, HEAD)
     done, receipts = commit_on(state, item, now=now, salts=salts, new_id=new_id)
     seqs = tuple(receipt.seq for receipt in receipts)
     return _written(receipts[item.lead], done.head_seq, seqs)
 
 
-def _write_reply(
-    tx: Transaction, session_id: str, head: SessionHead, item: ReadyReply, sources: Sources
-) -> Written:
+def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: Sources) -> Written:
     """Write a message with a compaction; without a covering if that would hide nothing."""
     hides = item.item.hides
     covered = write_covered(
-        *(tx, session_id, head, item.draft, item.compacting),
+        *(log, head, item.draft, item.compacting),
         sources=sources,
         among=None if hides is None else ranges_of(sorted(hides)),
         trigger=item.item.trigger,
         covering_id=item.item.covering_id,
     )
     if covered is None:
-        (receipt,) = write(tx, session_id, head, [item.draft])
+        (receipt,) = write(log, head, [item.draft])
         return _written(receipt, receipt.seq, (receipt.seq,))
     return _written(covered.reply, covered.covering.seq, covered.seqs)
 
 
-def _first(
-    tx: Transaction, session_id: str, item: ReadyItem, stored_ids: Mapping[str, Stored]
-) -> Written | None:
+def _first(log: SessionLog, item: ReadyItem, stored_ids: Mapping[str, Stored]) -> Written | None:
     """The receipt of the item that is stored with its client id, if any is."""
     if isinstance(item, Drafted):
         receipt_of = first_note if item.draft.is_note else first_receipt
-        first = receipt_of(tx, session_id, item.draft, stored_ids)
+        first = receipt_of(log, item.draft, stored_ids)
         return None if first is None else _written(first, first.head_seq, (first.seq,))
     if isinstance(item, ReadyReply):
-        reply = first_receipt(tx, session_id, item.draft, stored_ids)
-        seqs = () if reply is None else seqs_with(tx, session_id, reply.seq)
+        reply = first_receipt(log, item.draft, stored_ids)
+        seqs = () if reply is None else seqs_with(log, reply.seq)
         return None if reply is None else _written(reply, seqs[-1], seqs)
     stored = stored_ids.get(item.client_id) if item.client_id else None
     if item.client_id is None or stored is None:
         return None
-    found = _seqs_of(tx, session_id, stored, item)
+    found = _seqs_of(log, stored, item)
     if found is None:
         raise taken(item.client_id, stored)
-    first = repeated_receipt(tx, session_id, stored)
+    first = repeated_receipt(log, stored)
     if isinstance(item, Rewind):  # a later one takes back what it did, not the entry
         first = replace(first, rewound_by=None)
     return _written(first, found[-1], found)
@@ -300,9 +293,7 @@ def _written(receipt: Receipt, head_seq: int, seqs: tuple[int, ...]) -> Written:
     return Written(**{**asdict(receipt), "head_seq": head_seq, "seqs": seqs})
 
 
-def _seqs_of(
-    tx: Transaction, session_id: str, stored: Stored, item: Plan | Rewind
-) -> tuple[int, ...] | None:
+def _seqs_of(log: SessionLog, stored: Stored, item: Plan | Rewind) -> tuple[int, ...] | None:
     """The entries of a stored plan or rewind; None if it differs from the item."""
     if stored.details is None:
         return None
@@ -315,12 +306,12 @@ def _seqs_of(
         named = tuple(sorted(item.clears)), tuple(sorted(item.keeps)), item.placeholder
         same = (control.clears, control.keeps, control.placeholder) == named
         return (stored.seq,) if same else None
-    if not _hides_the_same(tx, session_id, control, item.hides):
+    if not _hides_the_same(log, control, item.hides):
         return None
     # The summary or marker and its companions; one more row if there were more than in the plan.
     count = len(item.rows)
     around = {"lo": stored.seq - count, "hi": stored.seq + count}
-    rows = [Stored(*row) for row in tx.rows(_BETWEEN, session_id=session_id, **around)]
+    rows = [Stored(*row) for row in log.rows(_BETWEEN, **around)]
     rows = [row for row in rows if row.compaction_id == stored.compaction_id]
     same = (
         len(rows) == count
@@ -333,9 +324,7 @@ def _seqs_of(
     return tuple(row.seq for row in rows) if same else None
 
 
-def _hides_the_same(
-    tx: Transaction, session_id: str, control: Control, hides: Sequence[Range]
-) -> bool:
+def _hides_the_same(log: SessionLog, control: Control, hides: Sequence[Range]) -> bool:
     """True if a stored summary or marker hides the messages of these ranges, and no other."""
     more = subtract(control.hides, hides)
     if subtract(hides, control.hides):
@@ -344,6 +333,6 @@ def _hides_the_same(
         return True
     # A commit also hides the rows that the ranges enclose, if no message is among them.
     before = control.seq - 1
-    standing = standing_ranges(read_controls(tx, session_id, before), before)
-    (other,) = totals_of(tx, session_id, [common(more, standing)])
+    standing = standing_ranges(read_controls(log, before), before)
+    (other,) = totals_of(log, [common(more, standing)])
     return other.messages == 0

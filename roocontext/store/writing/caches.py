@@ -16,7 +16,7 @@ from roocontext.log.draft import Draft
 from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
 from roocontext.store.engine.schema import clearings, entries, of_session, spans
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading.head import SessionHead, to_head
 from roocontext.store.reading.messages import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, add_rewound, to_totals, totals_of, totals_queries
@@ -104,22 +104,19 @@ class Tail(NamedTuple):
         ]
 
 
-def read_present(tx: Transaction, session_id: str, seq: int) -> tuple[list[Control], Caches]:
+def read_present(log: SessionLog, seq: int) -> tuple[list[Control], Caches]:
     """The control rows up to the last seq, and the caches as they are."""
-    session = {"session_id": session_id}
-    controls, cached, cleared = tx.all(
-        [(CONTROLS, {**session, "seq": seq}), (SPANS, session), (_CLEARINGS, session)]
-    )
+    controls, cached, cleared = log.all([(CONTROLS, {"seq": seq}), (SPANS, {}), (_CLEARINGS, {})])
     blocks = {ClearedBlock(*row) for row in cleared}
     return to_controls(controls), Caches([Span(*row) for row in cached], blocks)
 
 
-def tail_queries(session_id: str, first: int) -> list[Query]:
+def tail_queries(first: int) -> list[Query]:
     """The queries for the end of a session that a change from row `first` on may touch.
 
     Its spans begin with the one before that row.
     """
-    params = {"session_id": session_id, "first": first}
+    params = {"first": first}
     return [(_LATER_SPANS, params), (_LATER_CONTROLS, params)]
 
 
@@ -134,31 +131,31 @@ def to_tail(first: int, last: int, cached: Sequence[SqlRow], controls: Sequence[
     return Tail(since, last, rows, Caches(spans_, _cleared_by(rows, last)))
 
 
-def read_tail(tx: Transaction, session_id: str, last: int, first: int) -> Tail:
+def read_tail(log: SessionLog, last: int, first: int) -> Tail:
     """The end of a session that a change from row `first` on may touch, up to its last entry."""
-    return to_tail(first, last, *tx.all(tail_queries(session_id, first)))
+    return to_tail(first, last, *log.all(tail_queries(first)))
 
 
 def read_with_tail(
-    tx: Transaction, session_id: str, head: Query, first: int, others: Sequence[Query] = ()
+    log: SessionLog, head: Query, first: int, others: Sequence[Query] = ()
 ) -> tuple[SessionHead, Tail, list[list[SqlRow]]]:
     """The head of a session, its end, and the rows of other queries, in one request."""
-    rows, cached, controls, *more = tx.all([head, *tail_queries(session_id, first), *others])
-    read = to_head(session_id, rows)
+    rows, cached, controls, *more = log.all([head, *tail_queries(first), *others])
+    read = to_head(log.session_id, rows)
     return read, to_tail(first, read.last_seq, cached, controls), more
 
 
-def reaching(tx: Transaction, session_id: str, tail: Tail, first: int) -> Tail:
+def reaching(log: SessionLog, tail: Tail, first: int) -> Tail:
     """This end of a session, or a longer one if a change from row `first` on may touch more."""
     if tail.since == 1 or first > tail.since:
         return tail
-    return read_tail(tx, session_id, tail.last, first)
+    return read_tail(log, tail.last, first)
 
 
-def rewound_tail(tx: Transaction, session_id: str, tail: Tail, to: int) -> Tail:
+def rewound_tail(log: SessionLog, tail: Tail, to: int) -> Tail:
     """This end of a session, or a longer one if a rewind to entry `to` may touch more."""
     while True:
-        longer = reaching(tx, session_id, tail, first_changed(tail.controls, tail.last, to))
+        longer = reaching(log, tail, first_changed(tail.controls, tail.last, to))
         if longer is tail:
             return tail
         tail = longer
@@ -173,8 +170,7 @@ class Moved(NamedTuple):
 
 
 def moved(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     tail: Tail,
     present: Caches,
     *,
@@ -182,8 +178,8 @@ def moved(
 ) -> tuple[Moved, list[list[SqlRow]]]:
     """The messages that a change of the caches moves, and the rows of other queries."""
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]
-    totals = totals_queries(session_id, sides)
-    rows = tx.all([*totals, *others])
+    totals = totals_queries(sides)
+    rows = log.all([*totals, *others])
     left, returned, back, gone = to_totals(sides, rows[: len(totals)])
     return Moved(left.messages, returned.messages, gone - back), rows[len(totals) :]
 
@@ -212,16 +208,16 @@ class Decided(NamedTuple, Generic[Done]):
     rewound: Total | None = None
 
 
-def write_decided(tx: Transaction, session_id: str, decision: Decided[Any]) -> list[Receipt]:
+def write_decided(log: SessionLog, decision: Decided[Any]) -> list[Receipt]:
     """Write control rows to a locked session, and what they change in its caches."""
     _, head, drafts, tail, present, rewound = decision
     if rewound is None:
-        back, gone = totals_of(tx, session_id, _sides(tail, present, rewound=True))
+        back, gone = totals_of(log, _sides(tail, present, rewound=True))
         rewound = gone - back
-    receipts = write(tx, session_id, head, drafts)
-    renew(tx, session_id, tail.cached, present)
+    receipts = write(log, head, drafts)
+    renew(log, tail.cached, present)
     if any(rewound):
-        add_rewound(tx, session_id, rewound)
+        add_rewound(log, rewound)
     return receipts
 
 
@@ -230,19 +226,18 @@ def caches_of(controls: Sequence[Control], seq: int, since: int = 1) -> Caches:
     return Caches(spans_of(controls, seq, since), _cleared_by(controls, seq))
 
 
-def renew(tx: Transaction, session_id: str, cached: Caches, present: Caches) -> int:
+def renew(log: SessionLog, cached: Caches, present: Caches) -> int:
     """Write the difference between the caches as they are and as they should be; how many rows."""
     # The difference only: rewriting all spans would cost as much as the session had control rows.
     old, new = set(cached.spans), set(present.spans)
     gone, come = (sorted(side, key=attrgetter("lo")) for side in (old - new, new - old))
     lost = sorted(cached.clearings - present.clearings)
     won = sorted(present.clearings - cached.clearings)
-    session = {"session_id": session_id}
     # Delete before insert: a span that changed has the same key before and after.
-    tx.many(_DROP_SPAN, [{**session, "lo": span.lo} for span in gone])
-    tx.many(_ADD_SPAN, [{**session, **asdict(span)} for span in come])
-    tx.many(_DROP_CLEARING, [{**session, "seq": row.seq, "block": row.block} for row in lost])
-    tx.many(_ADD_CLEARING, [{**session, **row._asdict()} for row in won])
+    log.many(_DROP_SPAN, [{"lo": span.lo} for span in gone])
+    log.many(_ADD_SPAN, [asdict(span) for span in come])
+    log.many(_DROP_CLEARING, [{"seq": row.seq, "block": row.block} for row in lost])
+    log.many(_ADD_CLEARING, [row._asdict() for row in won])
     return len(gone) + len(come) + len(lost) + len(won)
 
 

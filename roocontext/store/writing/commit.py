@@ -22,8 +22,8 @@ from roocontext.store.engine.schema import (
     entries,
     log_rows,
 )
-from roocontext.store.engine.transaction import Transaction
-from roocontext.store.reading.head import SessionHead, head_query, lock_query
+from roocontext.store.engine.transaction import SessionLog
+from roocontext.store.reading.head import HEAD, LOCKED_HEAD, SessionHead
 from roocontext.store.reading.messages import IS_MESSAGE
 from roocontext.store.reading.notes import to_redacted
 from roocontext.store.reading.totals import totals_of
@@ -46,8 +46,7 @@ _CONTROL_AFTER = _SEQ.where(entries.c.details.is_not(None), AFTER_SEQ)
 
 
 def commit(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     plan: Plan,
     *,
     now: int,
@@ -62,17 +61,17 @@ def commit(
     Counts that the planner has made are kept with it: a transaction of their own would cost as
     much as the plan's.
     """
-    if plan.session_id not in (None, session_id):
+    if plan.session_id not in (None, log.session_id):
         raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
-    query = (head_query if dry_run else lock_query)(session_id)
-    state = CommitState(tx, session_id, plan, query)
-    _check_still(tx, session_id, plan, state.head)
+    query = HEAD if dry_run else LOCKED_HEAD
+    state = CommitState(log, plan, query)
+    _check_still(log, plan, state.head)
     if dry_run:
         return _decide(state, plan, now=now, salts=salts, new_id=None).done
     done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id)
     for note in new_notes:
-        write_note(tx, session_id, note)
-    keep_counts(tx, session_id, counted.at(done.rows))
+        write_note(log, note)
+    keep_counts(log, counted.at(done.rows))
     return done
 
 
@@ -81,7 +80,7 @@ def commit_on(
 ) -> tuple[Committed, list[Receipt]]:
     """Write the rows of a plan to a locked session; their receipts too."""
     decision = _decide(state, plan, now=now, salts=salts, new_id=new_id)
-    receipts = write_decided(state.tx, state.session_id, decision)
+    receipts = write_decided(state.log, decision)
     return replace(decision.done, hash=receipts[-1].hash, dry_run=False), receipts
 
 
@@ -91,7 +90,7 @@ def _decide(
     """Check a plan, and place its rows; without `new_id` they get no id of a compaction."""
     compaction_id = plan.compaction_id
     if compaction_id is not None:
-        _check_id_is_new(state.tx, state.session_id, compaction_id)
+        _check_id_is_new(state.log, compaction_id)
     elif new_id is not None and plan.action is not Action.CLEAR:
         compaction_id = new_id()
     measured = plan.counts.record() if plan.counts else {}
@@ -117,13 +116,13 @@ def _decide(
             )
             for message, control in zip(plan.rows, placed, strict=True)
         ]
-    refuse_taken(state.tx, state.session_id, drafts)
-    done = Committed.foreseen(plan, state.session_id, state.head.last_seq, hidden)
+    refuse_taken(state.log, drafts)
+    done = Committed.foreseen(plan, state.log.session_id, state.head.last_seq, hidden)
     done = replace(done, compaction_id=compaction_id)
     return Decided(done, state.head, drafts, state.tail, state.tail.followed_by(placed))
 
 
-def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead) -> None:
+def _check_still(log: SessionLog, plan: Plan, head: SessionHead) -> None:
     """Refuse a plan if anything but messages was appended since it was made.
 
     New messages do not matter to a plan, which names rows by seq. So an agent may append messages
@@ -132,7 +131,7 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
     if plan.head_seq == head.head_seq:
         return
     is_ahead = plan.head_seq > head.head_seq
-    if is_ahead or tx.row(_CONTROL_AFTER, session_id=session_id, seq=plan.head_seq):
+    if is_ahead or log.row(_CONTROL_AFTER, seq=plan.head_seq):
         raise VersionConflict(
             f"The plan was made on head {plan.head_seq}, but the head is {head.head_seq} now.",
             expected=plan.head_seq,
@@ -140,9 +139,9 @@ def _check_still(tx: Transaction, session_id: str, plan: Plan, head: SessionHead
         )
 
 
-def _check_id_is_new(tx: Transaction, session_id: str, compaction_id: str) -> None:
+def _check_id_is_new(log: SessionLog, compaction_id: str) -> None:
     """Refuse the id of another plan: otherwise two plans would claim the same rows."""
-    if row := tx.row(_COMPACTION, session_id=session_id, compaction_id=compaction_id):
+    if row := log.row(_COMPACTION, compaction_id=compaction_id):
         raise InvalidPlan(
             f"Compaction id {compaction_id!r} is that of entry {row[0]}.",
             seq=row[0],
@@ -163,7 +162,7 @@ def _check_hiding(state: CommitState, plan: Plan) -> tuple[int, tuple[Range, ...
         *([(end, end)] for end in ends),
         *([stretch] for stretch in remaining),
     ]
-    here, there, *each = (side.messages for side in totals_of(state.tx, state.session_id, sides))
+    here, there, *each = (side.messages for side in totals_of(state.log, sides))
     of_ends, of_kept = each[: len(ends)], each[len(ends) :]
     # Programs do separate pairs, and their policies are compared with them row by row.
     if not plan.compat:
@@ -250,7 +249,7 @@ def _checked_clearing(state: CommitState, plan: Plan) -> Control:
 
 def _outputs(state: CommitState, seq: int) -> dict[int, tuple[int, bool]]:
     """The tool outputs of a message: their characters, and whether they hold other than text."""
-    row = state.tx.row(_CONTENT, session_id=state.session_id, seq=seq)
+    row = state.log.row(_CONTENT, seq=seq)
     if row is None:
         return {}
     format_, role, content = row[0], row[1], decode(row[2])
@@ -290,7 +289,7 @@ def _last_hidden(state: CommitState, hides: Sequence[Range]) -> int:
             last = part.at(part.hi)
             continue
         # A note may be the last entry of a part, and rows may lie between it and the message.
-        row = state.tx.row(_LAST_MESSAGE, session_id=state.session_id, lo=part.lo, hi=part.hi)
+        row = state.log.row(_LAST_MESSAGE, lo=part.lo, hi=part.hi)
         if row is not None:
             last = max(last, part.at(row[0]))
     return last

@@ -24,7 +24,7 @@ from roocontext.log.pairs import (
 from roocontext.log.plan import Plan
 from roocontext.log.spans import Span, standing_ranges, within
 from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading.messages import bounds
 from roocontext.store.reading.notes import PIN, REDACTION, notes_query, to_pins
 from roocontext.store.reading.view import VISIBLE_SPANS
@@ -44,14 +44,13 @@ class CommitState:
     is read by the query that is given, which locks the session or not.
     """
 
-    def __init__(self, tx: Transaction, session_id: str, plan: Plan, head: Query) -> None:
-        self.tx = tx
-        self.session_id = session_id
+    def __init__(self, log: SessionLog, plan: Plan, head: Query) -> None:
+        self.log = log
         first = min(seq for seq, _ in (*plan.hides, *plan.clears))
         # Sent with the two statements of the tail: the lock is held for one round trip less.
-        notes = (notes_query(session_id, kind) for kind in (PIN, REDACTION))
-        others = [*notes, (VISIBLE_SPANS, {"session_id": session_id})]
-        self.head, self.tail, rows = read_with_tail(tx, session_id, head, first, others)
+        notes = (notes_query(kind) for kind in (PIN, REDACTION))
+        others = [*notes, (VISIBLE_SPANS, {})]
+        self.head, self.tail, rows = read_with_tail(log, head, first, others)
         pins, self.redactions, span_rows = rows
         self._follow_tail()
         # Before the end, the cache says which spans are visible.
@@ -73,7 +72,7 @@ class CommitState:
 
     def from_row(self, first: int) -> None:
         """Let the end begin before this row too."""
-        longer = reaching(self.tx, self.session_id, self.tail, first)
+        longer = reaching(self.log, self.tail, first)
         if longer is not self.tail:
             self.tail = longer
             self._follow_tail()
@@ -163,8 +162,8 @@ def _unsettled(
 
 def _read(state: CommitState, parts: Sequence[Span]) -> list[list[SqlRow]]:
     """For each part of the view: the messages in it that call tools or answer calls, in order."""
-    queries = bounds(state.session_id, [(part.lo, part.hi) for part in parts])
-    return state.tx.all([(_TOOLS, query) for query in queries])
+    queries = bounds([(part.lo, part.hi) for part in parts])
+    return state.log.all([(_TOOLS, query) for query in queries])
 
 
 def _links(messages: Sequence[_Message]) -> Links:

@@ -31,7 +31,7 @@ from roocontext.store.engine.schema import (
     sessions,
 )
 from roocontext.store.engine.statements import crossing
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog, Transaction
 from roocontext.store.reading.copies import (
     COPIES,
     ERASED,
@@ -175,71 +175,67 @@ _RECEIPTS = crossing(
 _DELETE = [delete(erasure.table).where(of_session(erasure.table)) for erasure in ERASURES]
 
 
-def redact(
-    tx: Transaction, session_id: str, seq: int, *, now: int, salts: Salts, dry_run: bool
-) -> Redacted:
+def redact(log: SessionLog, seq: int, *, now: int, salts: Salts, dry_run: bool) -> Redacted:
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
     try:
-        head = read_head(tx, session_id)
+        head = read_head(log)
     except SessionArchived:
-        is_new = redact_later(tx, session_id, seq, None, dry_run=dry_run)
+        is_new = redact_later(log, seq, None, dry_run=dry_run)
         if is_new is None:
             raise
-        later = ((session_id, seq),)
-        return Redacted(session_id, seq, (), (), (), is_new, later, dry_run)
-    if (covering := _covering(tx, session_id, seq)) is not None:
+        later = ((log.session_id, seq),)
+        return Redacted(log.session_id, seq, (), (), (), is_new, later, dry_run)
+    if (covering := _covering(log, seq)) is not None:
         seq, _ = covering
-    row = tx.row(_ENTRY, session_id=session_id, seq=seq)
+    row = log.row(_ENTRY, seq=seq)
     if row is None or (row[1] is None and row[2] not in _SKELETONS):
         raise MessageNotFound(
             f"Entry {seq} is not a message of the log, which ends at {head.last_seq}.",
             candidates=(1, head.last_seq),
         )
     hash_, role, note_kind, format_, content, salt = row
-    of_copies = {"session_id": session_id, "seq": seq, "hash": hash_}
+    of_copies = {"seq": seq, "hash": hash_}
     heads, archived = redact_relatives(
-        tx,
-        session_id,
-        (seq, hash_, first_hash(tx, session_id)),
-        lambda: locked_holders(tx, session_id, (COPIES, of_copies), read_head if dry_run else lock),
+        log,
+        (seq, hash_, first_hash(log)),
+        lambda: locked_holders(log, (COPIES, of_copies), read_head if dry_run else lock),
         dry_run=dry_run,
     )
     # Read under the locks: another redaction may have been faster. One by an owner left the copies
     # of others as they were.
-    whole = sorted(row[0] for row in tx.rows(WHOLE_COPIES, **of_copies))
+    whole = sorted(row[0] for row in log.rows(WHOLE_COPIES, **of_copies))
     if whole and not dry_run:
         if salt is not None:
             empty = role is None
             left = _SKELETONS[note_kind] if empty else reader(format_).skeleton(decode(content))
             content = encode(left)
         for copy in whole:
-            _erase_rows(tx, copy, heads[copy], [Gone(seq, content)], now=now, salts=salts)
+            _erase_rows(log.of(copy), heads[copy], [Gone(seq, content)], now=now, salts=salts)
     rows = [(copy, seq) for copy in heads]
-    quotes = [] if role is None else _quoting_rows(tx, heads, seq)
-    summaries = [] if role is None else _summaries_of(tx, [*rows, *quotes])
+    quotes = [] if role is None else _quoting_rows(log.tx, heads, seq)
+    summaries = [] if role is None else _summaries_of(log.tx, [*rows, *quotes])
     listed = tuple(rows), tuple(quotes), tuple(summaries)
     return Redacted(
-        session_id,
+        log.session_id,
         seq,
         *listed,
         changed=bool(whole),
         archived=tuple(archived),
         dry_run=dry_run,
-        owner=tx.owner,
+        owner=log.tx.owner,
     )
 
 
-def _covering(tx: Transaction, session_id: str, seq: int) -> BlockRef | None:
+def _covering(log: SessionLog, seq: int) -> BlockRef | None:
     """The compaction that a covering puts into effect; None if the entry is no covering."""
-    row = tx.row(_COVERING, session_id=session_id, seq=seq)
+    row = log.row(_COVERING, seq=seq)
     return None if row is None else control_of(*row).source
 
 
 def _erase_rows(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head: SessionHead,
     gone: Sequence[Gone],
     *,
@@ -251,63 +247,63 @@ def _erase_rows(
         note_draft(REDACTION, erased.proof, now=now, salts=salts, target=erased.seq)
         for erased in gone
     ]
-    write(tx, session_id, head, notes)
+    write(log, head, notes)
     for erased in gone:
-        put_skeleton(tx, session_id, erased.seq, erased.skeleton)
-    refresh_shown(tx, session_id, head.last_seq, has_prompt=head.has_prompt)
+        put_skeleton(log, erased.seq, erased.skeleton)
+    refresh_shown(log, head.last_seq, has_prompt=head.has_prompt)
 
 
-def put_skeleton(tx: Transaction, session_id: str, seq: int, skeleton: str) -> None:
+def put_skeleton(log: SessionLog, seq: int, skeleton: str) -> None:
     """Replace the content of an entry, and delete the rows that reveal something of it."""
-    tx.run(_REPLACE, session_id=session_id, at=seq, skeleton=skeleton)
+    log.run(_REPLACE, at=seq, skeleton=skeleton)
     for forget in _FORGET:
-        tx.run(forget, session_id=session_id, at=seq)
+        log.run(forget, at=seq)
 
 
-def redact_copies(tx: Transaction, session_id: str, *, now: int, salts: Salts) -> list[Place]:
+def redact_copies(log: SessionLog, *, now: int, salts: Salts) -> list[Place]:
     """Redact the copies of redacted entries, in a restored session and in others; which ones.
 
     Without this, content that was erased would come back in a fork, or stay in one.
     """
-    first = tx.row(_ENTRY, session_id=session_id, seq=1)
+    first = log.row(_ENTRY, seq=1)
     if first is None:
         return []
-    first_copies = COPIES, {"session_id": session_id, "seq": 1, "hash": first[0]}
+    first_copies = COPIES, {"seq": 1, "hash": first[0]}
     # All of them, so that a redaction at the same time either sees what this restore adds, or is
     # seen by it.
-    heads = locked_holders(tx, session_id, first_copies, lock)
+    heads = locked_holders(log, first_copies, lock)
     gone: defaultdict[str, list[Gone]] = defaultdict(list)
     seen: set[bytes] = set()
-    for seq, hash_, skeleton, note in tx.rows(ERASED, session_id=session_id, redaction=REDACTION):
+    for seq, hash_, skeleton, note in log.rows(ERASED, redaction=REDACTION):
         erased = Gone(seq, skeleton)
         # A skeleton that its redaction does not prove is damage, which must not spread.
         if hash_ in seen or note != encode(erased.proof):
             continue
         seen.add(hash_)
-        for archived in relatives(tx, session_id, first[0], seq):
-            redact_later(tx, archived, seq, hash_, dry_run=False)
-        for (copy,) in tx.rows(WHOLE_COPIES, session_id=session_id, seq=seq, hash=hash_):
+        for archived in relatives(log, first[0], seq):
+            redact_later(log.of(archived), seq, hash_, dry_run=False)
+        for (copy,) in log.rows(WHOLE_COPIES, seq=seq, hash=hash_):
             gone[copy].append(erased)
     for copy in sorted(gone):
-        _erase_rows(tx, copy, heads[copy], gone[copy], now=now, salts=salts)
+        _erase_rows(log.of(copy), heads[copy], gone[copy], now=now, salts=salts)
     return [(copy, erased.seq) for copy in sorted(gone) for erased in gone[copy]]
 
 
-def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purged:
+def purge(log: SessionLog, *, now: int, dry_run: bool) -> Purged:
     """Delete everything recorded in a session, and leave the receipt."""
     head: SessionHead | Tombstone
     try:
-        head = (read_head if dry_run else lock)(tx, session_id)
-        file, digest, first = None, None, first_hash(tx, session_id)
+        head = (read_head if dry_run else lock)(log)
+        file, digest, first = None, None, first_hash(log)
     except SessionArchived:
-        buried = tombstone_of(tx, session_id, locked=not dry_run)
+        buried = tombstone_of(log, locked=not dry_run)
         if buried is None:
             raise
         head, first = buried, buried.first_hash
         file, digest = buried.archive.file, buried.archive.digest
-    copies = [row[0] for row in tx.rows(WITH_FIRST, session_id=session_id, first=first)]
+    copies = [row[0] for row in log.rows(WITH_FIRST, first=first)]
     receipt = Purged(
-        session_id,
+        log.session_id,
         head.last_seq,
         head.messages,
         head.bytes,
@@ -315,7 +311,7 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
         now,
         file,
         digest,
-        copies=tuple(sorted((*copies, *relatives(tx, session_id, first)))),
+        copies=tuple(sorted((*copies, *relatives(log, first)))),
         dry_run=dry_run,
     )
     if not dry_run:
@@ -325,10 +321,10 @@ def purge(tx: Transaction, session_id: str, *, now: int, dry_run: bool) -> Purge
             if name not in _OF_THE_CALL and value is not None
         }
         columns = {"at": now, "minute": head.changed_minute, "kept": encode(lasting)}
-        tx.run(_TOMBSTONE, session_id=session_id, **columns)
+        log.run(_TOMBSTONE, **columns)
         # The row of the session stays, with the receipt: its id is never given to another history.
         for statement in _DELETE:
-            tx.run(statement, session_id=session_id)
+            log.run(statement)
     return receipt
 
 
@@ -380,7 +376,9 @@ def _summaries_of(tx: Transaction, rows: Sequence[Place]) -> list[Place]:
     return [
         (holder, summary)
         for holder in dict.fromkeys(holder for holder, _ in rows)
-        for summary in _summaries(tx, holder, {seq for name, seq in rows if name == holder})
+        for summary in _summaries(
+            SessionLog(tx, holder), {seq for name, seq in rows if name == holder}
+        )
     ]
 
 
@@ -397,9 +395,9 @@ def _readers(tx: Transaction, holders: Collection[str]) -> set[str]:
     return readers
 
 
-def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
-    last = read_head(tx, holder).last_seq
-    controls = read_controls(tx, holder, last)
+def _summaries(log: SessionLog, quoted: set[int]) -> Iterator[int]:
+    last = read_head(log).last_seq
+    controls = read_controls(log, last)
     for control in controls:
         if control.kind not in (Kind.SUMMARY, Kind.COVERING):
             continue
@@ -412,4 +410,4 @@ def _summaries(tx: Transaction, holder: str, quoted: set[int]) -> Iterator[int]:
                 quoted.add(made)
                 yield control.seq
                 if control.sealed:
-                    yield from (note.seq for note in notes_on(tx, holder, EXTRACT, made, last))
+                    yield from (note.seq for note in notes_on(log, EXTRACT, made, last))

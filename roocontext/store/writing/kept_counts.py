@@ -9,9 +9,9 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.errors import StoreFull, StoreReadOnly
 from roocontext.log.counting import Counter
-from roocontext.store.engine.database import Database
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import AT_SEQ, IN_LOG, counts, entries, log_rows, of_session
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock
 from roocontext.store.reading.usage import REQUEST
 
@@ -72,7 +72,7 @@ class Counted:
         return self.plus(Counted(new))
 
 
-def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
+def keep_counts(log: SessionLog, counted: Counted) -> bool:
     """Keep counts that are not kept yet; whether any was.
 
     The count of a message that was redacted after it was read would reveal its length.
@@ -80,29 +80,28 @@ def keep_counts(tx: Transaction, session_id: str, counted: Counted) -> bool:
     if not counted.counts:
         return False
     # Two managers may count the same messages at once: the second finds them known.
-    lock(tx, session_id)
-    session = {"session_id": session_id}
-    known = set(tx.each(_KNOWN, [{**session, **key._asdict()} for key in counted.counts]))
-    seqs = [{**session, "seq": seq} for seq in {key.seq for key in counted.counts}]
-    redacted = counted.redacted.union(row[0] for row in tx.each(_WHOLE, seqs))
+    lock(log)
+    known = set(log.each(_KNOWN, [key._asdict() for key in counted.counts]))
+    seqs = [{"seq": seq} for seq in {key.seq for key in counted.counts}]
+    redacted = counted.redacted.union(row[0] for row in log.each(_WHOLE, seqs))
     added = [
-        {**session, **key._asdict(), "tokens": count, "exact": exact}
+        {**key._asdict(), "tokens": count, "exact": exact}
         for key, (count, exact) in counted.counts.items()
         if key.seq in redacted and key not in known
     ]
-    tx.many(_ADD, added)
+    log.many(_ADD, added)
     return bool(added)
 
 
-def is_whole(tx: Transaction, session_id: str, seq: int) -> bool:
+def is_whole(log: SessionLog, seq: int) -> bool:
     """True if this message was not redacted."""
-    return tx.row(_WHOLE, session_id=session_id, seq=seq) is not None
+    return log.row(_WHOLE, seq=seq) is not None
 
 
-def keep_if_possible(database: Database, session_id: str, counted: Counted) -> bool:
+def keep_if_possible(database: SessionDatabase, counted: Counted) -> bool:
     """Keep them in a transaction of their own, unless the store cannot be written to."""
     if not counted.counts:
         return False
     with suppress(StoreReadOnly, StoreFull):  # a cache: without it the next call counts again
-        return database.write(keep_counts, session_id, counted)
+        return database.write(keep_counts, counted)
     return False

@@ -23,7 +23,7 @@ from roocontext.store.engine.schema import (
     sessions,
 )
 from roocontext.store.engine.statements import crossing, for_all
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import REDACTION, read_notes
@@ -58,52 +58,51 @@ _ADD_ENTRIES = insert(entries)
 
 
 def create_session(
-    tx: Transaction, session_id: str, notes: Sequence[Drafted], now: int, *, parent: str | None
+    log: SessionLog, notes: Sequence[Drafted], now: int, *, parent: str | None
 ) -> None:
     """Create an empty session, with the notes that title it."""
-    owner = tx.owner
+    owner = log.tx.owner
     if parent is not None:
-        owner = lock(tx, parent).owner  # locked, so that it is not purged meanwhile
+        owner = lock(log.of(parent)).owner  # locked, so that it is not purged meanwhile
     head = SessionHead(0, GENESIS, 0, 0, 0, now, now, owner=owner)
-    head = add(tx, session_id, head, parent=parent)
+    head = add(log, head, parent=parent)
     # A new session has one open-ended span, so that an append never has to add one.
-    renew(tx, session_id, NONE, caches_of([], 0))
-    write(tx, session_id, head, [note.draft for note in notes])
+    renew(log, NONE, caches_of([], 0))
+    write(log, head, [note.draft for note in notes])
     for note in notes:
-        show(tx, session_id, note.draft.sealed.note, note.shown)
+        show(log, note.draft.sealed.note, note.shown)
 
 
-def add(
-    tx: Transaction, session_id: str, head: SessionHead, *, parent: str | None = None
-) -> SessionHead:
+def add(log: SessionLog, head: SessionHead, *, parent: str | None = None) -> SessionHead:
     """Insert the row of a new session, and return its head with the minute of recording."""
-    if tx.is_filtered:
+    if log.tx.is_filtered:
         raise InvalidOption(
             "A store that was opened with `where` creates no sessions.", name="where"
         )
-    taken, [(minute,)] = tx.all([(_TAKEN, {"session_id": session_id}), (_MINUTE, {})])
+    taken, [(minute,)] = log.all([(_TAKEN, {}), (_MINUTE, {})])
     if taken:
         try:
-            read_head(tx, session_id)
+            read_head(log)
         except SessionPurged:
             raise
         except SessionNotFound:  # it is another owner's
             pass
-        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id)
+        raise SessionExists(f"Session {log.session_id!r} exists.", session_id=log.session_id)
     head = head._replace(changed_minute=minute)
     row = dict.fromkeys(sessions.columns.keys()) | head.columns()
-    row |= {"session_id": session_id, "parent": parent, "owner": head.owner}
+    row |= {"session_id": log.session_id, "parent": parent, "owner": head.owner}
     row |= {"unindexed": True, "rewound_messages": 0, "rewound_bytes": 0}
     try:
-        tx.run(_ADD_SESSION, **row)
+        log.run(_ADD_SESSION, **row)
     except UniqueViolation:
-        raise SessionExists(f"Session {session_id!r} exists.", session_id=session_id) from None
+        raise SessionExists(
+            f"Session {log.session_id!r} exists.", session_id=log.session_id
+        ) from None
     return head
 
 
 def fork(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     fork_id: str,
     *,
     at: int | None,
@@ -115,8 +114,10 @@ def fork(
     """Copy entries 1..at, and the notes that later erased some of them."""
     # The parent is locked too, so that it is not purged meanwhile; in the order of the ids, so that
     # no two forks wait for each other.
-    locked = {name: lock(tx, name) for name in sorted({session_id, parent or session_id})}
-    origin = locked[session_id]
+    locked = {
+        name: lock(log.of(name)) for name in sorted({log.session_id, parent or log.session_id})
+    }
+    origin = locked[log.session_id]
     if parent is not None and locked[parent].owner != origin.owner:
         raise InvalidOption(
             "The parent of a fork must have the owner of its origin.", name="parent"
@@ -124,26 +125,27 @@ def fork(
     seq = origin.last_seq if at is None else at
     if not 0 <= seq <= origin.last_seq:
         raise no_entry(seq, origin.last_seq)
-    hash_, messages, size = tx.row(_AT, session_id=session_id, seq=seq) or (GENESIS, 0, 0)
-    times = times_at(tx, session_id, origin, seq)
-    head_seq = head_at(tx, session_id, seq)
+    hash_, messages, size = log.row(_AT, seq=seq) or (GENESIS, 0, 0)
+    times = times_at(log, origin, seq)
+    head_seq = head_at(log, seq)
     head = SessionHead(seq, hash_, head_seq, messages, size, now, now, times, owner=origin.owner)
-    controls = read_controls(tx, session_id, seq)
-    head = add(tx, fork_id, head, parent=parent)
-    if tx.copies_rows:
-        tx.change(_COPY, fork_id=fork_id, session_id=session_id, seq=seq)
+    controls = read_controls(log, seq)
+    fork_log = log.of(fork_id)
+    head = add(fork_log, head, parent=parent)
+    if log.tx.copies_rows:
+        log.change(_COPY, fork_id=fork_id, seq=seq)
     else:
         for after in range(0, seq, _PAGE):
-            page = tx.rows(_READ, session_id=session_id, after=after, seq=seq)
-            tx.insert(_ADD_ENTRIES, *((fork_id, *row) for row in page))
-    came_from = {"session_id": session_id, "seq": seq, "hash": hash_.hex()}
+            page = log.rows(_READ, after=after, seq=seq)
+            log.tx.insert(_ADD_ENTRIES, *((fork_id, *row) for row in page))
+    came_from = {"session_id": log.session_id, "seq": seq, "hash": hash_.hex()}
     redactions = [
         note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
-        for note in read_notes(tx, session_id, REDACTION, origin.last_seq)
+        for note in read_notes(log, REDACTION, origin.last_seq)
         if note.seq > seq and note.target is not None and note.target <= seq
     ]
     first = note_draft(ORIGIN, came_from, now=now, salts=salts, ts=ts)
-    write(tx, fork_id, head, [first, *redactions])
-    renew(tx, fork_id, NONE, caches_of(controls, seq))
-    keep_rewound(tx, fork_id)
-    refresh_shown(tx, fork_id, seq, has_prompt=origin.has_prompt)
+    write(fork_log, head, [first, *redactions])
+    renew(fork_log, NONE, caches_of(controls, seq))
+    keep_rewound(fork_log)
+    refresh_shown(fork_log, seq, has_prompt=origin.has_prompt)

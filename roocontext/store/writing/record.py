@@ -38,7 +38,7 @@ from roocontext.log.readings import read_message, text_of
 from roocontext.log.replies import Compacting
 from roocontext.log.spans import visible_ranges, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, log_rows, of_session, spans
-from roocontext.store.engine.transaction import SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import SessionHead, lock
 from roocontext.store.reading.messages import companions, read_controls, read_messages
 from roocontext.store.reading.notes import pinned
@@ -101,8 +101,7 @@ class RecordedReply(Receipt, frozen=True):
 
 
 def record(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     draft: Draft,
     compacting: Compacting | None,
     sources: Sources,
@@ -113,17 +112,17 @@ def record(
     does if both answer the same request. Then their content must be equal too. Without an id, the
     same request and the same content do.
     """
-    head = lock(tx, session_id)
-    if first := _recorded(tx, session_id, draft):
+    head = lock(log)
+    if first := _recorded(log, draft):
         again = _of_receipt(first)
         if compacting is None:
             return again
-        return replace(again, compacted=True, **_written_with(tx, session_id, first.seq, draft))
+        return replace(again, compacted=True, **_written_with(log, first.seq, draft))
     if compacting is None:
-        return _of_receipt(write(tx, session_id, head, [draft])[0])
-    covered = write_covered(tx, session_id, head, draft, compacting, sources=sources)
+        return _of_receipt(write(log, head, [draft])[0])
+    covered = write_covered(log, head, draft, compacting, sources=sources)
     if covered is None:
-        return replace(_of_receipt(write(tx, session_id, head, [draft])[0]), compacted=True)
+        return replace(_of_receipt(write(log, head, [draft])[0]), compacted=True)
     return replace(
         _of_receipt(covered.reply),
         head_seq=covered.covering.seq,
@@ -138,19 +137,19 @@ def _of_receipt(receipt: Receipt) -> RecordedReply:
     return RecordedReply(*(getattr(receipt, name) for name in Receipt.__struct_fields__))
 
 
-def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) -> dict[str, Any]:
+def _written_with(log: SessionLog, reply: int, draft: Draft) -> dict[str, Any]:
     """The fields of a receipt about the covering that was written with a reply, if any."""
-    covering = _covering_of(tx, session_id, reply)
+    covering = _covering_of(log, reply)
     if covering is None:
         return {}
-    ((hidden, _),) = totals_of(tx, session_id, [covering.hides])
+    ((hidden, _),) = totals_of(log, [covering.hides])
     # Its companions come right before the reply, and before them what the request had not read.
-    around = (covering.seq, *companions(tx, session_id, covering.seq))
+    around = (covering.seq, *companions(log, covering.seq))
     asked_at = draft.sealed.asked_at
     unread = () if asked_at is None else ((asked_at + 1, min(reply, *around) - 1),)
-    visible = shown_after(read_controls(tx, session_id, covering.seq), covering.seq)
-    left = read_messages(tx, session_id, common(sorted(visible.ranges), unread), {})
-    tags = tx.row(_UNDONE_BY, session_id=session_id, seq=covering.seq)
+    visible = shown_after(read_controls(log, covering.seq), covering.seq)
+    left = read_messages(log, common(sorted(visible.ranges), unread), {})
+    tags = log.row(_UNDONE_BY, seq=covering.seq)
     return {
         "head_seq": covering.seq,
         "covering": covering.seq,
@@ -160,26 +159,26 @@ def _written_with(tx: Transaction, session_id: str, reply: int, draft: Draft) ->
     }
 
 
-def _covering_of(tx: Transaction, session_id: str, reply: int) -> Control | None:
+def _covering_of(log: SessionLog, reply: int) -> Control | None:
     """The covering that was written with a reply, if any."""
-    row = tx.row(_FOLLOWING, session_id=session_id, seq=reply)
+    row = log.row(_FOLLOWING, seq=reply)
     covering = control_of(*row) if row is not None else None
     is_own = covering is not None and covering.source is not None and covering.source[0] == reply
     return covering if is_own else None
 
 
-def seqs_with(tx: Transaction, session_id: str, reply: int) -> tuple[int, ...]:
+def seqs_with(log: SessionLog, reply: int) -> tuple[int, ...]:
     """All entries that were written with a stored reply: it, and its covering and companions."""
-    covering = _covering_of(tx, session_id, reply)
+    covering = _covering_of(log, reply)
     if covering is None:
         return (reply,)
-    return (*companions(tx, session_id, covering.seq), reply, covering.seq)
+    return (*companions(log, covering.seq), reply, covering.seq)
 
 
-def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
+def _recorded(log: SessionLog, draft: Draft) -> Receipt | None:
     """The receipt of the live row that holds this reply already."""
     new = draft.sealed
-    for asked_at, *values in _stored_replies(tx, session_id, new):
+    for asked_at, *values in _stored_replies(log, new):
         stored = Stored(*values)
         was_read = new.asked_at is not None and new.asked_at >= stored.seq
         if was_read or stored.kind != new.kind:
@@ -188,7 +187,7 @@ def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
         is_named = new.message_id is not None and asked_at is not None
         if not is_same and not (is_named and asked_at == new.asked_at):
             continue
-        receipt = repeated_receipt(tx, session_id, stored)
+        receipt = repeated_receipt(log, stored)
         if receipt.rewound_by is not None:
             continue
         if not is_same:
@@ -203,12 +202,12 @@ def _recorded(tx: Transaction, session_id: str, draft: Draft) -> Receipt | None:
     return None
 
 
-def _stored_replies(tx: Transaction, session_id: str, new: Sealed) -> Sequence[SqlRow]:
+def _stored_replies(log: SessionLog, new: Sealed) -> Sequence[SqlRow]:
     """The stored replies with the same id; if it has none, those to the same request."""
     if new.message_id is not None:
-        return tx.rows(_OF_REPLY, session_id=session_id, message_id=new.message_id)
+        return log.rows(_OF_REPLY, message_id=new.message_id)
     if new.asked_at is not None:
-        return tx.rows(_NAMELESS, session_id=session_id, seq=new.asked_at)
+        return log.rows(_NAMELESS, seq=new.asked_at)
     return ()
 
 
@@ -223,8 +222,7 @@ class CoveredReply(NamedTuple):
 
 
 def write_covered(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head: SessionHead,
     draft: Draft,
     compacting: Compacting,
@@ -239,7 +237,7 @@ def write_covered(
     After a rewind or an uncovering since the request, the view is not what the provider read. Only
     messages `among` these ranges are hidden, if they are given.
     """
-    tail = read_tail(tx, session_id, head.last_seq, 1)
+    tail = read_tail(log, head.last_seq, 1)
     asked_at = draft.sealed.asked_at
     read = head.last_seq if asked_at is None else asked_at
     changed = (Kind.REWIND, Kind.UNCOVERING)
@@ -247,7 +245,7 @@ def write_covered(
         return None
     spans_ = tail.spans()
     visible = tail.ranges(spans_)
-    covered = _covered(tx, session_id, tail, visible, read)
+    covered = _covered(log, tail, visible, read)
     if among is not None:
         covered = common(covered, among)
     kept: list[int] = []
@@ -255,9 +253,9 @@ def write_covered(
     if compacting.kept:  # in the order in which they were sent
         visible_now = visible_ranges(spans_, head.last_seq)
         sent = [part for stretch in visible_now for part in common([stretch], covered)]
-        kept, others = _matched(compacting.kept, read_messages(tx, session_id, sent, {}))
+        kept, others = _matched(compacting.kept, read_messages(log, sent, {}))
     hides = subtract(covered, [(seq, seq) for seq in sorted(kept)])
-    (total,) = totals_of(tx, session_id, [hides])
+    (total,) = totals_of(log, [hides])
     if not total.messages:
         return None
     compaction_id = sources.new_id()
@@ -278,7 +276,7 @@ def write_covered(
         "trigger": trigger,
         "model": draft.sealed.model,
     }
-    if pins := sorted(seq for seq in pinned(tx, session_id, head.last_seq) if within(hides, seq)):
+    if pins := sorted(seq for seq in pinned(log, head.last_seq) if within(hides, seq)):
         record["pins"] = pins
     covering = control_draft(
         Kind.COVERING,
@@ -290,26 +288,24 @@ def write_covered(
     )
     drafts = [*(companion for companion, _ in around), draft, covering]
     present = tail.followed_by([*(placed for _, placed in around), control])
-    written = write_decided(tx, session_id, Decided(None, head, drafts, tail, present))
+    written = write_decided(log, Decided(None, head, drafts, tail, present))
     *_, reply, last = written
     left = subtract(visible, hides)
-    unread = read_messages(tx, session_id, common(left, [(read + 1, head.last_seq)]), {})
+    unread = read_messages(log, common(left, [(read + 1, head.last_seq)]), {})
     seqs = tuple(receipt.seq for receipt in written)
     return CoveredReply(seqs, reply, last, total.messages, tuple(message.seq for message in unread))
 
 
-def _covered(
-    tx: Transaction, session_id: str, tail: Tail, visible: Sequence[Range], read: int
-) -> tuple[Range, ...]:
+def _covered(log: SessionLog, tail: Tail, visible: Sequence[Range], read: int) -> tuple[Range, ...]:
     """The visible rows that the request had read, and later rows that only stand for such."""
     known: list[Range] = [(1, read)] if read else []
     for control in tail.controls:
         if control.kind not in (Kind.SUMMARY, Kind.MARKER) or control.seq <= read:
             continue
         # A plan may hide the rows of an earlier one, and its ranges may contain notes.
-        (others,) = totals_of(tx, session_id, [subtract(control.hides, known)])
+        (others,) = totals_of(log, [subtract(control.hides, known)])
         if not others.messages:
-            rows = [control.seq, *companions(tx, session_id, control.seq)]
+            rows = [control.seq, *companions(log, control.seq)]
             known = sorted([*known, *((row, row) for row in rows)])
     return common(visible, known)
 

@@ -26,13 +26,13 @@ from roocontext.store.engine.schema import (
     log_rows,
     of_session,
 )
-from roocontext.store.engine.transaction import Query, SqlRow, Transaction
+from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading import points_in_time
 from roocontext.store.reading.head import (
+    HEAD,
+    LOCKED_HEAD,
     SessionHead,
     check_version,
-    head_query,
-    lock_query,
     to_head,
 )
 from roocontext.store.reading.live import by_id, join_names, unknown
@@ -91,8 +91,7 @@ _FOLDED_SINCE = select(func.count()).where(of_session(entries), AFTER_SEQ, IS_FO
 
 
 def rewind(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     *,
     to: int | str | Moment | None,
     ts: int | None,
@@ -103,22 +102,22 @@ def rewind(
     dry_run: bool = False,
 ) -> Rewound:
     """Return the session to its state right after the target, or right before it."""
-    query = (head_query if dry_run else lock_query)(session_id)
+    query = HEAD if dry_run else LOCKED_HEAD
     tail: Tail | None = None
     if isinstance(to, int):
-        head, tail, _ = read_with_tail(tx, session_id, query, to)
+        head, tail, _ = read_with_tail(log, query, to)
         check_version(expected_seq, head)
         if not 0 <= to <= head.last_seq:
             raise no_entry(to, head.last_seq)
         place = Place(to, to - 1)
     else:
-        head, place = _find(tx, session_id, query, to=to, ts=ts, expected_seq=expected_seq)
+        head, place = _find(log, query, to=to, ts=ts, expected_seq=expected_seq)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
-    tail = tail or read_tail(tx, session_id, head.last_seq, after + 1)
-    decision = _decide(tx, session_id, head, after, tail, now=now, trigger=trigger)
-    done = decision.done if dry_run else _written(tx, session_id, decision)
+    tail = tail or read_tail(log, head.last_seq, after + 1)
+    decision = _decide(log, head, after, tail, now=now, trigger=trigger)
+    done = decision.done if dry_run else _written(log, decision)
     return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
 
 
@@ -132,8 +131,7 @@ class Place(NamedTuple):
 
 
 def _find(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head_or_lock: Query,
     *,
     to: str | Moment | None,
@@ -141,25 +139,24 @@ def _find(
     expected_seq: int | None,
 ) -> tuple[SessionHead, Place]:
     """The head, and the place that a message's id or a time names; else the nearest candidates."""
-    queries = [head_or_lock, (ALL_CONTROLS, {"session_id": session_id})]
+    queries = [head_or_lock, (ALL_CONTROLS, {})]
     if isinstance(to, str):
-        queries.append(by_id(session_id, to))
+        queries.append(by_id(to))
     elif ts is not None:
-        queries.append(points_in_time.at_ts(session_id, ts))
-    heads, controls, *matches = tx.all(queries)
-    head = to_head(session_id, heads)
+        queries.append(points_in_time.at_ts(ts))
+    heads, controls, *matches = log.all(queries)
+    head = to_head(log.session_id, heads)
     check_version(expected_seq, head)
     live = standing_ranges(to_controls(controls), head.last_seq)
     if isinstance(to, Moment):
-        return head, _until(tx, session_id, head, live, to)
+        return head, _until(log, head, live, to)
     if isinstance(to, str):
-        return head, _by_message_id(tx, session_id, live, to, matches[0])
-    return head, _by_time(tx, session_id, live, ts or 0, matches[0])
+        return head, _by_message_id(log, live, to, matches[0])
+    return head, _by_time(log, live, ts or 0, matches[0])
 
 
 def _by_message_id(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     live: Sequence[Range],
     message_id: str,
     rows: Sequence[SqlRow],
@@ -172,17 +169,15 @@ def _by_message_id(
             f"Message {message_id!r} is entry {rows[0][0]}, which is not live: give its seq.",
             candidates=tuple(row[0] for row in rows),
         )
-    raise unknown(tx, session_id, message_id, live)
+    raise unknown(log, message_id, live)
 
 
-def _by_time(
-    tx: Transaction, session_id: str, live: Sequence[Range], ts: int, rows: Sequence[SqlRow]
-) -> Place:
+def _by_time(log: SessionLog, live: Sequence[Range], ts: int, rows: Sequence[SqlRow]) -> Place:
     """The first live message whose own time is exactly this."""
     for seq, _ in rows:
         if within(live, seq):
             return Place(seq, seq - 1, seq, ts)
-    near = points_in_time.nearest(tx, session_id, ts)
+    near = points_in_time.nearest(log, ts)
     others = [f"entry {seq}, of {at} ms ({utc(at)})" for seq, at in near]
     nearest = f"the nearest are {join_names(others)}" if near else "none has one"
     raise MessageNotFound(
@@ -191,14 +186,12 @@ def _by_time(
     )
 
 
-def _until(
-    tx: Transaction, session_id: str, head: SessionHead, live: Sequence[Range], moment: Moment
-) -> Place:
+def _until(log: SessionLog, head: SessionHead, live: Sequence[Range], moment: Moment) -> Place:
     """Just before the first live entry that is later; the target is the last message there."""
-    start = points_in_time.none_later(tx, session_id, head, moment) + 1
-    later = points_in_time.first_later(tx, session_id, live, moment, start=start)
+    start = points_in_time.none_later(log, head, moment) + 1
+    later = points_in_time.first_later(log, live, moment, start=start)
     end = head.last_seq + 1 if later is None else later[0]
-    target = points_in_time.last_message(tx, session_id, live, moment, end)
+    target = points_in_time.last_message(log, live, moment, end)
     if target is not None:
         return Place(end - 1, target[0] - 1, *target)
     if later is None:
@@ -210,27 +203,24 @@ def _until(
     )
 
 
-def rewind_on(
-    tx: Transaction, session_id: str, head: SessionHead, item: Rewind, *, now: int
-) -> Receipt:
+def rewind_on(log: SessionLog, head: SessionHead, item: Rewind, *, now: int) -> Receipt:
     """Write a rewind to a session that is at this head, whether it changes anything or not."""
     if not 0 <= item.to <= head.last_seq:
         raise no_entry(item.to, head.last_seq)
-    tail = read_tail(tx, session_id, head.last_seq, item.to + 1)
+    tail = read_tail(log, head.last_seq, item.to + 1)
     decision = _decide(
-        *(tx, session_id, head, item.to, tail),
+        *(log, head, item.to, tail),
         now=now,
         trigger=item.trigger,
         always=True,
         client_id=item.client_id,
         ts=item.ts,
     )
-    return write_decided(tx, session_id, decision)[0]
+    return write_decided(log, decision)[0]
 
 
 def undo(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     *,
     of: int | None,
     force: bool,
@@ -239,39 +229,39 @@ def undo(
     trigger: str,
 ) -> Rewound:
     """Take back the newest rewind of the log, undos included."""
-    session = {"session_id": session_id}
-    heads, rows = tx.all([lock_query(session_id), (_NEWEST_REWIND_OR_UNCOVERING, session)])
-    head = to_head(session_id, heads)
+    heads, rows = log.all([LOCKED_HEAD, (_NEWEST_REWIND_OR_UNCOVERING, {})])
+    head = to_head(log.session_id, heads)
     check_version(expected_seq, head)
     newest = rows[0] if rows else None
     uncovering, covers = None, ""
     if newest is not None and newest[1] == Kind.UNCOVERING:
         uncovering = newest[0]
         covers = f" To cover again what entry {uncovering} uncovered: rewind(to={uncovering - 1})."
-        newest = tx.row(_NEWEST_REWIND, **session)
+        newest = log.row(_NEWEST_REWIND)
     if newest is None:
-        raise NothingToUndo(f"Session {session_id!r} has no rewind.{covers}", session_id=session_id)
+        raise NothingToUndo(
+            f"Session {log.session_id!r} has no rewind.{covers}", session_id=log.session_id
+        )
     last = newest[0]
     facts = {"rewind": last, "uncovering": uncovering}
     if of is not None and of != last:
         raise UndoRefused(f"The newest rewind is entry {last}, not {of}.{covers}", **facts)
     if head.head_seq != last and not force:
-        (since,) = tx.row(_FOLDED_SINCE, **session, seq=last) or (0,)
+        (since,) = log.row(_FOLDED_SINCE, seq=last) or (0,)
         came = "1 entry" if since == 1 else f"{since} entries"
         raise UndoRefused(f"{came} came after rewind {last}.{covers}", **facts, since=since)
     undone = control_of(*newest)
     # An undo changes what the rewind changed, back to before it.
-    tail = read_tail(tx, session_id, head.last_seq, min(last - 1, undone.to or 0) + 1)
+    tail = read_tail(log, head.last_seq, min(last - 1, undone.to or 0) + 1)
     # It is written in any case: otherwise the next undo would find the same rewind.
     decision = _decide(
-        tx, session_id, head, last - 1, tail, now=now, trigger=trigger, always=True, undone=last
+        log, head, last - 1, tail, now=now, trigger=trigger, always=True, undone=last
     )
-    return _written(tx, session_id, decision)
+    return _written(log, decision)
 
 
 def _decide(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     head: SessionHead,
     to: int,
     tail: Tail,
@@ -284,27 +274,27 @@ def _decide(
     ts: int | None = None,
 ) -> Decided[Rewound]:
     """A rewind to right after entry `to`. Unless `always`, none if that changes nothing."""
-    tail = rewound_tail(tx, session_id, tail, to)
+    tail = rewound_tail(log, tail, to)
     last = head.last_seq
     rewind = Control(last + 1, Kind.REWIND, to=to)
     present = tail.followed_by([rewind])
     path = Path(tail.controls)
-    differing = bounds(session_id, [*path.removed(last, to), *path.removed(to, last)])
+    differing = bounds([*path.removed(last, to), *path.removed(to, last)])
     folded = [(_FOLDED, stretch) for stretch in differing]
-    (left, returned, rewound), rows = moved(tx, session_id, tail, present, others=folded)
+    (left, returned, rewound), rows = moved(log, tail, present, others=folded)
     if not (always or left or returned or any(rows)):
-        same = Rewound(session_id, to, None, None, head.head_seq, 0, 0, changed=False)
+        same = Rewound(log.session_id, to, None, None, head.head_seq, 0, 0, changed=False)
         return Decided(same, head, (), tail, present, rewound)
     record = {"trigger": trigger, "left": left, "returned": returned}
     details = details_of(rewind, record if undone is None else {**record, "undone": undone})
     draft = control_draft(Kind.REWIND, details, now=now, client_id=client_id, ts=ts)
     seq = rewind.seq
-    done = Rewound(session_id, to, seq, None, seq, left, returned, changed=True, undone=undone)
+    done = Rewound(log.session_id, to, seq, None, seq, left, returned, changed=True, undone=undone)
     return Decided(done, head, (draft,), tail, present, rewound)
 
 
-def _written(tx: Transaction, session_id: str, decision: Decided[Rewound]) -> Rewound:
+def _written(log: SessionLog, decision: Decided[Rewound]) -> Rewound:
     if not decision.drafts:
         return decision.done
-    (receipt,) = write_decided(tx, session_id, decision)
+    (receipt,) = write_decided(log, decision)
     return replace(decision.done, hash=receipt.hash)

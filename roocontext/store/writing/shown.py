@@ -17,7 +17,7 @@ from roocontext.log.encoding import encode
 from roocontext.log.entries import Kind
 from roocontext.log.summary import prompt_text
 from roocontext.store.engine.schema import entries, facts, log_rows, of_session, sessions
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.notes import METADATA, TITLE, newest_note
 
 LONGEST_INDEXED = 256
@@ -47,22 +47,22 @@ _WRITTEN = (
 )
 
 
-def show(tx: Transaction, session_id: str, name: str | None, value: Any) -> None:
+def show(log: SessionLog, name: str | None, value: Any) -> None:
     """Cache a title or metadata, given the kind of its note; other notes change nothing."""
     if name == METADATA:
-        tx.change(_DROP_FACTS, session_id=session_id)
+        log.change(_DROP_FACTS)
         rows = _facts_of(value).items()
-        tx.many(_ADD_FACT, [{"session_id": session_id, "key": k, "value": v} for k, v in rows])
+        log.many(_ADD_FACT, [{"key": k, "value": v} for k, v in rows])
         value = None if value is None else encode(value, METADATA)
     if name in _SHOW:
-        tx.change(_SHOW[name], session_id=session_id, shown=value)
+        log.change(_SHOW[name], shown=value)
 
 
-def show_prompt(tx: Transaction, session_id: str, drafts: Iterable[Draft]) -> None:
+def show_prompt(log: SessionLog, drafts: Iterable[Draft]) -> None:
     """Cache the first prompt among the entries of a session that had none before."""
     prompt = next(filter(None, map(drafted_prompt, drafts)), None)
     if prompt is not None:
-        show(tx, session_id, _PROMPT, prompt)
+        show(log, _PROMPT, prompt)
 
 
 def drafted_prompt(draft: Draft) -> str | None:
@@ -73,22 +73,22 @@ def drafted_prompt(draft: Draft) -> str | None:
     return prompt_text(sealed.format, sealed.role, draft.content, draft.extra)
 
 
-def refresh_shown(tx: Transaction, session_id: str, last: int, *, has_prompt: bool = True) -> None:
+def refresh_shown(log: SessionLog, last: int, *, has_prompt: bool = True) -> None:
     """Compute the title, the metadata and the first prompt anew from the entries up to `last`.
 
     If it is known that no entry is a prompt, none is searched for: that would read all messages.
     """
-    for name, value in _values_of_log(tx, session_id, last, has_prompt=has_prompt).items():
-        show(tx, session_id, name, value)
+    for name, value in _values_of_log(log, last, has_prompt=has_prompt).items():
+        show(log, name, value)
 
 
-def shown_problem(tx: Transaction, session_id: str, last: int) -> str | None:
+def shown_problem(log: SessionLog, last: int) -> str | None:
     """The first value that is not that of the log, if any is not."""
-    values = _values_of_log(tx, session_id, last)
-    title, metadata, prompt = tx.row(_SHOWN, session_id=session_id) or (None, None, None)
+    values = _values_of_log(log, last)
+    title, metadata, prompt = log.row(_SHOWN) or (None, None, None)
     # As texts: both are encoded from the same note.
     newest = None if values[METADATA] is None else encode(values[METADATA], METADATA)
-    is_indexed = dict(tx.rows(_FACTS, session_id=session_id)) == _facts_of(values[METADATA])
+    is_indexed = dict(log.rows(_FACTS)) == _facts_of(values[METADATA])
     if (title, metadata) != (values[TITLE], newest) or not is_indexed:
         return "title or metadata are not those of the log"
     return None if prompt == values[_PROMPT] else "the first prompt is not that of the log"
@@ -109,19 +109,17 @@ def _facts_of(metadata: Mapping[str, Any] | None) -> dict[str, str]:
     return {index_key(key): index_key(value) for key, value in strings.items()}
 
 
-def _values_of_log(
-    tx: Transaction, session_id: str, last: int, *, has_prompt: bool = True
-) -> dict[str, Any]:
+def _values_of_log(log: SessionLog, last: int, *, has_prompt: bool = True) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name in (TITLE, METADATA):
-        note = newest_note(tx, session_id, name, None, last)
+        note = newest_note(log, name, None, last)
         values[name] = note and note.content.get(name)
-    return {**values, _PROMPT: _first_prompt(tx, session_id, last) if has_prompt else None}
+    return {**values, _PROMPT: _first_prompt(log, last) if has_prompt else None}
 
 
-def _first_prompt(tx: Transaction, session_id: str, last: int) -> str | None:
+def _first_prompt(log: SessionLog, last: int) -> str | None:
     after, page = 1, 1  # nearly every session begins with its prompt
-    while rows := tx.rows(_WRITTEN, session_id=session_id, after=after, last=last, page=page):
+    while rows := log.rows(_WRITTEN, after=after, last=last, page=page):
         for seq, *written in rows:
             if prompt := prompt_text(*written):
                 return prompt

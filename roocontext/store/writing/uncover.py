@@ -15,12 +15,12 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import first_decided, standing_ranges, within
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, AT_SEQ, IN_LOG, entries, log_rows
-from roocontext.store.engine.transaction import Transaction
+from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import (
+    HEAD,
+    LOCKED_HEAD,
     SessionHead,
     check_version,
-    head_query,
-    lock_query,
     to_head,
 )
 from roocontext.store.reading.messages import COMPANIONS
@@ -61,15 +61,14 @@ _AFTER = (
 )
 
 
-def newest_uncovering(tx: Transaction, session_id: str, after: int) -> int | None:
+def newest_uncovering(log: SessionLog, after: int) -> int | None:
     """The newest uncovering after an entry, taken back or not."""
-    row = tx.row(_AFTER, session_id=session_id, seq=after)
+    row = log.row(_AFTER, seq=after)
     return row[0] if row else None
 
 
 def uncover(
-    tx: Transaction,
-    session_id: str,
+    log: SessionLog,
     *,
     seq: int,
     expected_seq: int | None,
@@ -78,10 +77,10 @@ def uncover(
     dry_run: bool = False,
 ) -> Uncovered:
     """Take back a summary, marker, covering or clearing that is live and that nothing hides."""
-    query = (head_query if dry_run else lock_query)(session_id)
-    params = {"session_id": session_id, "seq": seq}
-    heads, rows, accompanying = tx.all([query, (_ENTRY, params), (COMPANIONS, params)])
-    head = to_head(session_id, heads)
+    query = HEAD if dry_run else LOCKED_HEAD
+    params = {"seq": seq}
+    heads, rows, accompanying = log.all([query, (_ENTRY, params), (COMPANIONS, params)])
+    head = to_head(log.session_id, heads)
     if not rows:
         raise no_entry(seq, head.last_seq)
     kind, _, details = rows[0]
@@ -93,10 +92,10 @@ def uncover(
         )
     named = [seq, *(row[0] for row in accompanying)]
     decided = first_decided([control_of(seq, kind, details)], [])
-    tail = read_tail(tx, session_id, head.last_seq, min(*named, decided))
+    tail = read_tail(log, head.last_seq, min(*named, decided))
     span = next((span for span in tail.spans() if span.lo <= seq <= span.hi), None)
     if span is not None and span.uncovered_by is not None:
-        return _repeated(tx, session_id, head, seq, span.uncovered_by)
+        return _repeated(log, head, seq, span.uncovered_by)
     # After the check for a repetition: a repeated request expects an old head.
     check_version(expected_seq, head)
     standing = standing_ranges(tail.controls, head.last_seq)
@@ -119,25 +118,23 @@ def uncover(
     end = head.last_seq + 1
     uncovering = Control(end, Kind.UNCOVERING, uncovers=taken_back)
     # Rows that the uncovered one hid may begin before the end that was read.
-    tail = reaching(tx, session_id, tail, first_decided([uncovering], tail.controls))
+    tail = reaching(log, tail, first_decided([uncovering], tail.controls))
     present = tail.followed_by([uncovering])
-    (left, returned, rewound), _ = moved(tx, session_id, tail, present)
+    (left, returned, rewound), _ = moved(log, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
-    done = Uncovered(session_id, seq, taken_back, end, None, end, left, returned, restored)
+    done = Uncovered(log.session_id, seq, taken_back, end, None, end, left, returned, restored)
     if dry_run:
         return replace(done, dry_run=True)
     record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
     draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
     decision = Decided(done, head, (draft,), tail, present, rewound)
-    (receipt,) = write_decided(tx, session_id, decision)
+    (receipt,) = write_decided(log, decision)
     return replace(done, hash=receipt.hash)
 
 
-def _repeated(
-    tx: Transaction, session_id: str, head: SessionHead, seq: int, first: int
-) -> Uncovered:
+def _repeated(log: SessionLog, head: SessionHead, seq: int, first: int) -> Uncovered:
     """The result of the earlier uncovering of an entry."""
-    row = tx.row(_ENTRY, session_id=session_id, seq=first)
+    row = log.row(_ENTRY, seq=first)
     if row is not None and row[0] == Kind.UNCOVERING:
         match decode(row[2] or "null"):
             case {
@@ -145,7 +142,7 @@ def _repeated(
                 "record": {"left": int(left), "returned": int(returned), "restored": int(blocks)},
             }:
                 done = (tuple(rows), first, row[1].hex(), head.head_seq, left, returned, blocks)
-                return Uncovered(session_id, seq, *done, changed=False)
+                return Uncovered(log.session_id, seq, *done, changed=False)
     raise HistoryCorrupt(
         f"Entry {seq} names entry {first} as its uncovering, but that is another kind of entry.",
         seq=first,

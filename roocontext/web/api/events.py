@@ -18,7 +18,7 @@ from roocontext.log.encoding import MAX_INTEGER
 from roocontext.log.entries import Kind
 from roocontext.reports.document import Document, Time
 from roocontext.store.aio import AsyncChanges, AsyncSession, AsyncStore
-from roocontext.store.reading.envelopes import Envelope
+from roocontext.store.reading.audit import Envelope
 from roocontext.web.api.operations import Answer, ApiRequest
 from roocontext.web.errors import MalformedRequest
 

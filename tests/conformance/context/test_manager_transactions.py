@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext.store.engine.connections import Hold
+from roocontext.store.engine.database import Operations
 from support.async_manager import Scripted, manager
 from support.dialogue import fill
 
@@ -32,22 +33,21 @@ class Taken:
 
 
 @pytest.fixture
-def taken(chat: Any, shared: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
+def taken(chat: Any, monkeypatch: pytest.MonkeyPatch) -> Taken:
     """Counts the transactions of `chat`'s database."""
     counted = Taken()
-    database = shared.database
-    begin, repeated = Hold.begin, database._repeated
+    begin, repeated = Hold.begin, Operations._repeated
 
     def beginning(hold: Hold, *asked: Any) -> Any:
         counted.transactions += 1
         return begin(hold, *asked)
 
-    def writing(*args: Any, **kwargs: Any) -> Any:
+    def writing(operations: Any, *args: Any, **kwargs: Any) -> Any:
         counted.writes += 1
-        return repeated(*args, **kwargs)
+        return repeated(operations, *args, **kwargs)
 
     monkeypatch.setattr(Hold, "begin", beginning)
-    monkeypatch.setattr(database, "_repeated", writing)
+    monkeypatch.setattr(Operations, "_repeated", writing)
     return counted
 
 

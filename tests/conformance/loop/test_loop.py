@@ -184,7 +184,7 @@ def test_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
     kept = {"stop_reason": reason}
     append.append_message(
-        lab.database, chat.id, message_draft(reply, now=1, salts=lab.ids.salt, kept=kept)
+        lab.database.of(chat.id), message_draft(reply, now=1, salts=lab.ids.salt, kept=kept)
     )
     assert chat.waits_for() == turn
 
