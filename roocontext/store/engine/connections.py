@@ -4,13 +4,14 @@ The pool is SQLAlchemy's. An operation holds a connection and, if it writes to a
 that file: one for each file and process, because SQLite's own waiting sleeps between two looks.
 """
 
-import queue
 import threading
+import time
 import weakref
+from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from sqlite3 import SQLITE_BUSY
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,24 +54,29 @@ class PoolOptions:
             check_seconds("pool_recycle", self.pool_recycle)
 
 
+_LOOK_S = 0.05
+"""How long a thread waits for a connection before it looks again: an interrupt may end one that was
+woken for it."""
+
 # By the file itself, whatever name a store was opened by.
 _turns: "weakref.WeakValueDictionary[Path, Any]" = weakref.WeakValueDictionary()
 
 
 class _Idle(QueueCommon["ConnectionPoolEntry"]):
-    """The idle connections of a pool.
+    """The idle connections of a pool, the last one that came back first.
 
     SQLAlchemy's own queue has a lock in Python: an interrupt that comes right after it was taken
-    would leave it locked for ever. This one is written in C.
+    would leave it locked for ever. Here each step is one operation on a deque.
     """
 
-    def __init__(self, maxsize: int = 0, use_lifo: bool = False) -> None:  # noqa: FBT001, FBT002
+    def __init__(self, maxsize: int = 0, use_lifo: bool = True) -> None:  # noqa: FBT001, FBT002
         self.maxsize, self.use_lifo = maxsize, use_lifo
-        self._queue: SimpleQueue[ConnectionPoolEntry] = SimpleQueue()
+        self._idle: deque[ConnectionPoolEntry] = deque()
+        self._waiting: deque[Any] = deque()
 
     def qsize(self) -> int:
         """The number of idle connections."""
-        return self._queue.qsize()
+        return len(self._idle)
 
     def put(
         self,
@@ -78,17 +84,29 @@ class _Idle(QueueCommon["ConnectionPoolEntry"]):
         block: bool = True,  # noqa: ARG002, FBT001, FBT002 - the pool never waits for room
         timeout: float | None = None,  # noqa: ARG002
     ) -> None:
-        """Take a connection back, or raise Full."""
-        if 0 < self.maxsize <= self.qsize():
+        """Take a connection back, or raise Full, and wake who waits for one."""
+        if 0 < self.maxsize <= len(self._idle):
             raise Full
-        self._queue.put(item)
+        self._idle.append(item)
+        with suppress(IndexError):
+            self._waiting.popleft().release()
 
     def get(self, block: bool = True, timeout: float | None = None) -> "ConnectionPoolEntry":  # noqa: FBT001, FBT002
         """An idle connection, or raise Empty."""
-        try:
-            return self._queue.get(block, timeout)
-        except queue.Empty:
-            raise Empty from None
+        end = time.monotonic() + (timeout or 0)
+        while True:
+            with suppress(IndexError):
+                return self._idle.pop()
+            left = end - time.monotonic()
+            if not block or left <= 0:
+                raise Empty
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+            if not self._idle:  # none came back in between
+                turn.acquire(timeout=min(left, _LOOK_S))
+            with suppress(ValueError):
+                self._waiting.remove(turn)
 
 
 class _Place:
@@ -155,6 +173,7 @@ class Connections:
     def _begin_life(self) -> None:
         options = self._options
         self._transactions: weakref.WeakSet[Transaction] = weakref.WeakSet()
+        # The connection used last is taken first, with its statements prepared and pages cached.
         creator: Any = self._connect
         self._pool = _Pool(
             creator,
