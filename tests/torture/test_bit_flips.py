@@ -12,9 +12,9 @@ import pytest
 
 from roocontext import RooContextError, Store
 from support.damage import READING, SECRET, WRITING, build
-from support.examples import examples
+from support.examples import TORTURE, examples
 
-FLIPS = 12
+FLIPS = 12 if TORTURE else 3
 """How many bits one test flips, each in a new copy of the file."""
 PATH = "store.db"
 
