@@ -321,12 +321,12 @@ def test_transaction_that_is_open_for_long_is_not_missed(postgres_url):
 def test_transaction_that_took_too_long_is_not_committed(postgres_url, monkeypatch):
     with Store.open(postgres_url) as store:
         chat = store.create("s")
-        engine = store._database._engine
+        engine = chat._database._engine
         ((text, values),) = engine.end_write
         impatient = text.replace(f"'{LONGEST_S} s'", "'-1 s'")
         with monkeypatch.context() as patch:
             patch.setattr(
-                store._database, "_engine", replace(engine, end_write=((impatient, values),))
+                chat._database, "_engine", replace(engine, end_write=((impatient, values),))
             )
             with pytest.raises(StoreUnavailable, match="longer than the 120 seconds"):
                 chat.set_title("late")
