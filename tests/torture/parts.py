@@ -66,6 +66,7 @@ PARTS = (
         "fuzz",
         "Hostile files, contents and queries are refused or kept as they are",
         ("formats", "log", "tokens", "vectors"),
+        times=4,
     ),
     Part(
         "laws",
@@ -74,6 +75,7 @@ PARTS = (
             *("conformance/test_machine.py", "conformance/test_machine_travels.py"),
             *("conformance/test_forms.py", "conformance/context", "policies", "summarisers"),
         ),
+        times=4,
     ),
     Part(
         "legs",

@@ -9,7 +9,7 @@ from roocontext import Store
 from support.examples import everyday
 from torture.processes import Brood, Nursery
 
-ROUNDS = 40 if os.environ.get("ROOCONTEXT_TORTURE") else 1
+ROUNDS = 15 if os.environ.get("ROOCONTEXT_TORTURE") else 1
 
 
 def _create(url: str, session: str) -> None:

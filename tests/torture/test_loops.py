@@ -13,7 +13,7 @@ from roocontext import Store
 from support.examples import TORTURE, everyday
 from torture.processes import Brood, Nursery
 
-SAMPLE = {False: 6, True: 5}
+SAMPLE = {False: 3, True: 3}
 """How many lines of the loop itself, and of the store below it, are tried each day."""
 MOST = 200
 

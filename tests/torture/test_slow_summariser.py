@@ -19,6 +19,7 @@ import pytest
 from roocontext import AsyncContextManager, AsyncStore, ContextManager, Store
 from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
+from support.examples import everyday
 from support.fake_provider import Answer, Exchange, ModelServer
 from support.nasty_sessions import long
 from support.run_judge import changes_since
@@ -131,6 +132,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.parametrize("url", everyday(["file"], ["file", "postgres"]), indirect=True)
 def test_manager_killed_while_it_asks_leaves_no_trace(url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
