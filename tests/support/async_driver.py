@@ -1,7 +1,8 @@
 """One test for both interfaces: an AsyncStore that is driven from synchronous code.
 
-What a test calls on a `Driven` runs on an event loop, one call after the other. Async iterators
-become lazy ordinary ones, so that a test may write between two pages.
+What a test calls on a `Driven` runs on an event loop, one call after the other, or from a callback
+in another thread during a call. Async iterators become lazy ordinary ones, so that a test may write
+between two pages.
 """
 
 import asyncio
@@ -40,7 +41,11 @@ class Driven:
                 return self._pulled(result)
             if isinstance(result, AsyncChanges | AsyncSessionTurn):
                 return Driven(result, self._runner)
-            result = self._runner.run(result)
+            loop = self._runner.get_loop()
+            if loop.is_running():
+                result = asyncio.run_coroutine_threadsafe(result, loop).result()
+            else:
+                result = self._runner.run(result)
             if isinstance(result, (AsyncSession, AsyncStore)):
                 return Driven(result, self._runner)
             return result
