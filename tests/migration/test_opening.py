@@ -3,6 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,16 @@ def test_unknown_schema_version_is_refused(raw: Raw) -> None:
     with pytest.raises(SchemaMismatch):
         Store.open(raw.url)
     assert raw.run("SELECT version_num FROM roocontext_version") == [("0000",)]
+
+
+def test_new_stores_are_created_by_threads_at_once(folder: Path) -> None:
+    def create(number: int) -> int:
+        with Store.open(folder / f"{number}.db") as store, Store.open(":memory:") as other:
+            other.create("first").append("user", "hello")
+            return store.create("first").append("user", "hello").seq
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(create, range(12))) == [1] * 12
 
 
 def test_damaged_file_is_refused_by_name(folder: Path) -> None:

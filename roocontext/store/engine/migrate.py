@@ -6,6 +6,7 @@ oldest release that is newer (0076).
 """
 
 import re
+import threading
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, inspect
 from sqlalchemy import text as sql
 
 from roocontext.errors import ForeignDatabase, SchemaMismatch, StoreUnavailable
+from roocontext.store.engine import forks
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import (
     ALIKE,
@@ -30,6 +32,25 @@ _UPGRADE_LOCK = 0x726F6F63  # any number, the same in every release
 _LOCK_TIMEOUT = "500ms"
 """How long an upgrade waits for the tables: less than it takes a server to look for deadlocks,
 which might end another program's transaction instead."""
+
+
+class _OneAtATime:
+    """Lets one thread use Alembic, which keeps the migration that runs in globals of its own.
+
+    Two threads that created two databases at once ran their statements on each other's connection.
+    """
+
+    def __init__(self) -> None:
+        self.begin_anew()
+
+    def begin_anew(self) -> tuple[forks.Identity, ...]:
+        """Let a forked child begin with a free lock, which no thread of its parent will free."""
+        self.lock = threading.Lock()
+        return ()
+
+
+_alembic = _OneAtATime()
+forks.watch(_alembic)
 
 
 class SchemaVersion(NamedTuple):
@@ -234,7 +255,8 @@ def _upgrade(connection: Connection) -> None:
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         config.attributes["connection"] = connection
         try:
-            command.upgrade(config, REVISION)
+            with _alembic.lock:
+                command.upgrade(config, REVISION)
         except CommandError:
             current = schema_version(connection).current
             raise SchemaMismatch(
