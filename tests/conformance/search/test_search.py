@@ -672,7 +672,7 @@ def test_search_during_writes_finds_appended_and_not_redacted_messages(searched,
         if index:
             store.index()
         for seq, (rare, *words) in held.items():
-            own = f'"{words[0]}" {rare} {words[1]}'.replace("*", "")
+            own = f'"{words[0]}" {rare} {words[1]}'.replace("*", " ")
             assert seq in seqs(store.search(rare, session=chat.id)), rare
             assert seq in seqs(store.search(own, session=chat.id)), own
 
