@@ -144,7 +144,7 @@ class _Pool(QueuePool):
         with self._overflow_lock:
             is_full = -1 < self._max_overflow <= self._overflow
             if not is_full:
-                taken = [place for place in self._places if place() is not None]
+                taken = [other for other in self._places if other() is not None]
                 self._places = [*taken, weakref.ref(place)]
         if is_full:  # another thread was faster
             return self._do_get()

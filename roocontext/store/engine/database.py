@@ -2,6 +2,7 @@
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -46,7 +47,7 @@ _WRITE_AHEAD = "PRAGMA journal_mode = WAL"
 _PAGE_SIZE = "PRAGMA page_size = 8192"
 
 
-class Operations(Generic[AView]):
+class Operations(ABC, Generic[AView]):
     """Runs operations in transactions, each over a view of its transaction."""
 
     def __init__(self, engine: Engine, connections: Connections, scope: StoreScope) -> None:
@@ -58,9 +59,9 @@ class Operations(Generic[AView]):
         self._scope = scope
         self._check: Callable[[AView], None] | None = None
 
+    @abstractmethod
     def _seen(self, tx: Transaction) -> AView:
         """The first argument of an operation."""
-        raise NotImplementedError
 
     def write(
         self,
