@@ -6,6 +6,7 @@ durability, because a pooler would pass them on to others: what a transaction ne
 its BEGIN. Loaded when it is asked for, since psycopg is an extra.
 """
 
+import json
 import select
 import selectors
 import sys
@@ -18,6 +19,7 @@ from typing import Any, NoReturn
 import psycopg
 import psycopg.sql
 from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.types.json import set_json_loads
 from sqlalchemy import URL
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql import ClauseElement, Insert
@@ -180,6 +182,9 @@ def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnec
         except psycopg.Error as refused:
             raise unconnected(refused) from None
         try:
+            # SQLAlchemy reads the schema as JSON, and an application may have changed what all of
+            # its connections make of that.
+            set_json_loads(json.loads, connection)
             _check_encoding(connection.info.parameter_status("server_encoding"))
             policies = connection.info.backend_pid, ADMINISTRATOR, OWNER_POLICY
             row = psycopg.RawCursor(connection).execute(_FIRST, policies).fetchone()

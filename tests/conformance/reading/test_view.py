@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
-import psycopg
 import pytest
 from psycopg.types.json import set_json_loads
 
@@ -262,14 +261,9 @@ LOADERS: dict[str, Callable[[Any], Any]] = {
 @pytest.fixture(params=LOADERS)
 def loads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Another loader, until the end of the test."""
-    before = {
-        name: psycopg.adapters.get_loader(psycopg.adapters.types[name].oid, psycopg.pq.Format.TEXT)
-        for name in ("json", "jsonb")
-    }
     set_json_loads(LOADERS[request.param])
     yield
-    for name, loader in before.items():
-        psycopg.adapters.register_loader(name, loader)
+    set_json_loads(json.loads)
 
 
 def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) -> None:
@@ -279,6 +273,13 @@ def test_cleared_view_needs_no_loader_of_json(postgres_url: str, loads: None) ->
         _, answer = work(chat)
         chat.commit(Plan.clear(chat.view(), [(answer, 0)], 'a "placeholder" \\ \u2028 \x01'))
         assert chat.view().messages == chat.view(limit=100).messages
+
+
+def test_store_is_created_with_any_loader_of_json(postgres: Any, loads: None) -> None:
+    url = postgres.empty()
+    with Store.open(url) as store:
+        assert store.create().append("user", "first").seq == 1
+    postgres.drop(url)
 
 
 BINDING = "claude-fable-5-1"

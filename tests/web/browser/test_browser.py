@@ -1,5 +1,7 @@
 """The pages in a real browser: with and without JavaScript, safe, accessible, and live."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +9,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
@@ -42,8 +45,17 @@ def texts(browser: Any, selector: str) -> list[str]:
     return [one.text for one in browser.find_elements(By.CSS_SELECTOR, selector)]
 
 
+@contextmanager
+def next_page(browser: Any) -> Iterator[None]:
+    """Wait until the page is another one: a form that is sent by a key is still on its way."""
+    left = browser.find_element(By.TAG_NAME, "html")
+    yield
+    WebDriverWait(browser, 20).until(staleness_of(left))
+
+
 def follow_link(browser: Any, words: str) -> None:
-    browser.find_element(By.PARTIAL_LINK_TEXT, words).click()
+    with next_page(browser):
+        browser.find_element(By.PARTIAL_LINK_TEXT, words).click()
 
 
 # Without JavaScript
@@ -64,9 +76,11 @@ def test_everything_is_read_without_script(plain):
 def test_search_finds_hidden_messages_and_leads_to_them_without_script(plain):
     plain.visit("/")
     box = plain.find_element(By.NAME, "q")
-    box.send_keys('"part_20"', Keys.ENTER)
+    with next_page(plain):
+        box.send_keys('"part_20"', Keys.ENTER)
     assert texts(plain, "mark")
-    plain.find_element(By.CSS_SELECTOR, ".sessions .name").click()
+    with next_page(plain):
+        plain.find_element(By.CSS_SELECTOR, ".sessions .name").click()
     target = plain.find_element(By.CSS_SELECTOR, "article:target")
     assert target.is_displayed()
     assert "part_20" in target.text
@@ -76,7 +90,8 @@ def test_time_travel_and_comparison_work_without_script(plain):
     plain.visit("/s/long")
     box = plain.find_element(By.NAME, "as_of")
     box.clear()
-    box.send_keys("6", Keys.ENTER)
+    with next_page(plain):
+        box.send_keys("6", Keys.ENTER)
     assert len(texts(plain, "article")) == 4  # and two notes
     follow_link(plain, "What changed since")
     assert "left the view" in plain.find_element(By.TAG_NAME, "main").text
@@ -87,14 +102,17 @@ def test_session_is_changed_without_script(plain, site_store):
     for number in range(6):
         chat.append("user", f"line {number}")
     plain.visit(f"/s/{chat.id}?tab=all")
-    plain.find_element(By.CSS_SELECTOR, "#e3 .act").click()
+    with next_page(plain):
+        plain.find_element(By.CSS_SELECTOR, "#e3 .act").click()
     follow_link(plain, "Rewind to right after this entry")
     assert "4 messages would leave the view" in plain.find_element(By.TAG_NAME, "main").text
-    plain.find_element(By.CSS_SELECTOR, "button.act").click()
+    with next_page(plain):
+        plain.find_element(By.CSS_SELECTOR, "button.act").click()
     assert "Done: rewind 8" in plain.find_element(By.CSS_SELECTOR, ".done").text
     assert texts(plain, "article .seq") == ["2", "3"]
     follow_link(plain, "Undo")
-    plain.find_element(By.CSS_SELECTOR, "button.act").click()
+    with next_page(plain):
+        plain.find_element(By.CSS_SELECTOR, "button.act").click()
     assert len(texts(plain, "article")) == 6
 
 
