@@ -199,30 +199,36 @@ def _is_compaction(part: OutgoingPart) -> bool:
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
-    tools = (PartKind.CALL, PartKind.RESULT)
+    tools = (PartKind.CALL, PartKind.UNSENDABLE_CALL, PartKind.RESULT)
     tool_parts = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
         (row.role, [part.block for part in parts])
         for row, parts in zip(rows, tool_parts, strict=True)
     ]
     links = links_of((row.message.seq, row.message.answers) for row in rows)
+    uncalled: set[OutgoingPart] = set()
     for pair in pairs(readings, links):
         call, answer = (
             tool_parts[pair.call[0]][pair.call[1]],
             tool_parts[pair.result[0]][pair.result[1]],
         )
-        call.answer, answer.call = answer, call
+        if call.kind is PartKind.CALL:
+            call.answer, answer.call = answer, call
+        else:
+            uncalled.add(answer)
     called: set[str] = set()
     for row in rows:
         # Decided by the rows before it alone: a call that comes later does not change what was
         # sent.
         kept: list[OutgoingPart] = []
         for part in row.parts:
+            if part.kind is PartKind.UNSENDABLE_CALL:
+                continue
             if part.kind is PartKind.CALL:
                 called.add(part.block["id"])
             if part.kind is not PartKind.RESULT or part.call is not None:
                 kept.append(part)
-            elif part.block["tool_use_id"] in called:
+            elif part.block["tool_use_id"] in called and part not in uncalled:
                 repairs.add(row, Rule.DUPLICATE, part.index)
             else:
                 repairs.add(row, Rule.ORPHAN, part.index)

@@ -192,8 +192,10 @@ def _is_sound(role: str, item: Block) -> bool:
         return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
     if kind in ("function_call_output", "custom_tool_call_output"):
         return _holds(item.get("output"), _PARTS["user"])
-    # The provider's own tool search has none.
+    # The provider's own tool search has no id.
     if kind in CALLS and not string(item, "call_id") and item.get("execution") != "server":
+        return False
+    if kind in CALLS and item.get("name") == "":
         return False
     return not item.keys() <= _BARE
 
