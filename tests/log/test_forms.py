@@ -209,6 +209,23 @@ def test_answers_stay_with_their_calls_beside_one_without_a_name(stored):
         assert {(2, Rule.MALFORMED), (3, Rule.ORPHAN)} <= {*repairs}
 
 
+def test_items_lose_their_ids_with_the_reasoning_that_they_refer_to():
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}  # it was stored by the provider
+    calls = [
+        {"type": "function_call", "id": f"fc_{at}", "call_id": at, "name": "f", "arguments": "{}"}
+        for at in "ab"
+    ]
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}}
+    rows = [("openai-responses", "assistant", it, {}) for it in (thought, search, *calls)]
+    messages, repairs = sent("openai-responses", GO, *rows)
+    assert [it.get("id") for it in messages[1:]] == [None, None]
+    assert (3, Rule.SEPARATED) in repairs
+    later = [{**search, "id": "ws_2"}, {**calls[0], "id": "fc_3", "call_id": "c"}]
+    rows += [GO, ("openai-responses", "assistant", later, {})]
+    messages, _ = sent("openai-responses", GO, *rows)
+    assert [it.get("id") for it in messages[-2:]] == ["ws_2", "fc_3"]
+
+
 def test_name_that_is_replaced_is_reported_in_every_form():
     for form in ("anthropic", "openai", "openai-responses"):
         _, repairs = sent(form, GO, chat_call("a", "no spaces"), complete=True)

@@ -264,6 +264,8 @@ class OutgoingRows:
 
     def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
+        if side_of(message.role) == "user":
+            self._state.has_lost_reasoning = False
         if message.format != self._form.format:
             role, blocks = read_message(message)
             row = OutgoingRow(
