@@ -184,12 +184,12 @@ def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[Outgoin
     return set(waiting.values()), separated
 
 
-def _continues(turn: OutgoingTurn) -> bool:
+def _continues(parts: Sequence[OutgoingPart]) -> bool:
     """Return True if the provider continues this turn of the assistant, sent back as it is.
 
     It waits for a tool of the provider, or ends with a compaction.
     """
-    return waits(turn.parts) or _is_compaction(turn.parts[-1])
+    return waits(parts) or _is_compaction(parts[-1])
 
 
 def _is_compaction(part: OutgoingPart) -> bool:
@@ -287,7 +287,7 @@ class _Turns:
         if self._form.alternates:
             self._turns = list(self._alternating())
         last = self._turns[-1] if self._turns else None
-        if complete and (last is None or (last.role == "assistant" and not _continues(last))):
+        if complete and (last is None or (last.role == "assistant" and not _continues(last.parts))):
             self._turns.append(OutgoingTurn("user", []))
             if rows:
                 self._repairs.add(rows[-1], Rule.CLOSING)
@@ -332,7 +332,7 @@ class _Turns:
         joins = turn is not None and not apart and self._form.joins(turn, body)
         if self._form.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
-        if turn is not None and apart and waits(turn):
+        if turn is not None and (apart or held) and _continues(turn):
             joins = True  # the provider continues its own message after its earlier words
         if (joins or held) and not self._form.lists:
             self._repairs.add(row, Rule.MERGED)
@@ -347,10 +347,12 @@ class _Turns:
     def _was_asked_after(self, row: OutgoingRow) -> bool:
         """Return True if the request for this reply ended with the last turn and a user message.
 
-        If a tool of the provider was running, that turn was sent back as it was, to be continued.
+        A turn that the provider continues was sent back as it was, unless it calls the agent too.
         """
         asked_at, parts = row.message.asked_at, self._turns[-1].parts
-        return asked_at is not None and parts[-1].row.message.seq <= asked_at and not waits(parts)
+        calls = any(part.kind is PartKind.CALL for part in parts)
+        is_read = asked_at is not None and parts[-1].row.message.seq <= asked_at
+        return is_read and (calls or not _continues(parts))
 
     def _add_user(self, row: OutgoingRow) -> None:
         if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):

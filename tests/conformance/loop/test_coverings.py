@@ -177,8 +177,12 @@ class TestTurns:
         request = long.request("anthropic", model=CLAUDE)
         long.record(claude(compaction("All so far."), stop="compaction"), request)
         assert long.waits_for() == "model"
-        sent = long.request("anthropic", model=CLAUDE)["messages"]
-        assert sent == [{"role": "assistant", "content": [compaction("All so far.")]}]
+        request = long.request("anthropic", model=CLAUDE)
+        assert request["messages"] == [{"role": "assistant", "content": [compaction("All so far.")]}]
+        thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        long.record(claude(thought, text("Going on."), name="msg_2"), request)
+        blocks = [compaction("All so far."), thought, text("Going on.")]
+        assert long.messages() == [{"role": "assistant", "content": blocks}]
 
     def test_compaction_on_demand_leaves_the_turn_with_the_user(self, long: Any) -> None:
         long.append("assistant", "answer 2", model=CLAUDE)
