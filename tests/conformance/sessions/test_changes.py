@@ -233,6 +233,19 @@ def test_cancelled_wait_ends_at_once_and_loses_nothing(lab):
 
 WRITER = """
 import sys
+def test_store_that_is_closed_ends_the_feeds_of_tasks(tmp_path):
+    async def go():
+        opened = await AsyncStore.open(tmp_path / "s.db")
+        async with opened as store, store.changes() as feed:
+            asyncio.get_running_loop().call_later(
+                0.3, lambda: asyncio.ensure_future(store.close())
+            )
+            assert [change async for change in feed] == []
+            assert await feed.read() == []
+
+    asyncio.run(go())
+
+
 from roocontext import Store
 url, name = sys.argv[1:]
 with Store.open(url, durability="normal") as store:
