@@ -20,6 +20,16 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
+def started(target: Callable[..., None], *args: Any, name: str) -> Thread:
+    """A thread that has begun, and does not keep the process from ending."""
+    thread = Thread(target=target, args=args, name=f"roocontext-{name}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StoreUnavailable(f"No thread can be started: {error}.") from None
+    return thread
+
+
 class Probe:
     """Runs a check in a thread and waits for its end, but not longer than it is asked to.
 
@@ -36,12 +46,11 @@ class Probe:
         last = self._last
         if last is None or last.done() or self._process != os.getpid():
             self._process, self._last = os.getpid(), (last := Future())
-            thread = Thread(target=self._answer, args=(last,), name="roocontext-ping", daemon=True)
             try:
-                thread.start()
-            except RuntimeError as error:
+                started(self._answer, last, name="ping")
+            except StoreUnavailable:
                 self._last = None
-                raise StoreUnavailable(f"No thread can be started: {error}.") from None
+                raise
         try:
             last.result(seconds)
         except TimeoutError:

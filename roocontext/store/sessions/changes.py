@@ -24,6 +24,7 @@ from roocontext.store.engine.check_arguments import check_seconds
 from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import RecordingMinute, of_session, sessions
 from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.threads import started
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.pages import read_cursor, write_cursor
 
@@ -276,13 +277,10 @@ class Poller:
             if session is None:
                 self._report(now, [row for row in rows if row.minute >= self._minute])
             feed.put([row for row in rows if row.minute >= minute], self._place(now, rows, minute))
-            self._feeds.add(feed)
             if self._thread is None:
                 self._stop = threading.Event()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._stop,), name="roocontext-changes", daemon=True
-                )
-                self._thread.start()
+                self._thread = started(self._run, self._stop, name="changes")
+            self._feeds.add(feed)
 
     def leave(self, feed: Feed) -> None:
         """Read no more for a feed."""
