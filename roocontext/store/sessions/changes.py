@@ -22,7 +22,7 @@ from roocontext.log.encoding import check_id
 from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_seconds
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import RecordingMinute, of_session, sessions
+from roocontext.store.engine.schema import FollowedMinute, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.threads import started
 from roocontext.store.engine.transaction import Transaction
@@ -56,7 +56,7 @@ _COLUMNS = (
     sessions.c.changed_minute,
     sessions.c.purged_at.is_not(None),
 )
-_NOW = select(RecordingMinute())
+_NOW = select(FollowedMinute())
 # An archive changes no log. The session is reported again when it has come back.
 _changed = and_(sessions.c.changed_minute >= bindparam("minute"), sessions.c.archived_at.is_(None))
 _SINCE = crossing(
@@ -66,7 +66,7 @@ _ONE = select(*_COLUMNS).where(of_session(sessions), _changed)
 
 
 def _clock(tx: Transaction) -> int:
-    """The minute in which something would be recorded now."""
+    """The minute from which a reader that begins now reads on."""
     [(now,)] = tx.rows(_NOW)
     return int(now)
 
