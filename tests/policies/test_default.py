@@ -17,6 +17,7 @@ from roocontext.policies.situation import (
     TooLarge,
     Totals,
 )
+from roocontext.programs.opencode.policy import OpenCode
 from support.situations import situated
 
 WINDOW = 10_000
@@ -88,6 +89,17 @@ def test_clearing_is_enough_when_it_relieves(chat):
     assert decision.plan.counts.after.tokens <= 0.65 * ROOM
     newest = chat.view().messages[-1].seq
     assert newest not in {seq for seq, _ in decision.plan.clears}
+
+
+@pytest.mark.parametrize("policy", [Default(), OpenCode(protect=0, minimum=0)])
+def test_tool_of_an_output_is_that_of_the_call_it_answers(chat, policy):
+    for name in ("keep", "run"):
+        chat.append("assistant", [{"type": "tool_use", "id": "t", "name": name, "input": {}}])
+    for call in chat.pending():
+        chat.answer(call, "y" * 500)
+    talk(chat, 6)
+    told = {"aim": Aim.CLEAR, "protected_tools": frozenset({"keep"})}
+    assert policy.decide(situated(chat, BYTES, window=WINDOW, **told)).plan.clears == ((4, 0),)
 
 
 def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
