@@ -118,6 +118,12 @@ def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
     assert refused.status == "inflated_summary"
 
 
+def test_no_summary_is_asked_for_that_its_heading_makes_too_long(chat):
+    talk(chat, 2, size=8)
+    chat.append("user", "x" * ROOM)
+    assert isinstance(Default().decide(situated(chat, BYTES, window=WINDOW)), Nothing)
+
+
 def test_marker_replaces_a_missing_summary_above_the_room(chat):
     talk(chat, 80)
     situation = situated(chat, BYTES, window=WINDOW)
