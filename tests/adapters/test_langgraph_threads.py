@@ -208,6 +208,18 @@ def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
 
 
+def test_repeated_calls_reach_a_thread_that_another_process_has_begun_anew(thread):
+    other, checkpoint = RooContextSaver(thread.store), empty_checkpoint()
+    for _ in range(2):
+        config = thread.saver.put(at(thread.name), checkpoint, {}, {})
+        thread.saver.put_writes(config, [("w", 1)], "task")
+        assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
+        other.delete_thread(thread.name)
+    other.put(at(thread.name), checkpoint, {}, {})
+    thread.saver.put_writes(config, [("w", 1)], "task")
+    assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
+
+
 def test_deleted_run_shows_the_checkpoints_before_it(thread):
     def put(run, *texts):
         checkpoint = empty_checkpoint() | {"channel_values": {"messages": said(*texts)}}
