@@ -49,8 +49,9 @@ class RooContextSessionService(OverStore, BaseSessionService):
         if place is None or (store is not None and db_url is not None):
             raise InvalidOption("Give either a store or a db_url.", name="store")
         self._given = GivenStore(place)
-        # Parallel branches append to one Session object, one after the other.
-        self._locks: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
+        # Parallel branches append to one Session object, one after the other. Other threads, such
+        # as those of `Runner.run`, have event loops and objects of their own.
+        self._locks: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def prepare_tables(self) -> None:
         """Open the store now, and create or upgrade its schema, as the first call does."""
@@ -131,7 +132,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         key = ConversationKey(session.app_name, session.user_id, session.id)
-        lock = self._locks.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault((key, asyncio.get_running_loop()), asyncio.Lock())
         async with lock:
             new = _new_event(session, event)
             try:

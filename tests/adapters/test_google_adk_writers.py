@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from google.adk.errors import StaleSessionError
@@ -125,6 +126,27 @@ def test_branches_append_to_one_session_object(driver):
 
     driver.run(both())
     assert len(driver.get(session).events) == 20
+
+
+def test_threads_append_to_one_session_each_in_its_own_event_loop(driver, monkeypatch):
+    session = driver.create()
+    both, append_event = threading.Barrier(2, timeout=20), google_adk_log.append_event
+
+    def at_once(*args):
+        both.wait()
+        return append_event(*args)
+
+    def append(read):
+        try:
+            asyncio.run(driver.service.append_event(read, text_event("x")))
+        except StaleSessionError:
+            return 0
+        return 1
+
+    monkeypatch.setattr(google_adk_log, "append_event", at_once)
+    with ThreadPoolExecutor() as pool:
+        appended = sum(pool.map(append, [driver.get(session) for _ in range(2)]))
+    assert appended == len(driver.get(session).events) == 1
 
 
 async def read_only(driver, session):
