@@ -181,6 +181,21 @@ def test_shared_state_is_written_after_a_crash(driver, monkeypatch, again):
     assert driver.get(other).state == {"app:a": 1, "app:z": 1}
 
 
+def test_last_event_is_not_appended_twice(driver):
+    session = driver.create()
+    events = [text_event(text, id="same", timestamp=1.0) for text in ("one", "two")]
+    events.append(changed(a=1).model_copy(update={"id": "same", "timestamp": 1.0}))
+    for event in events:
+        for _ in range(2):
+            driver.append(session, event)
+    assert session.events == driver.get(session).events == events
+    driver.append(session, text_event("three", id="same", timestamp=1.0))
+    chat = driver.chat(session)
+    chat.redact(chat.view().messages[-1].seq)
+    driver.append(session, text_event("three", id="same", timestamp=1.0))
+    assert len(driver.get(session).events) == 4
+
+
 def test_stale_writers_are_refused(driver):
     session = driver.create()
     stale = driver.get(session)
