@@ -88,7 +88,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Read a session with its events, including rewound and compacted ones, as ADK expects."""
-        key = ConversationKey(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, (session_id or "").strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
         conversation = await self._given.run(
@@ -113,7 +113,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Hide a session. Its id can be used again, and `Store.purge` destroys it."""
-        key = ConversationKey(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, (session_id or "").strip())
         await self._given.run(lambda store: log.delete(store, key))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
