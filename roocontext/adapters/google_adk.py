@@ -22,7 +22,7 @@ from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable, storable_model
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings import reader
+from roocontext.log.readings import reader, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 
 with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
@@ -194,9 +194,18 @@ def _new_event(session: Session, event: Event) -> log.NewEvent:
         read=_revision(session),
         after=session.events[-1].id if session.events else None,
         covers=(compaction.start_timestamp, compaction.end_timestamp) if compaction else None,
-        summary=_message(compaction.compacted_content, None) if compaction else None,
+        summary=_summary(compaction.compacted_content) if compaction else None,
         rewinds=event.actions.rewind_before_invocation_id,
     )
+
+
+def _summary(content: Content | None) -> NewMessage | None:
+    """The content as a summary; None if it has no text."""
+    message = _message(content, None)
+    if message is None:
+        return None
+    _, blocks = reader(FORMAT).blocks(message.role, message.content)
+    return message if text_of(blocks).strip() else None
 
 
 def _message(content: Content | None, event: Event | None) -> NewMessage | None:

@@ -38,6 +38,9 @@ def test_compactions_are_stored_as_summaries(driver):
         events.append(compacted(start, end, f"[{start:.0f}-{end:.0f}]"))
         driver.append(session, events[-1])
         assert driver.texts(session) == expected
+    events.append(compacted(1.0, 8.0, " "))  # without text, only the event is stored
+    driver.append(session, events[-1])
+    assert driver.texts(session) == ["[1-6]", "7", "8"]
     assert driver.get(session).events == events
     assert driver.chat(session).stats().messages == 11
     assert driver.chat(session).verify().ok
