@@ -178,7 +178,8 @@ class TestTurns:
         long.record(claude(compaction("All so far."), stop="compaction"), request)
         assert long.waits_for() == "model"
         request = long.request("anthropic", model=CLAUDE)
-        assert request["messages"] == [{"role": "assistant", "content": [compaction("All so far.")]}]
+        paused = {"role": "assistant", "content": [compaction("All so far.")]}
+        assert request["messages"] == [paused]
         thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
         long.record(claude(thought, text("Going on."), name="msg_2"), request)
         blocks = [compaction("All so far."), thought, text("Going on.")]
