@@ -4,7 +4,6 @@ Opening a store costs more than most tests, so that those which only need a sess
 store for each leg; a test that damages its store, or lists all sessions, opens its own.
 """
 
-import asyncio
 import gc
 import os
 import shutil
@@ -22,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from roocontext import Store
 from support import citus_server, postgres_server
-from support.async_driver import Driven
+from support.async_driver import Driven, LoopThread
 from support.empty_files import empty_file
 from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
@@ -218,7 +217,7 @@ def opened(
             clock, ids = SetClock(), CountedIds()
             options = {"durability": "normal", "clock": clock, "ids": ids, **options}
             if interface == "async":
-                runner = stack.enter_context(asyncio.Runner())
+                runner = stack.enter_context(LoopThread())
                 store: Any = Driven.open(runner, url, **options)
             else:
                 store = Store.open(url, **options)
@@ -245,6 +244,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         every = metafunc.definition.get_closest_marker("every_leg")
         once = metafunc.definition.get_closest_marker("one_leg")
         legs = LEGS if TORTURE else EVERYDAY[:1] if once else EACH_ONCE if every else EVERYDAY
+        for only in metafunc.definition.iter_markers("only"):
+            legs = [leg for leg in legs if not set(only.args).isdisjoint(leg)]
         metafunc.parametrize("leg", legs, ids="-".join, indirect=True, scope="session")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from roocontext import ContextManager, NewMessage, Plan, Session, Store
 from roocontext.recall import Recall
+from support.async_manager import manager
 
 
 def results() -> set[type]:
@@ -49,7 +50,7 @@ def test_values_are_plain_json(store):
             *chat.usage(),
         ),
         *(store.overview(), *chat.repairs(), chat.redact(receipt.seq, dry_run=True)),
-        *(ContextManager(limit=100_000).manage(chat), store.purge(chat.id, dry_run=True)),
+        *(manager(chat, limit=100_000).manage(chat), store.purge(chat.id, dry_run=True)),
     ]
     for value in values:
         parts = value if isinstance(value, list) else [value]

@@ -1,27 +1,48 @@
 """One test for both interfaces: an AsyncStore that is driven from synchronous code.
 
-What a test calls on a `Driven` runs on an event loop, one call after the other, or from a callback
-in another thread during a call. Async iterators become lazy ordinary ones, so that a test may write
-between two pages.
+What a test calls on a `Driven` runs on an event loop in a thread of its own. So several threads may
+call, and so may a callback during a call. Async iterators become lazy ordinary ones, so that a test
+may write between two pages.
 """
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Iterator
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, Self
 
 from roocontext import AsyncChanges, AsyncSession, AsyncSessionTurn, AsyncStore
 
 
+class LoopThread:
+    """An event loop in a thread of its own, for as long as the `with` block runs."""
+
+    def __enter__(self) -> Self:
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._runner.close()
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run it on the loop, and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
 class Driven:
     """An AsyncStore, AsyncSession or its internals, with the methods of a Store or Session."""
 
-    def __init__(self, target: Any, runner: asyncio.Runner) -> None:
+    def __init__(self, target: Any, runner: LoopThread) -> None:
         self.target = target
         self._runner = runner
 
     @classmethod
-    def open(cls, runner: asyncio.Runner, url: Any, **options: Any) -> "Driven":
+    def open(cls, runner: LoopThread, url: Any, **options: Any) -> "Driven":
         """Open a store on this loop."""
         return cls(runner.run(AsyncStore.open(url, **options)), runner)
 
@@ -41,11 +62,7 @@ class Driven:
                 return self._pulled(result)
             if isinstance(result, AsyncChanges | AsyncSessionTurn):
                 return Driven(result, self._runner)
-            loop = self._runner.get_loop()
-            if loop.is_running():
-                result = asyncio.run_coroutine_threadsafe(result, loop).result()
-            else:
-                result = self._runner.run(result)
+            result = self._runner.run(result)
             if isinstance(result, (AsyncSession, AsyncStore)):
                 return Driven(result, self._runner)
             return result

@@ -7,9 +7,9 @@ import anthropic
 import openai
 import pytest
 
-from roocontext import ContextManager
 from roocontext.errors import SummarySealed
 from roocontext.tokens import usage_tokens
+from support.async_manager import manager
 from support.compacting_server import SUMMARY, CompactingServer, Quarters
 from support.dialogue import WORDS, shown
 from support.provider_rules import CHECKS
@@ -109,8 +109,7 @@ def check_gauge(server: CompactingServer, chat: Any, wire: Wire) -> None:
 def switch_and_back(server: CompactingServer, chat: Any, wire: Wire) -> None:
     """Let the other provider continue, which may need what is hidden, and then the first one."""
     other = OPENAI if wire.form == "anthropic" else ANTHROPIC
-    manager = ContextManager(other.model, limit=10**6, counter=Quarters())
-    manager.manage(chat)
+    manager(chat, other.model, limit=10**6, counter=Quarters()).manage(chat)
     check_gauge(server, chat, other)
     check_gauge(server, chat, wire)
     for form, check in CHECKS.items():
@@ -171,8 +170,8 @@ class TestEachForm:
         else:
             with pytest.raises(SummarySealed):
                 chat.request(other.form, model=other.model)
-            manager = ContextManager(other.model, limit=10**6, counter=Quarters())
-            assert manager.manage(chat).uncovered == (done.covering,)
+            managing = manager(chat, other.model, limit=10**6, counter=Quarters())
+            assert managing.manage(chat).uncovered == (done.covering,)
         check_gauge(server, chat, other)
         assert chat.verify().ok
 
@@ -291,10 +290,9 @@ def test_bad_history_is_refused_by_the_stubs(server: Any) -> None:
 def test_policy_server_asks_the_provider(chat: Any, server: Any) -> None:
     asked: Callable[..., Any] = server.anthropic().beta.messages.create
     window = {"limit": 70_000, "output": 5_000, "counter": Quarters()}
-    manager = ContextManager(CLAUDE, policy="server", **window)
     while gauge(chat) < 60_000:
         chat.append("user", WORDS * 40)
-    outcome = manager.manage(chat)
+    outcome = manager(chat, CLAUDE, policy="server", **window).manage(chat)
     assert outcome.detail == "delegated"
     request = chat.request("anthropic", model=CLAUDE, **outcome.options)
     done = chat.record(asked(model=CLAUDE, max_tokens=99, **request), request)

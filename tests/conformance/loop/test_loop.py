@@ -343,7 +343,7 @@ def test_call_of_another_session_is_refused(talk, store):
     (call,) = talk.chat.pending()
     other = Talk(store.create(), talk.form)
     other.asks(B)
-    with pytest.raises(NoSuchCall, match="another call"):
+    with pytest.raises(NoSuchCall, match="not the given call"):
         other.chat.answer(call, "done")
 
 

@@ -17,6 +17,8 @@ from support.dialogue import fill, result, text, work
 from support.examples import examples
 from support.histories import HISTORIES, play
 
+pytestmark = pytest.mark.only("sync")  # as the command line, it reads a synchronous store
+
 _TAGS = """html head meta title style body header nav main section article details summary h1 h2 h3
 p ol ul li a b time pre code img span div figure svg line path meter em strong blockquote"""
 _ATTRIBUTES = """lang charset http-equiv content name id class dir href datetime src alt aria-label

@@ -25,6 +25,8 @@ from roocontext.store.reading.coverings import Hidden
 from support.damage import READING, SECRET, WRITING, build
 from support.recalling import recall_for, search
 
+pytestmark = pytest.mark.only("file", "postgres")  # several stores open one database
+
 ID = "sess-acme-1"
 MISSING = "sess-none-1"
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
