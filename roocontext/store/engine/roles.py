@@ -92,8 +92,11 @@ def grants(role: str, *, erase: bool = True) -> list[str]:
 
 def quoted_role(role: str) -> str:
     """A role as SQL names it."""
+    from sqlalchemy.dialects.postgresql.base import RESERVED_WORDS  # noqa: PLC0415 - rarely needed
+
     check_id("role", role)
-    return role if _PLAIN.fullmatch(role) else '"' + role.replace('"', '""') + '"'
+    is_plain = _PLAIN.fullmatch(role) and role not in RESERVED_WORDS
+    return role if is_plain else '"' + role.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,8 @@ def secure(
     Superusers and roles with BYPASSRLS see all of them. So does the role `administrator`. It can
     be repeated, and then replaces the policies.
     """
+    if administrator == "public":  # to PostgreSQL, however it is quoted, that is every role
+        raise InvalidOption("There is no role 'public'.", name="administrator")
     engine = engine_of(url, EngineOptions(read_only=dry_run))
     if engine.server is None:
         raise InvalidOption("An SQLite file has no row-level security.", name="url")

@@ -111,7 +111,8 @@ def test_printed_grants_are_enough_for_every_call(role: Role, *, erase: bool) ->
 
 
 def test_role_in_grants_is_quoted() -> None:
-    assert all(line.endswith(' TO "Ann""s";') for line in grants('Ann"s'))
+    for role, quoted in {'Ann"s': '"Ann""s"', "user": '"user"'}.items():
+        assert all(line.endswith(f" TO {quoted};") for line in grants(role))
 
 
 def without(grant: str) -> Iterator[tuple[str, str, list[str]]]:

@@ -119,6 +119,8 @@ def test_administrator_sees_all(secured: Secured) -> None:
         acme.create("one").append("user", "hello")
         assert [info.owner for info in everyone.sessions()] == ["acme"]
         assert everyone.session("one").verify().ok
+    with pytest.raises(InvalidOption, match="no role 'public'"):
+        secure(secured.url, administrator="public")
     secure(secured.url)
     with pytest.raises(InvalidOption), secured.open(None):
         pass
