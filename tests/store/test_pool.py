@@ -87,6 +87,22 @@ def test_old_connection_is_replaced(postgres_url: str) -> None:
         assert _pid(store) == _pid(store)
 
 
+def test_file_that_is_no_longer_in_place_is_not_written(tmp_path: Path) -> None:
+    path, moved = tmp_path / "store.db", tmp_path / "moved.db"
+    with Store.open(path) as store:
+        chat = store.create()
+        path.rename(moved)
+        with pytest.raises(StoreUnavailable, match="cannot be opened"):
+            chat.append("user", "lost")
+        path.touch()
+        with pytest.raises(StoreUnavailable, match="was replaced by another file"):
+            chat.append("user", "lost too")
+        moved.replace(path)
+        assert chat.append("user", "stored").seq == 1
+    with Store.open(path) as store:
+        assert [message.content for message in store.session(chat.id).view().messages] == ["stored"]
+
+
 def test_store_in_memory_is_closed_after_the_calls_that_run() -> None:
     store = Store.open(":memory:")
     with ThreadPoolExecutor(1) as threads:

@@ -259,8 +259,16 @@ class Connections:
             forks.refuse_inherited(path)
             # Before it is opened: a fork may come in between.
             if (file := forks.identity(path)) is not None:
+                if self._files and file not in self._files:
+                    raise StoreUnavailable(
+                        f"{str(path)!r} was replaced by another file while the store was open.",
+                        advice="Close the store and open it again.",
+                    )
                 self._files.add(file)
         connection = self._engine.connect()
+        if path is not None:
+            # The file system of a container may copy a file that is opened.
+            self._files.update(filter(None, [forks.identity(path)]))
         assert record.info is not None
         tx = record.info["transaction"] = self._engine.transaction(connection)
         self._transactions.add(tx)

@@ -4,9 +4,13 @@ import os
 import sqlite3
 import stat
 from pathlib import Path
+from typing import TypeVar
 
 from roocontext.errors import StoreNotFound, StoreUnavailable
+from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
+
+AConnection = TypeVar("AConnection", bound=sqlite3.Connection)
 
 _OWN_CACHE = "cache=private"
 """Even if the process shares them by default: stores in memory would be the same one, and a reader
@@ -15,10 +19,24 @@ would wait for a writer."""
 
 def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:
     """A new connection to a file."""
+    uri = f"{path.as_uri()}?mode={mode}&{_OWN_CACHE}"
     try:
-        return _connect(f"{path.as_uri()}?mode={mode}&{_OWN_CACHE}", synchronous, patience_s)
+        connection = _connect(uri, synchronous, patience_s, _OfFile)
     except driver_errors() as error:
         raise_ours(error, sent=False, path=path)
+    connection.file = forks.identity(path)
+    return connection
+
+
+def is_in_place(path: Path, connection: "_OfFile") -> bool:
+    """False if the file was deleted, renamed or replaced: what is written would be lost with it."""
+    return forks.identity(path) == connection.file
+
+
+class _OfFile(sqlite3.Connection):
+    """A connection that knows its file."""
+
+    file: forks.Identity | None
 
 
 class _Kept(sqlite3.Connection):
@@ -119,11 +137,8 @@ def refuse_foreign(path: Path, *, read_only: bool) -> None:
 
 
 def _connect(
-    uri: str,
-    synchronous: str,
-    patience_s: float,
-    factory: type[sqlite3.Connection] = sqlite3.Connection,
-) -> sqlite3.Connection:
+    uri: str, synchronous: str, patience_s: float, factory: type[AConnection]
+) -> AConnection:
     pragmas = (
         f"busy_timeout = {patience_s * 1_000:.0f}",
         f"synchronous = {synchronous}",
