@@ -753,6 +753,15 @@ def test_tool_of_the_provider_is_left_out_where_it_has_no_partner():
     assert repairs == [(2, Rule.SEPARATED, 1), (4, Rule.SEPARATED, 0)]
 
 
+def test_tool_of_the_provider_waits_no_more_after_a_reply_that_calls_nothing():
+    rows = history(
+        ("user", "go"), ("assistant", [SEARCH, call()]), ("user", [result()]), ("assistant", "so")
+    )
+    out = sendable(rows, complete=True)
+    assert violations(out.messages, complete=True) == []
+    assert [it.rule for it in out.repairs] == [Rule.SEPARATED, Rule.CLOSING]
+
+
 def test_program_of_the_provider_may_call_the_agents_tools():
     said, repairs = sent(
         ("user", "go"),

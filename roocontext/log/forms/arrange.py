@@ -141,12 +141,18 @@ def _drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     turns = list(_turns(rows))
     for turn in turns:
         waiting, separated = _pair([part for row in turn for part in row.parts])
-        if turn is not turns[-1]:
+        if turn is not turns[-1] or _is_over(turn):
             separated |= waiting
         for part in separated:
             repairs.add(part.row, Rule.SEPARATED, part.index)
         for row in turn if separated else ():
             row.parts = [part for part in row.parts if part not in separated]
+
+
+def _is_over(turn: Sequence[OutgoingRow]) -> bool:
+    """Return True if the last reply of a turn neither waits for a tool nor calls one."""
+    last = next((row.parts for row in reversed(turn) if row.role == "assistant" and row.parts), [])
+    return not waits(last) and all(part.kind is not PartKind.CALL for part in last)
 
 
 def waits(parts: Sequence[OutgoingPart]) -> bool:
