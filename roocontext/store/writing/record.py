@@ -305,7 +305,8 @@ def _covered(log: SessionLog, tail: Tail, visible: Sequence[Range], read: int) -
         # A plan may hide the rows of an earlier one, and its ranges may contain notes.
         (others,) = totals_of(log, [subtract(control.hides, known)])
         if not others.messages:
-            rows = [control.seq, *companions(log, control.seq)]
+            # The request may have read the first rows of the plan: each is named once.
+            rows = {control.seq, *(row for row in companions(log, control.seq) if row > read)}
             known = sorted([*known, *((row, row) for row in rows)])
     return common(visible, known)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from roocontext import Kind, Plan, Store
+from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
 from roocontext.formats.jsonl import export_session, restore_file
 from roocontext.reports.why import why
@@ -137,6 +137,16 @@ class TestRecord:
         assert second.seq not in seqs(long)
         assert seqs(long) == [9, done.seq]
         assert done.unread == (9,)
+
+    def test_request_as_of_the_middle_of_a_plan(self, long: Any) -> None:
+        companion = NewMessage("user", "Before it.")
+        plan = Plan.condense(long.view(), [1, 2], "Short.", companions=[companion], lead=1)
+        assert long.commit(plan).rows == (6, 7)
+        request = long.request("anthropic", model=CLAUDE, as_of=6)
+        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        assert (done.seq, done.hidden, done.unread) == (8, 5, ())
+        assert seqs(long) == [8]
+        assert long.verify().ok
 
     def test_compaction_after_a_rewind_since_its_request_hides_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
