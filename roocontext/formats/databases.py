@@ -44,6 +44,8 @@ def place_of(named: str | Path) -> Place:
     """The place that a path or URL names. A driver in a URL is ignored: `postgresql+asyncpg://`."""
     url = _URL.fullmatch(named) if isinstance(named, str) else None
     match url and url[1]:
+        case None if "\0" in str(named):
+            raise InvalidOption("The name of a file has no NUL.", name="paths")
         case None:
             return Path(named)
         case "postgresql" | "postgres":
@@ -70,7 +72,6 @@ class SourceDatabase:
             return
         try:
             with closing(connect_read_only(self.place)) as connection:
-                connection.text_factory = lambda text: text.decode(errors="replace")
                 connection.execute("BEGIN")
                 yield connection.execute
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -119,7 +120,10 @@ class SourceDatabase:
 def connect_read_only(path: Path) -> sqlite3.Connection:
     """Connect to a file. Not immutable: the newest rows may still be in the write-ahead log."""
     url = f"file:{quote(str(path.absolute()))}?mode=ro"
-    return sqlite3.connect(url, uri=True, isolation_level=None)
+    connection = sqlite3.connect(url, uri=True, isolation_level=None)
+    # The driver refuses text that is not UTF-8, and quotes it.
+    connection.text_factory = lambda text: text.decode(errors="replace")
+    return connection
 
 
 def is_sqlite(path: Path) -> bool:

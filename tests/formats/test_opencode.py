@@ -243,6 +243,21 @@ def test_session_of_which_there_are_only_events_is_reported(store, tmp_path):
     ]
 
 
+def test_damaged_rows_are_reported_and_not_quoted(store, tmp_path):
+    path = as_database(tmp_path, INFO, [user(1, "one"), user(2, "two"), user(3, "three")])
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE session SET title = CAST(x'41ff' AS TEXT)")
+        connection.execute("UPDATE message SET data = substr(data, 2) WHERE id = 'msg_001'")
+        connection.execute("UPDATE part SET data = '[]' WHERE message_id = 'msg_002'")
+        connection.commit()
+    done = take(store, path)
+    assert seen(store) == ["three"]
+    assert store.session(done.session_id).info().title == "A\ufffd"
+    assert [problem.what for problem in done.problems] == [
+        *("the data of prt_0020 is no JSON object", "the data of msg_001 is no JSON object"),
+    ]
+
+
 def test_database_of_another_tool_is_left_alone(tmp_path):
     path = tmp_path / ".opencode" / "opencode.db"
     path.parent.mkdir()
@@ -349,11 +364,12 @@ def test_messages_of_the_second_schema_are_read(store, tmp_path):
         {"type": "tool", "id": "c1", "name": "bash", "state": done},
         {"type": "tool", "id": "c2", "name": "bash", "state": failed},
     ]
+    unreadable = {"mime": "text/plain", "data": "abcde"}
     rows = [
         ("msg_9", "user", {"text": "gone"}),
         ("msg_8", "compaction", {"reason": "auto", "summary": "S", "recent": "R"}),
         ("msg_7", "model-switched", {"model": {"id": "claude-x"}}),
-        ("msg_6", "user", {"text": "hello", "time": {"created": 7}}),
+        ("msg_6", "user", {"text": "hello", "time": {"created": 7}, "files": [unreadable]}),
         ("msg_5", "assistant", {"content": content, "model": {"id": "claude-x"}}),
         ("msg_4", "shell", {"command": "ls", "output": "a"}),
         ("msg_3", "synthetic", {"text": "go on"}),

@@ -3,6 +3,7 @@
 import json
 from base64 import b64decode
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -220,8 +221,9 @@ def _asked_now(record: dict[str, Any]) -> list[dict[str, Any]]:
         match file:
             case {"mime": "text/plain" | "application/x-directory", "data": str(data)}:
                 kind = "file" if file["mime"] == "text/plain" else "directory"
-                words = b64decode(data).decode("utf-8", "replace")
-                blocks.append(text(f"Attached {kind}: {file.get('name')}\n\n{words}"))
+                with suppress(ValueError):  # it is no base64
+                    words = b64decode(data).decode("utf-8", "replace")
+                    blocks.append(text(f"Attached {kind}: {file.get('name')}\n\n{words}"))
             case {"mime": str(mime), "data": str(data)} if mime in _IMAGES:
                 blocks.append(image(mime, data))
     return blocks

@@ -210,10 +210,12 @@ class OpenCodeRecords:
     def _with_data(
         self, query: str, session: str
     ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """The rows of a session whose data is an object, and that object."""
+        """The rows of a session whose data is an object, and that object. Others are reported."""
         for row in self._rows(query, session):
             if isinstance(data := self._json(row["data"]), dict):
                 yield row, data
+            else:
+                self._report(f"the data of {row['id']} is no JSON object")
 
     def _rows(self, query: str, *values: str) -> Iterator[dict[str, Any]]:
         try:
@@ -224,10 +226,11 @@ class OpenCodeRecords:
             self._report(str(error), cuts=True)
 
     def _json(self, text: Any) -> Any:
-        if not isinstance(text, str):
+        data = text.encode() if isinstance(text, str) else text
+        if not isinstance(data, bytes):
             return None
         try:
-            value = loads(data := text.encode())
+            value = loads(data)
         except ValueError:
             return None
         report_repeated(data, self.path, None, self.problems)
