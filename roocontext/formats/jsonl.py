@@ -4,17 +4,20 @@
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from gzip import BadGzipFile, GzipFile
 from io import FileIO
 from itertools import takewhile
 from pathlib import Path
+from sys import intern
 from typing import BinaryIO, NamedTuple, cast
 
 from roocontext.errors import HistoryCorrupt, RooContextError, StoreUnavailable, UnreadableSource
 from roocontext.formats.exporter import family_of
 from roocontext.formats.files import opened
+from roocontext.log.entries import Kind
 from roocontext.store.proof.log_lines import (
     BEGINS,
     VERSION,
@@ -38,7 +41,8 @@ class SessionRestored:
     """The outcome for one session of a file. Without a problem, all of it was restored.
 
     `redacted` are the messages whose content was erased, here and in other sessions, because
-    another copy of them is redacted: pairs of session id and seq.
+    another copy of them is redacted: pairs of session id and seq. `messages` and `notes` are those
+    of the new entries.
     """
 
     session_id: str
@@ -46,6 +50,8 @@ class SessionRestored:
     new: int
     problem: UnreadableSource | None = None
     redacted: tuple[tuple[str, int], ...] = ()
+    messages: int = 0
+    notes: int = 0
 
 
 def export_session(session: Session) -> Iterator[bytes]:
@@ -120,20 +126,22 @@ class _Section:
     offset: int
     header: Header
     damage: _Damage | None = None
+    kinds: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[StoredEntry]:
-        self.damage, seq, number = None, 0, self.line
+        self.damage, self.kinds, seq, number = None, [], 0, self.line
         with open_unpacked(self.path) as file:
             file.seek(self.offset)
             lines = takewhile(lambda text: not is_ours(text), file)
             for number, text in enumerate(lines, self.line + 1):
                 try:
                     entry = read_entry(text)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     why = str(error) if text.endswith(b"\n") else "the line is cut off"
                     self.damage = _Damage(number, why)
                     break
                 seq = entry.seq
+                self.kinds.append(intern(entry.sealed.kind))
                 yield entry
         if self.damage is None and seq < self.header.last_seq:
             why = f"it ends after entry {seq} of {self.header.last_seq}"
@@ -152,7 +160,7 @@ def _sections(path: Path) -> Iterator[_Section | SessionRestored]:
                 continue
             try:
                 header = read_header(text)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 problem = _bad_line(str(error), path, line, advice=_NOTHING)
                 yield SessionRestored("", 0, 0, problem)
                 continue
@@ -180,8 +188,12 @@ def _restored(store: Store, section: _Section, *, dry_run: bool) -> SessionResto
         return SessionRestored(header.session_id, 0, 0, _damaged(section))
     except RooContextError as error:
         return SessionRestored(header.session_id, 0, 0, _refused(section, error))
-    problem = _damaged(section)
-    return SessionRestored(header.session_id, done.entries, done.new, problem, done.redacted)
+    new = Counter(section.kinds[done.entries - done.new :])
+    return SessionRestored(
+        *(header.session_id, done.entries, done.new, _damaged(section), done.redacted),
+        messages=new[Kind.MESSAGE],
+        notes=new[Kind.NOTE],
+    )
 
 
 def _damaged(section: _Section) -> UnreadableSource | None:

@@ -176,6 +176,20 @@ def test_dry_run_reads_exported_files(store, tmp_path):
         assert [problem.line for problem in done.problems] == [3]
 
 
+def test_restored_entries_are_counted_by_their_kinds(store, tmp_path):
+    chat = store.create("one", title="One")
+    chat.append("user", "hello")
+    file = tmp_path / "one.jsonl"
+    with Store.open(":memory:") as other:
+        for counts in ((1, 1, 0), (0, 0, 1)):
+            file.write_bytes(b"".join(jsonl.export_session(chat)))
+            for dry_run in (True, False):
+                (done,) = import_paths(other, [file], dry_run=dry_run)
+                assert isinstance(done, SessionImport)
+                assert (done.messages, done.notes, done.controls) == counts
+            chat.rewind(to=0)
+
+
 def test_progress_is_reported_within_a_file(store, tmp_path):
     talk(tmp_path / "a.jsonl", *("x" * 2_000 for _ in range(600)))
     seen: list[tuple[int, int]] = []
