@@ -9,6 +9,7 @@ from roocontext import NewMessage
 from roocontext.errors import InvalidOption
 from roocontext.formats import export, exports
 from roocontext.formats.exporter import Exporter
+from roocontext.formats.exporters import markdown
 from roocontext.reports.html_export import HTML
 
 
@@ -116,3 +117,10 @@ def test_output_names_the_file(store, tmp_path):
     (file,) = exports.exported_files(store, chat, HTML, output=tmp_path / "page.html")
     assert file.path == tmp_path / "page.html"
     assert next(exports.exported_files(store, chat, HTML)).path == Path()
+
+
+def test_output_that_is_no_list_of_blocks_is_written_as_markdown(store):
+    output = {"type": "tool_result", "tool_use_id": "c1", "content": [7, None]}
+    chat = store.create()
+    chat.append("user", [output])
+    assert b"Result:" in b"".join(markdown.export_session(chat))

@@ -13,6 +13,7 @@ import pytest
 from formats.test_damaged_files import claude_code, codex, gemini, opencode, roo
 from formats.test_gather import somebody_else
 from roocontext import Store
+from roocontext.errors import InvalidOption
 from roocontext.formats import find, jsonl
 from roocontext.formats.imports import Outcome, SkippedSource, import_paths
 from roocontext.formats.writing import SessionImport
@@ -325,3 +326,44 @@ def test_file_that_is_cut_before_its_first_entry_leaves_no_session(store, tmp_pa
     assert would == done
     assert done.failed
     assert not store.sessions()
+
+
+def test_line_that_is_nested_too_deeply_does_not_keep_the_other_sessions(store, tmp_path):
+    file = tmp_path / "a.jsonl"
+    with Store.open(":memory:") as other:
+        for name in ("one", "two"):
+            other.create(name).append("user", name)
+        lines = [b"".join(jsonl.export_session(other.session(name))) for name in ("one", "two")]
+    deep = b'{"seq":2,"content":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
+    file.write_bytes(deep.join(lines) + b'{"roocontext":' + deep)
+    found = list(import_paths(store, [file]))
+    assert taken(found) == ["one", "two", ""]
+    assert [problem.line for one in found for problem in one.problems] == [3, 6]
+
+
+@pytest.mark.parametrize("value", ["1e999", f"{'[' * 600}{']' * 600}"])
+def test_fact_of_a_wrong_type_does_not_keep_the_messages(store, tmp_path, value):
+    facts = roo(tmp_path) / "history_item.json"
+    facts.write_text(f'{{"workspace": {value}, "mode": {value}}}')
+    (done,) = import_paths(store, [tmp_path])
+    assert (done.failed, done.messages > 0) == (False, True)
+
+
+def test_path_with_nul_is_refused(store):
+    with pytest.raises(InvalidOption, match="NUL"):
+        list(import_paths(store, ["a\0b"]))
+
+
+def test_relative_paths_give_the_same_ids(store, tmp_path, monkeypatch):
+    task, agents, chats = (tmp_path / name for name in ("1", "s/subagents", "p/chats"))
+    for folder in (task, agents, chats):
+        folder.mkdir(parents=True)
+    roo(task)
+    talk(agents / "agent-a.jsonl")
+    (chats.parent / "logs.json").write_text('[{"message": "x"}]')
+    (chats.parent / "checkpoint-x.json").write_text('[{"role": "user", "parts": []}]')
+    found = []
+    for folder in (task, agents, chats.parent):
+        monkeypatch.chdir(folder)
+        found += taken(list(import_paths(store, [Path()])))
+    assert found == ["cline:1", "claude-code:s/a", "gemini-cli:p/x", "gemini-cli:p/prompts"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.readings import Holds, Piece, pieces, reader
-from roocontext.log.readings.blocks import string
+from roocontext.log.readings.blocks import as_dict, string
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 
@@ -60,7 +60,7 @@ def _lines_of(piece: Piece) -> Iterator[str]:
             for part in piece.inside:
                 yield from _lines_of(part)
         case Holds.MEDIA | Holds.OTHER:
-            yield f"({_line(string(piece.block, 'type') or 'unknown')})"
+            yield f"({_line(string(as_dict(piece.block), 'type') or 'unknown')})"
 
 
 def _fenced(text: str, language: str) -> str:

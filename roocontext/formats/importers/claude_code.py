@@ -67,8 +67,9 @@ def sources(path: Path) -> Iterator[Source]:
     facts, name, parent = transcript.facts, path.stem, None
     agents: list[str] = []
     if path.name.startswith("agent-"):
-        in_folder = path.parent.name == "subagents"
-        parent = (path.parent.parent.name if in_folder else facts["session"]) or path.parent.name
+        folder = path.absolute().parent
+        in_folder = folder.name == "subagents"
+        parent = (folder.parent.name if in_folder else facts["session"]) or folder.name
         name = f"{parent}/{path.stem.removeprefix('agent-')}"
     else:
         agents = list(

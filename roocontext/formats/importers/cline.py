@@ -42,7 +42,7 @@ def sources(path: Path) -> Iterator[Source]:
     """The session of a file. Those of sub-agents lie next to it."""
     problems: list[Problem] = []
     document, about = _read(path, problems), _read(_beside(path, ".json"), problems)
-    session, owner = path.name.removesuffix(_ENDS), path.parent.name
+    session, owner = path.name.removesuffix(_ENDS), path.absolute().parent.name
     is_child = session != owner and _beside(path, _ENDS, owner).is_file()
     yield source_of(
         CLINE,

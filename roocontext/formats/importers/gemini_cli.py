@@ -80,11 +80,12 @@ def _looks_like(record: Any) -> bool:
 
 def sources(path: Path) -> Iterator[Source]:
     """The session of a file."""
+    folder = path.absolute().parent
     if path.name == _PROMPTS:
-        name = f"{_short_name(path.parent.name)}/prompts"
+        name = f"{_short_name(folder.name)}/prompts"
         yield source_of(NAME, name, path, partial(_prompt_events, path))
     elif _is_checkpoint(path):
-        folder, tag = path.parent, unquote(path.stem.removeprefix(_CHECKPOINT))
+        tag = unquote(path.stem.removeprefix(_CHECKPOINT))
         if folder.name == _TOOL_CHECKPOINTS:
             folder, tag = folder.parent, f"{_TOOL_CHECKPOINTS}/{path.stem}"
         name = f"{_short_name(folder.name)}/{tag}"
@@ -97,12 +98,12 @@ def sources(path: Path) -> Iterator[Source]:
 def _recording_source(path: Path) -> Source:
     records = (as_dict(record) for record, _ in read_records(path, None))
     first = next((record for record in records if isinstance(record.get("sessionId"), str)), {})
-    session, project = named(first.get("sessionId")), first.get("projectHash")
+    session, project = named(first.get("sessionId")), non_empty(first.get("projectHash"))
     name = session or path.stem
     is_server = session == _SERVER
     if is_server:  # all sessions of the server have the same id
         name = f"{name}/{_short_name(str(project))}/{path.stem}"
-    above = path.parent
+    above = path.absolute().parent
     return source_of(
         NAME,
         name,
@@ -111,7 +112,7 @@ def _recording_source(path: Path) -> Source:
         parent=above.name if above.parent.name == "chats" else None,
         session=session,
         project=project,
-        kind=first.get("kind"),
+        kind=non_empty(first.get("kind")),
         folder=next(
             (folder for folder in list_at(first, "directories") if isinstance(folder, str)), None
         ),

@@ -76,9 +76,9 @@ def _source(path: Path, info: dict[str, Any], problems: list[Problem]) -> Source
         parent=named(info.get("parentID")),
         problems=problems,
         session=session,
-        folder=info.get("directory"),
-        version=info.get("version"),
-        project=info.get("projectID"),
+        folder=non_empty(info.get("directory")),
+        version=non_empty(info.get("version")),
+        project=non_empty(info.get("projectID")),
     )
 
 

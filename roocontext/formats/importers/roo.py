@@ -88,19 +88,20 @@ def extension_places(*extensions: str) -> tuple[str, ...]:
 def sources(path: Path) -> Iterator[Source]:
     """The session of a task folder, or of the one that a file lies in."""
     folder = path if path.is_dir() else path.parent
+    name = folder.absolute().name
     problems: list[Problem] = []
     item = read_object(folder / _ITEM, problems) or _listed_item(folder)
     yield source_of(
         _tool(folder, _screen(folder, problems)),
-        folder.name,
+        name,
         folder,
         partial(_events, folder),
         parent=non_empty(item.get("parentTaskId")),
         problems=problems,
-        session=folder.name,
-        folder=item.get("workspace") or item.get("cwdOnTaskInitialization"),
+        session=name,
+        folder=non_empty(item.get("workspace")) or non_empty(item.get("cwdOnTaskInitialization")),
         version=_version(folder),
-        mode=item.get("mode"),
+        mode=non_empty(item.get("mode")),
     )
 
 
@@ -320,6 +321,7 @@ def _beginning(text: str) -> list[Any]:
 
 def _listed_item(folder: Path) -> dict[str, Any]:
     """The item of this task in the list of tasks, a file next to the tasks' folder."""
+    folder = folder.absolute()
     file = folder.parent.parent / "state" / "taskHistory.json"
     try:
         now = file.stat()
