@@ -17,6 +17,7 @@ from roocontext.formats.events import Added, Cleared, Covered, Event, Hid, Noted
 from roocontext.log.encoding import check_id, check_model, encode
 from roocontext.log.entries import Entry, Kind
 from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.notes import TITLE
 
 _OURS = "import"
 _SWITCH = "switch"
@@ -46,6 +47,8 @@ class Imported:
     def __init__(self) -> None:
         self.root = self.tip = ImportedEvent()
         self.notes: set[str] = set()
+        self.title: str | None = None
+        """The key of the newest title."""
         self.generation = 0
         self.foreign: int | None = None
         """The first entry after the newest imported one that no import wrote."""
@@ -60,6 +63,7 @@ class Imported:
             generation, key = _parsed(row.entry.client_id)
             if row.kind is Kind.NOTE:
                 imported.notes |= {key} if key else set()
+                imported.title = key if key and row.entry.note == TITLE else imported.title
             elif key is not None:
                 imported._take(row.entry, generation, key)
             elif imported.foreign is None:
@@ -79,6 +83,12 @@ class Imported:
             event = self._events[entry.seq] = ImportedEvent(entry.seq)
             self.tip.following[key] = event
             self.tip = event
+
+    def title_key(self, key: str) -> str:
+        """The key of a title: another one if the source has gone back to an earlier title."""
+        while key in self.notes and key != self.title:
+            key += "+"
+        return key
 
     def client_id(self, key: str) -> str:
         """The client id of an event in the current generation."""

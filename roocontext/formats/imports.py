@@ -176,6 +176,9 @@ class _Importing:
         is_empty = True
         for source in importer.read(path):
             is_empty = False
+            if self.tool not in (None, tool := str(source.metadata["tool"])):
+                yield SkippedSource(source.path, f"it belongs to {tool}")
+                continue
             first, _ = self._taken.setdefault(source.session_id, (path, importer))
             if first != path and any(
                 other.session_id == source.session_id for other in self._waiting

@@ -144,6 +144,7 @@ class _Player:
         self._cursor = self._known.root
         self._following = True
         self._keys = Keys()
+        self._titles: list[tuple[TitleSet, str, int]] = []
         self._seqs: dict[str, int] = {}
         """The entries of the source's ids."""
         self._at = 0
@@ -170,8 +171,10 @@ class _Player:
         self.size += size
         if f"{SKIPPED}#{key}" in self._known.notes:
             self._stay(event)
-        elif isinstance(event, Noted | TitleSet):
+        elif isinstance(event, Noted):
             self._take_note(event, key, note_of(event, note_id(key)), size)
+        elif isinstance(event, TitleSet):
+            self._titles.append((event, key, size))
         elif self._following and (known := self._cursor.following.get(key)):
             self._follow(event, known)
         else:
@@ -200,6 +203,10 @@ class _Player:
     def finish(self) -> SessionImport:
         """Write the waiting items, and return the result of the import."""
         self._before = self._time
+        for number, (event, key, size) in enumerate(self._titles, 1):
+            is_last = number == len(self._titles)
+            own = self._known.title_key(key) if is_last else key
+            self._take_note(event, own, note_of(event, note_id(own)), size)
         is_cut = any(problem.cuts for problem in self._source.problems)
         if self._following and not is_cut and self._cursor is not self._known.tip:
             self._go_to_cursor()  # the source ends earlier than it did

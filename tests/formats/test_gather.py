@@ -134,6 +134,28 @@ def test_children_of_purged_and_of_archived_parents_are_imported(store, tmp_path
     assert [one.status for one in import_paths(store, [chats / "h-1"])] == ["rewound"]
 
 
+def test_title_that_a_source_has_again_is_the_title_again(store, tmp_path):
+    file = talk(tmp_path / "s.jsonl", "one")
+    for title in ("A", "B", "A", "B"):
+        file.line({"type": "custom-title", "customTitle": title, "sessionId": "s"})
+        for notes in (2, 0):
+            (done,) = import_paths(store, [tmp_path], dry_run=True)
+            assert [done] == list(import_paths(store, [tmp_path]))
+            assert min(done.notes, 2) == notes
+        assert store.session("claude-code:s").info().title == title
+
+
+def test_tool_of_a_shared_importer_is_chosen(store, tmp_path):
+    task = tmp_path / "tasks" / "1"
+    task.mkdir(parents=True)
+    (task / "ui_messages.json").write_text('[{"text": "hello"}]')
+    (skipped,) = import_paths(store, [tmp_path], tool="cline")
+    assert isinstance(skipped, SkippedSource)
+    assert skipped.why == "it belongs to roo-code"
+    (done,) = import_paths(store, [tmp_path], tool="roo-code")
+    assert done.session_id == "roo-code:1"
+
+
 def test_session_in_two_files_is_imported_once(store, tmp_path):
     export_of(tmp_path / "a.json", "one", "two")
     export_of(tmp_path / "b.json", "one")
