@@ -37,24 +37,8 @@ def is_first_use(url: str) -> bool:
     return _is_default(url) and not os.path.lexists(url)
 
 
-def chosen(db: str | None) -> str:
-    """The database that --db names, or else the environment, or else the default file."""
-    return (os.environ.get(VARIABLE) or str(default_place())) if db is None else db
-
-
-def without_password(url: str) -> str:
-    """A path or URL without its password."""
-    if "://" not in url:
-        return url
-    from sqlalchemy import make_url  # noqa: PLC0415 - heavy
-
-    parsed = make_url(url)
-    secret = {name: "***" for name in _SECRET if name in parsed.query}
-    return parsed.update_query_dict(secret).render_as_string(hide_password=True)
-
-
-def open_store(url: str, *, write: bool, create: bool, **options: Any) -> "Store":
-    """Open the store, for reading or for writing. `options` are others of `Store.open`."""
+def checked(url: str) -> str:
+    """The name of a database, if it names one that lasts."""
     if not url:
         raise Refusal(
             "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB.",
@@ -64,6 +48,27 @@ def open_store(url: str, *, write: bool, create: bool, **options: Any) -> "Store
         raise Refusal(
             "A database in memory would be lost when the command ends. Name a file.", Code.USAGE
         )
+    return url
+
+
+def chosen(db: str | None) -> str:
+    """The database that --db names, or else the environment, or else the default file."""
+    return (os.environ.get(VARIABLE) or str(default_place())) if db is None else db
+
+
+def without_password(url: str) -> str:
+    """A path or URL without its password."""
+    if "://" not in url:
+        return url
+    from roocontext.store.engine.engines import checked_url  # noqa: PLC0415 - heavy
+
+    parsed = checked_url(url)
+    secret = {name: "***" for name in _SECRET if name in parsed.query}
+    return parsed.update_query_dict(secret).render_as_string(hide_password=True)
+
+
+def open_store(url: str, *, write: bool, create: bool, **options: Any) -> "Store":
+    """Open the store, for reading or for writing. `options` are others of `Store.open`."""
     # If another folder is missing, its name is more likely a typing error.
     if create and _is_default(url):
         Path(url).parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -194,9 +194,9 @@ def backed_up(url: str, database: str, file: Path, progress: "Progress") -> Back
 
 def _pg_dump(url: str, file: Path) -> str:
     """The command, without a password: pg_dump asks for it, or reads it from PGPASSWORD."""
-    from sqlalchemy import make_url  # noqa: PLC0415 - heavy
+    from roocontext.store.engine.engines import checked_url  # noqa: PLC0415 - heavy
 
-    parsed = make_url(url.replace("postgres://", "postgresql://", 1))
+    parsed = checked_url(url)
     secrets = [name for name in parsed.query if "password" in name]
     bare = parsed.difference_update_query(secrets)._replace(drivername="postgresql", password=None)
     return shlex.join(["pg_dump", "--format=custom", f"--file={file}", bare.render_as_string()])

@@ -801,7 +801,14 @@ def test_head_that_was_never_printed_proves_nothing(
 
 def test_database_in_memory_is_refused(command_line: CommandLines) -> None:
     for url in (":memory:", "sqlite://", "sqlite:///:memory:"):
-        refused(command_line(url)("append", "new", "x"), Code.USAGE, "memory")
+        for command in (["append", "new", "x"], ["doctor"], ["backup", "copy.db"]):
+            refused(command_line(url)(*command), Code.USAGE, "memory")
+
+
+def test_text_that_is_no_url_is_refused(command_line: CommandLines) -> None:
+    for url in ("://", "postgresql://user@host:port/x"):
+        for command in (["sessions"], ["doctor"], ["backup", "copy.db"]):
+            refused(command_line(url)(*command), Code.USAGE, "neither a path nor a database URL")
 
 
 def test_demo_overwrites_nothing(command_line: CommandLines, tmp_path: Path) -> None:
