@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from roocontext import errors
 from roocontext.errors import Category, RooContextError
+from roocontext.log.moments import iso_utc
 from roocontext.log.values import StoredJson, as_json
 
 PROBLEM: Final = "application/problem+json"
@@ -149,6 +150,9 @@ _BY_CLASS: Final[Mapping[type[RooContextError], int]] = {
 }
 """The classes whose status is not that of their category."""
 
+_TIMES: Final = frozenset({"archived_at", "expires_at", "purged_at"})
+"""The attributes that are times."""
+
 _RETRY_SECONDS: Final = "1"
 _LONE: Final = "backslashreplace"
 """A lone surrogate in a stored text becomes the escape that JSON has for it."""
@@ -177,12 +181,21 @@ def title_of(kind: type[RooContextError]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
+def _attribute(name: str, value: Any) -> Any:
+    """An attribute of an error. Times are texts, as in all documents."""
+    if isinstance(value, Mapping):  # the receipt of a purge
+        return {key: _attribute(key, item) for key, item in value.items()}
+    return iso_utc(value) if name in _TIMES else as_json(value)
+
+
 def problem(error: RooContextError, instance: str) -> dict[str, Any]:
     """The problem document of an error."""
     kind = type(error)
     own_advice = error.advice if isinstance(error, RequestRefused) else ""
     return {
-        **{name: as_json(value) for name, value in error.facts.items() if name != "advice"},
+        **{
+            name: _attribute(name, value) for name, value in error.facts.items() if name != "advice"
+        },
         "type": urn_of(kind),
         "title": title_of(kind),
         "status": status_of(kind, error.category),
