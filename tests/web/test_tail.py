@@ -69,3 +69,16 @@ def test_entry_that_changes_the_view_is_a_row_too(tmp_path):
                 while "while it is open" not in text:
                     text += answer.read1(100_000).decode()
         assert got == [1, 2, 3]
+
+
+def test_head_leaves_the_connection_to_the_next_request(tmp_path):
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with Store.open(empty_file(tmp_path / "agent.db")) as store, serving(store) as web:
+        store.create("chat")
+        asking = http.client.HTTPConnection("127.0.0.1", web.port, timeout=10)
+        with closing(asking):
+            for method, path in (("HEAD", "rows"), ("HEAD", "follow"), ("GET", "usage")):
+                asking.request(method, f"/s/chat/{path}", headers=headers)
+                answer = asking.getresponse()
+                answer.read()
+                assert answer.status == 200

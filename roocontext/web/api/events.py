@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from roocontext.errors import RooContextError, SessionPurged
@@ -90,11 +91,15 @@ def _given(asked: ApiRequest) -> str | None:
 
 
 def _stream(asked: ApiRequest, events: AsyncIterator[str]) -> Answer:
-    # A proxy must send each event at once.
-    headers = {"X-Accel-Buffering": "no"}
-    if asked.request.method == "HEAD":
-        return Answer(Response(media_type=STREAM), headers=headers)
-    return Answer(StreamingResponse(events, media_type=STREAM), headers=headers)
+    return Answer(streamed(asked.request, events))
+
+
+def streamed(request: Request, chunks: AsyncIterator[str | bytes], media: str = STREAM) -> Response:
+    """An answer that the server does not end. HEAD gets its headers, and nothing is read for it."""
+    headers = {"X-Accel-Buffering": "no"}  # a proxy must send each event at once
+    if request.method == "HEAD":
+        return Response(media_type=media, headers=headers)
+    return StreamingResponse(chunks, media_type=media, headers=headers)
 
 
 async def _entries(state: Any, session_id: str, after: int) -> AsyncIterator[str]:

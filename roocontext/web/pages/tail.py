@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from roocontext.errors import RooContextError
@@ -21,7 +21,7 @@ from roocontext.reports.markup.entry import EntryRows
 from roocontext.store.aio import AsyncStore
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.sessions.excerpt import Anchor, ExcerptEntry, Extent
-from roocontext.web.api.events import STREAM, waking, written
+from roocontext.web.api.events import streamed, waking, written
 from roocontext.web.pages.addresses import PageLinks, PageView, number_asked, session_path
 from roocontext.web.pages.respond import framed
 from roocontext.web.pages.session import session_title
@@ -29,7 +29,6 @@ from roocontext.web.pages.session import session_title
 _MOST: Final = 300
 """The new rows of a page. After them, it begins anew."""
 _SPLIT: Final = "\0rows\0"
-_HEADERS: Final = {"X-Accel-Buffering": "no"}
 _SHARE: Final = (300, 16_000)
 """The elements and compressed bytes of a new entry."""
 
@@ -64,7 +63,7 @@ def follow(request: Request) -> Response:
             yield row[1].encode("utf-8", "backslashreplace") if row else b" "
         yield closing
 
-    return StreamingResponse(body(), media_type="text/html", headers=_HEADERS)
+    return streamed(request, body(), "text/html")
 
 
 def rows(request: Request) -> Response:
@@ -86,7 +85,7 @@ def rows(request: Request) -> Response:
             yield _event(*row) if row else ": still here\n\n"
         yield "event: end\ndata:\n\n"
 
-    return StreamingResponse(events(), media_type=STREAM, headers=_HEADERS)
+    return streamed(request, events())
 
 
 def _event(seq: int, row: Html) -> str:
