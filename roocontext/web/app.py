@@ -58,7 +58,20 @@ class _Id(Convertor[str]):
         return quote(value, safe="")
 
 
+class _Seq(Convertor[int]):
+    """The number of an entry in a path. Python reads no integer of any length."""
+
+    regex = "[0-9]{1,19}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
 register_url_convertor("id", _Id())
+register_url_convertor("seq", _Seq())
 
 
 def create_app(store: "Store", settings: ServerSettings) -> Starlette:

@@ -139,7 +139,7 @@ class Operation:
     @property
     def route(self) -> str:
         """The path as the router reads it."""
-        return PREFIX + self.path.replace("{session}", "{session:id}").replace("{seq}", "{seq:int}")
+        return PREFIX + self.path.replace("{session}", "{session:id}").replace("{seq}", "{seq:seq}")
 
 
 def to_routes(operations: Sequence[Operation]) -> list[Route]:

@@ -442,10 +442,10 @@ def _own_plan(asked: ApiRequest) -> Plan | None:
             line = "Only a plan of the agent's own takes an Idempotency-Key."
             raise MalformedRequest(line, name="Idempotency-Key")
         return None
-    if asked.key is None:
-        return _planned(body, asked.chat.view(as_of=asked.expected_seq), None)
     # A repetition makes the same plan again, of the view that it was made of.
-    first = asked.chat.internals.first_written(asked.key)
+    first = None if asked.key is None else asked.chat.internals.first_written(asked.key)
+    if first is None:
+        asked.check_head()
     moment = asked.expected_seq if first is None else first - 1
     try:
         return _planned(body, asked.chat.view(as_of=moment), asked.key)

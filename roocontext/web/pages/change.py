@@ -314,7 +314,7 @@ def change_routes() -> list[Route]:
     path = "/s/{session:id}"
     return [
         form_route(f"{path}/change", session_menu),
-        form_route(f"{path}/e/{{seq:int}}/change", entry_menu),
+        form_route(f"{path}/e/{{seq:seq}}/change", entry_menu),
         form_route(f"{path}/rewind", rewind_preview, _rewind),
         form_route(f"{path}/undo", undo_preview, _undo),
         form_route(f"{path}/uncover", uncover_preview, _uncover),

@@ -212,7 +212,7 @@ def request_page(request: Request) -> Response:
 
 def entry_routes() -> list[Route]:
     """The routes of this module."""
-    path = "/s/{session:id}/e/{seq:int}"
+    path = "/s/{session:id}/e/{seq:seq}"
     return [
         Route(f"{path}/whole", whole_page),
         Route(f"{path}/raw", raw),

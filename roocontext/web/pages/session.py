@@ -398,5 +398,5 @@ def session_routes() -> list[Route]:
     """The routes of this module."""
     return [
         Route("/s/{session:id}", session_page),
-        Route("/s/{session:id}/e/{seq:int}", entry_address),
+        Route("/s/{session:id}/e/{seq:seq}", entry_address),
     ]

@@ -182,7 +182,15 @@ class TestEntry:
     def test_what_hides_it_is_explained(self, condensed):
         assert condensed.get("/entries/2/why").json == through_json(why(condensed.chat, 2))
 
-    @pytest.mark.parametrize("path", ["/entries/0", "/entries/500", "/entries/500/content"])
+    @pytest.mark.parametrize(
+        "path",
+        [
+            "/entries/0",
+            "/entries/500",
+            "/entries/500/content",
+            pytest.param(f"/entries/{'9' * 5_000}", id="more digits than Python reads"),
+        ],
+    )
     def test_one_that_does_not_exist_is_not_found(self, condensed, path):
         assert condensed.get(path).status in (400, 404)
         assert condensed.get(path).status == 404 or path == "/entries/0"

@@ -365,6 +365,9 @@ class TestCompact:
         again = talk.post("/compactions", plan, if_match='"4"', idempotency_key="k")
         assert (again.status, again.json["seq"]) == (200, 5)
         assert talk.post("/compactions", plan, if_match='"4"').status == 412
+        for version in ('"2"', '"99"', 'W/"6"'):
+            for path in ("/plans", "/compactions"):
+                assert talk.post(path, plan, if_match=version).status == 412, (path, version)
 
     def test_own_truncation_and_clearing(self, talk):
         fill(talk.chat, 2)
@@ -592,4 +595,5 @@ class TestErase:
         gone = talk.get("/view")
         assert (gone.status, urn(gone)) == (404, "session-purged")
         assert gone.json["receipt"]["messages"] == 2
+        assert gone.json["receipt"]["purged_at"].endswith("+00:00")
         assert talk.ask("PUT", "", {}).status == 404
