@@ -38,7 +38,7 @@ from roocontext.context.settings import (
     tool_names,
 )
 from roocontext.context.steps import Steps, ask, drive, drive_async
-from roocontext.errors import InvalidOption, RecoveryExhausted
+from roocontext.errors import BudgetExceeded, InvalidOption, RecoveryExhausted
 from roocontext.log.counting import UNLIMITED, Budget, Counter
 from roocontext.log.events import Status
 from roocontext.log.summary import SummaryRequest
@@ -193,7 +193,12 @@ class ManagerRuns:
         run = Run(
             *(port, Aim.RECOVER, "recover", self._summarise, self._extract), cap=cap, notes=notes
         )
-        outcome = yield from run.run()
+        try:
+            outcome = yield from run.run()
+        except BudgetExceeded:  # by the limit that the provider has just named, too
+            for note in new:
+                yield from port.note(note)
+            raise
         # After a veto or a conflict the caller may try again. Otherwise nothing is left to cut.
         if not outcome.changed and outcome.status not in (Status.VETOED, Status.CONFLICT):
             for note in new:

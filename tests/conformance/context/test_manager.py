@@ -512,11 +512,12 @@ def test_limits_of_several_models_are_remembered(chat):
         assert manager(chat, model, limit=None, environ={}).manage(chat).window == window
 
 
-def test_limit_is_remembered_where_nothing_is_left_to_cut(chat):
+@pytest.mark.parametrize("system", [None, "x " * 80_000])
+def test_limit_is_remembered_where_nothing_is_left_to_cut(chat, system):
     chat.append("user", "x " * 20_000)
     context = manager(chat, "acme-1", limit=None, environ={}, policy="sliding_window")
     with pytest.raises(RooContextError):
-        context.recover(chat, RuntimeError(TOO_LONG))
+        context.recover(chat, RuntimeError(TOO_LONG), system=system)
     assert len(chat.notes("model_limits")) == 1
 
 
