@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import dropwhile, groupby
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 from roocontext.adapters.serializing import framework
 from roocontext.adapters.take_back import take_back
@@ -65,9 +65,13 @@ class RooContextSession(OverStore):
         *,
         url: str,
         session_settings: SessionSettings | dict[str, Any] | None = None,
-    ) -> "RooContextSession":
-        """A conversation in the database of a URL, like `SQLAlchemySession.from_url`."""
-        return RooContextSession(session_id, url, session_settings=session_settings)
+        **options: Any,
+    ) -> Self:
+        """A conversation in the database of a URL, like `SQLAlchemySession.from_url`.
+
+        The `options` are the arguments that a subclass adds.
+        """
+        return cls(session_id, url, session_settings=session_settings, **options)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The items that the model sees: all of them, or the latest."""

@@ -9,11 +9,11 @@ import pytest
 from google.adk.events import Event
 from langgraph.checkpoint.base import empty_checkpoint
 
-from roocontext import AsyncStore, InvalidOption, Store
+from roocontext import AsyncStore, ContextManager, InvalidOption, Store
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
 from roocontext.adapters.google_adk import RooContextSessionService
 from roocontext.adapters.langgraph import RooContextSaver
-from roocontext.adapters.openai_agents import RooContextSession
+from roocontext.adapters.openai_agents import CompactingSession, RooContextSession
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
 from roocontext.errors import StoreClosed
 from support.langgraph_thread import at
@@ -154,6 +154,10 @@ def test_urls_of_the_frameworks_stores_are_accepted(tmp_path):
         path = tmp_path / "a.db"
         async with RooContextSession.from_url("s", url=f"sqlite+aiosqlite:///{path}") as one:
             await one.add_items([ITEM])
+        manager = ContextManager("gpt-5")
+        async with CompactingSession.from_url("s", url=str(path), manager=manager) as one:
+            assert type(one) is CompactingSession
+            assert await one.get_items() == [ITEM]
         service = RooContextSessionService(db_url=f"sqlite+aiosqlite:///{path}")
         await service.create_session(**USER, session_id="s")
         await service.close()
