@@ -80,8 +80,7 @@ class RooContextSession(OverStore):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items in one transaction."""
-        given = cast("list[Any]", items)
-        if given:
+        if given := [*items]:  # some callers pass an iterator
             await self._given.run(lambda store: _add(self._opened(store), given))
 
     async def pop_item(self) -> TResponseInputItem | None:

@@ -46,7 +46,7 @@ def test_items_come_back_as_they_were(driver):
     assert driver.items(session) == []
     driver.add(session, [])
     driver.add(session, TURN)
-    driver.add(session, UNUSUAL)
+    driver.add(session, iter(UNUSUAL))
     assert driver.items(session) == [*TURN, *UNUSUAL]
     assert list(map(repr, driver.items(session))) == list(map(repr, [*TURN, *UNUSUAL]))
 
