@@ -139,7 +139,9 @@ class RooContextSessionService(OverStore, BaseSessionService):
                 revision, is_new = await self._given.run(
                     lambda store: log.append_event(store, key, new)
                 )
-            except SessionNotFound:
+            except SessionNotFound as error:
+                if error.session_id != key.session_id:  # the shared state, which was purged
+                    raise
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             except log.Stale:
                 raise StaleSessionError(

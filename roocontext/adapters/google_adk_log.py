@@ -30,6 +30,7 @@ from roocontext.errors import (
     DuplicateMessage,
     InvalidPlan,
     SessionNotFound,
+    SessionPurged,
     StoreReadOnly,
     VersionConflict,
 )
@@ -245,7 +246,8 @@ def _read(
         last, event = newest, newest.content["event"]
         events, updated, delta = newest.content["number"] + 1, event["timestamp"], _delta(event)
     revision = ConversationVersion(begun, events)
-    with suppress(StoreReadOnly):  # then it is left to the next read that may write
+    # A read-only store leaves it to the next read that may write. What was purged stays so.
+    with suppress(StoreReadOnly, SessionPurged):
         write_shared(store, key, revision, delta, recorded_at=last.recorded_at)
     read = read or partial(shared_state, store)
     state = {scope: read(key.scope_id(scope)) for scope in (APP, USER)}

@@ -10,7 +10,7 @@ from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
 from google.genai.types import Content, FunctionCall, Part
 
-from roocontext import InvalidMessage
+from roocontext import InvalidMessage, SessionPurged
 from roocontext.adapters import google_adk_log
 from support.google_adk_driver import EVENTS, GoogleADKDriver, changed, text_event
 
@@ -142,6 +142,19 @@ def test_deleted_session_is_hidden_and_its_id_can_be_used_again(driver):
     contents = [one.content for one in driver.chat(again).audit() if one.role]
     assert len(contents) == 2
     assert driver.chat(again).verify().ok
+
+
+def test_conversation_survives_a_purge_of_the_state_that_it_shares(driver):
+    user = driver.user()
+    session = driver.create(user, state={"a": 1, "user:b": 2})
+    driver.sync.purge("google-adk:{app_name}/{user_id}".format(**user))
+    assert driver.get(session).state == {"a": 1}
+    assert [one.id for one in driver.run(driver.service.list_sessions(**user)).sessions] == [
+        session.id
+    ]
+    with pytest.raises(SessionPurged):
+        driver.append(session, changed(user__b=3))
+    assert len(driver.get(session).events) == 1
 
 
 def test_redacted_content_leaves_its_event(driver):
