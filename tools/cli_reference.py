@@ -15,7 +15,7 @@ from roocontext.cli.exit_codes import Code
 from roocontext.reports.catalogue import DOCUMENTS
 from roocontext.reports.document import Time
 
-EVERYWHERE = ("db", "as_json", "utc", "debug", "help")
+EVERYWHERE = ("db", "owner", "as_json", "utc", "debug", "help")
 """The options that every command has."""
 
 BEGINNING = """\
@@ -29,12 +29,14 @@ at work.
 | option | what it does |
 |---|---|
 | `--db URL` | the database: a path, or a URL |
+| `--owner NAME` | only the sessions of this [owner](../operations/owners.md) |
 | `--json` | prints [documents](#documents) instead of a screen, escaped to ASCII |
 | `--utc` | shows and reads times in UTC |
 | `--debug` | shows the traceback of an error |
 
-They may also be given before the command; an option after the command wins. `-h` shows the help of
-a command, as `roocontext help show` does, and `--version` the version.
+They may also be given before the command; an option after the command wins. Commands about the
+whole database refuse `--owner`. `-h` shows the help of a command, as `roocontext help show` does,
+and `--version` the version.
 
 **The database** is that of `--db`, in the forms described in
 [opening](../guide/recording.md#opening). Without it, it is the one in `ROOCONTEXT_DB`. Without
@@ -46,10 +48,10 @@ part after the colon is a name too: `019d021f` is `codex:019d021f-...`.
 `last` is the session with the newest entry, and `last~1` the one before it. Text after `=` is taken
 as the whole id: `=last` is a session whose id is `last`.
 
-**An entry** is named by its number; by `last`, which is the newest one that is no note; by the id
+**An entry** is named by its number; by `last`, the newest entry that is not a note; by the id
 that the agent gave its message; or by a time, which means the last entry before the first one that
-happened later. If several messages have the same id, the newest of those that no rewind took back
-is meant.
+happened later. If several messages have the same id, the newest one that no rewind took back is
+meant.
 
 **A time** is written as `2026-01-31`, `2026-01-31 09:30`, `09:30` of today, `yesterday 09:30`,
 `now`, or `90m ago` or `1h 30m ago`, in seconds, minutes, hours, days or weeks. A time without a
@@ -58,9 +60,9 @@ the agent's own time, if it gave one, or else the time of recording. `--recorded
 time of recording alone, which differs for imported sessions. Screens show local times with the name
 of the zone; `--utc` changes both to UTC. Documents have times in UTC, with the offset.
 
-**Reading changes nothing.** Commands that read open the database read-only. They neither make nor
-upgrade it: `db upgrade` does. The first `append new` makes the default file only: any other name
-may be a typing error. The file and its folder are made for their owner only. Reading an SQLite file
+**Reading changes nothing.** Commands that read open the database read-only. They neither create nor
+upgrade it: `db upgrade` does. The first `append new` creates only the default file, because any
+other name may be a typo. Only you can read the new file and its folder. Reading an SQLite file
 may leave an empty `-wal` and a `-shm` next to it until it is next written, so a file of another
 user is refused, except to root.
 
@@ -76,9 +78,9 @@ is the pager of `sessions`, `show`, `audit` and `tree`, `less` by default. `COLU
 in a pipe too; below 56 columns, tables become lists.
 
 **Commands that erase ask first**, unless `--yes` is given. Without a terminal they cannot ask, and
-end with an error. Long work shows a bar on standard error, in a terminal only. Ctrl-C ends a
-command, and nothing is half done. A call of the database, or the count of one huge message, may end
-first.
+end with an error. Long commands show a progress bar on standard error, in a terminal only. Ctrl-C
+ends a command and leaves nothing half done; it may take effect only after a call of the database,
+or after the count of one huge message.
 
 **Completion** of commands, options, values and ids: `roocontext --install-completion`. Ids with
 characters that a shell may interpret are not offered.
@@ -90,11 +92,10 @@ _MEANINGS = {
     Code.NO: "The answer is no: `verify` found a problem, `doctor` found a risk, there was"
     " nothing to hide or to undo, the confirmation was declined, `backup` only printed the"
     " command to run, or `import` could not read a file or a line, or"
-    " refused to continue a session that was changed here.",
+    " refused to continue a session that was changed since its import.",
     Code.USAGE: "The command line is wrong, or the input cannot be stored.",
     Code.NOT_FOUND: "There is no such session, entry, message or database; or several session ids"
-    " begin like that; or the session was purged; or a file or folder that was named cannot be"
-    " used.",
+    " begin like that; or the session was purged; or a given file or folder cannot be used.",
     Code.REFUSED: "The operation was refused: because of a conflict or a pin, because the"
     " context would not shrink or the prompt is too large, or because the demo's folder is not"
     " empty.",
@@ -156,7 +157,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _argument(argument: Any) -> str:
-    name = argument.metavar or argument.name.upper()
+    name = (argument.metavar or argument.name.upper()).removeprefix("[").removesuffix("]...")
     many = "..." if argument.nargs == -1 else ""
     return f"{name}{many}" if argument.required else f"[{name}]{many}"
 

@@ -49,7 +49,7 @@ Owner = Annotated[
         metavar="NAME",
         expose_value=False,
         callback=_store,
-        help="Only the sessions of this owner, for whom new ones are created.",
+        help="Only the sessions of this owner. New sessions get this owner too.",
     ),
 ]
 Json = Annotated[
@@ -97,7 +97,7 @@ SessionName = Annotated[
 SessionOrAll = Annotated[str | None, session_argument("The session. Default: all sessions.")]
 After = Annotated[
     str | None,
-    typer.Option(metavar="NEXT", help="Show the page that follows: the `next` of --json."),
+    typer.Option(metavar="NEXT", help="Show the next page: takes the `next` of --json."),
 ]
 Where = Annotated[
     list[str] | None,

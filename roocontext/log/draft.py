@@ -323,7 +323,8 @@ def _check_number(name: str, value: object, least: int = 0) -> None:
 def _check_answers(answers: object) -> None:
     if not isinstance(answers, tuple | list) or len(answers) != 2:
         raise InvalidMessage(
-            "answers must be a pair of numbers: the call's entry and block.", path="answers"
+            "answers must be a pair of numbers: the call's entry and its number there.",
+            path="answers",
         )
     _check_number("answers[0]", answers[0], least=1)
     _check_number("answers[1]", answers[1])

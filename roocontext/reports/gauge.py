@@ -44,10 +44,10 @@ class Gauge(Document):
     """The tokens of a model's context window that the next call would take.
 
     `reported` are the tokens of the prompt and the answer that the provider reported with entry
-    `reported_at`. The other `tokens` were counted. Both fields are None if nothing was reported, or
+    `reported_at`. The other `tokens` were counted. Both fields are null if nothing was reported, or
     if the view was changed since. In this case all tokens were counted, and `has_frame` says
     whether they include the system prompt and the tools. A count is not `exact` if the counter is
-    not, or if the size of a sealed compaction had to be estimated. `limit` is None if no model is
+    not, or if the size of a sealed compaction had to be estimated. `limit` is null if no model is
     known. `limit_source` is `table:` and a line of the table of models, the name of an environment
     variable, `override` for a given limit, `refusal` for a limit that the provider named when it
     refused a request, or `default` if the table does not have the model.

@@ -116,12 +116,13 @@ class HiderRow(Document):
 class EntryRow(Document):
     """An entry of the log as it was written, and whether the model sees it now.
 
-    `kind` is message, summary, marker, companion, clearing, rewind, uncovering or note. `note` is
-    the kind of a note: title, metadata, pin, origin, frame, begun, extract, redaction, or a word of
-    the agent or the manager. `details` has the entries that an entry hides, clears or goes back to.
-    `extra` is the agent's own data. `asked_at` is the last entry that a reply's request had read.
-    `answers` is the entry and the block of the call that an answer answers. `cleared` are pairs of
-    a block and the entry that cleared it. `speaker` and `tools` are as in a message of the view.
+    `kind` is message, summary, marker, companion, covering, clearing, rewind, uncovering or note.
+    `note` is the kind of a note: title, metadata, pin, origin, frame, begun, extract, redaction, or
+    a word of the agent or the manager. `details` has the entries that an entry hides, clears or
+    goes back to. `extra` is the agent's own data. `asked_at` is the last entry that a reply's
+    request had read. `answers` is the entry of the call that a message answers, and the call's
+    number there, from 0. `cleared` are pairs of a block and the entry that cleared it. `speaker`
+    and `tools` are as in a message of the view.
     """
 
     seq: int

@@ -61,7 +61,7 @@ class Forked(Document):
 
 
 class Pins(Document):
-    """The messages that no plan may hide. `changed` is None if they were only listed."""
+    """The messages that no plan may hide. `changed` is null if they were only listed."""
 
     session_id: str
     pins: list[int]
@@ -69,7 +69,7 @@ class Pins(Document):
 
 
 class Titled(Document):
-    """A session's title. `changed` is None if it was only shown."""
+    """A session's title. `changed` is null if it was only shown."""
 
     session_id: str
     title: str | None
@@ -79,8 +79,8 @@ class Titled(Document):
 class Upgraded(Document):
     """The version of the schema before and after an upgrade.
 
-    `distributed` is None if the store was not to be distributed. If the upgrade was only checked,
-    `needed` says whether there is one to be made, and otherwise it is None.
+    `distributed` is null if the store was not to be distributed. `needed` is true or false if the
+    upgrade was only checked, and otherwise null.
     """
 
     before: str | None
@@ -171,7 +171,7 @@ def migration_history(current: str | None) -> History:
 class Backup(Document):
     """A backup of a database in a new `file`, and its size in `bytes`.
 
-    PostgreSQL is not copied: `bytes` is None, and `command` is the command that makes the backup.
+    PostgreSQL is not copied: `bytes` is null, and `command` is the command that makes the backup.
     """
 
     database: Text

@@ -48,8 +48,8 @@ class HitRow(Document):
 class Found(Document):
     """A page of the messages that contain all words of the query.
 
-    `--after` takes `next` to show the next page. On the last page it is None. `archived` is how
-    many archived sessions were not searched, at most 1,000; later pages have None.
+    `--after` takes `next` to show the next page. On the last page it is null. `archived` is how
+    many archived sessions were not searched, at most 1,000; later pages have null.
     """
 
     query: Text

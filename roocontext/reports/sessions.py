@@ -81,7 +81,7 @@ class Sessions(Document):
 class StatsReport(Document):
     """The sizes of visible, hidden and rewound messages, of one session or of all.
 
-    For all sessions, `session_id` is None.
+    For all sessions, `session_id` is null.
 
     Bytes are those of the messages as they were written: cleared outputs count in full.
     """

@@ -38,11 +38,11 @@ class Stretch(Document):
 
 
 class Hiding(Document):
-    """A summary, marker or clearing.
+    """A summary, marker, covering or clearing.
 
     `hides` are the ranges of seq that it replaces, `clears` pairs of a seq and a block. `hidden_by`
     is the entry that hides it, `uncovered_by` the entry that uncovered the messages or outputs
-    again. It keeps so many `messages` out of the view now.
+    again. `messages` is the number of messages that it keeps out of the view now.
     """
 
     seq: int

@@ -23,7 +23,7 @@ class ViewChange(Document):
     """The change of the view by a rewind, an undo or an uncovering, or by its dry run.
 
     `seq` is the entry that was written: a rewind to entry `to`, or the uncovering of entry
-    `uncovered`. Both `seq` and `hash` are None if nothing changed. `undone` is the entry that an
+    `uncovered`. Both `seq` and `hash` are null if nothing changed. `undone` is the entry that an
     undo reversed, and `undone_kind` its kind. If a rewind named a time or a message's id, `target`
     is the message at that place, and `target_time` its own time. `left` messages left the view,
     `returned` came back into it, and `restored` blocks show their content again. `last` is the
@@ -49,9 +49,9 @@ class ViewChange(Document):
 
 
 def last_change(controls: Sequence[Control], last: int) -> Control | None:
-    """The change that `undo` undoes: the newest rewind, summary, marker, clearing or uncovering.
+    """The change that `undo` undoes: the newest plan, covering, uncovering or rewind.
 
-    All but a rewind must still change the view: no rewind and no uncovering took them back. A
+    All except a rewind must still change the view: no rewind and no uncovering took them back. A
     rewind always counts, because undoing it is a rewind too.
     """
     standing = standing_ranges(controls, last)
@@ -69,9 +69,9 @@ def undo_last_change(
 ) -> ViewChange:
     """Undo the last change of the view.
 
-    A summary, marker or clearing is uncovered, so that everything after it is kept. A rewind or an
-    uncovering is undone by a rewind to just before it. Later entries would leave the view, so this
-    is refused without `force` if there are any.
+    A summary, marker, covering or clearing is uncovered, so everything after it is kept. A rewind
+    or an uncovering is undone by a rewind to just before it. Later entries would leave the view, so
+    this is refused without `force` if there are any.
     """
     outline = chat.internals.outline()
     change = last_change(controls_of(outline), outline.info.last_seq)

@@ -119,7 +119,7 @@ def test_faulty_source_is_named(run: CommandLine, folder: Path) -> None:
     assert run("import", str(folder), "--from", "codec").code == Code.USAGE
     nothing = run("import", "--from", "codex", env={"HOME": str(folder), "CODEX_HOME": ""})
     assert nothing.code == Code.NOT_FOUND
-    assert "codex has no sessions in its default place" in nothing.err
+    assert "codex has no sessions in its default locations" in nothing.err
 
 
 def test_relative_path_is_the_same_source(run: CommandLine, folder: Path) -> None:

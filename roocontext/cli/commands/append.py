@@ -80,7 +80,7 @@ def append(
         str | None,
         typer.Option(
             metavar="ID",
-            help="An id of this request. If it is repeated with the same id, it is stored once.",
+            help="An id of this request: repeated with the same id, it is stored only once.",
         ),
     ] = None,
     model: Annotated[

@@ -142,7 +142,7 @@ def undo(
 ) -> None:
     """Undo the last change of the view: a plan, a covering, an uncovering or a rewind.
 
-    Messages that came after anything but a rewind are kept. An undo is a change of the view too, so
+    Later messages are kept, except after a rewind. An undo is a change of the view too, so
     a second undo is a redo. `tree` lists earlier changes, and `uncover` takes back one of them.
     """
     with context.session(session, write=not dry_run) as chat:
@@ -239,7 +239,7 @@ def preview(
         Literal["manage", "condense", "truncate", "clear"],
         typer.Argument(
             metavar="AIM",
-            help="manage, which only acts when the context is full, condense, truncate or clear.",
+            help="manage, which acts only if the context is full, or condense, truncate or clear.",
         ),
     ] = "manage",
     *,
@@ -251,7 +251,7 @@ def preview(
 ) -> None:
     """Show what a command would do and the view it would leave, without storing anything.
 
-    The summary is really written, so a summariser that calls a model calls it.
+    The summary is made too, so a summariser that uses a model calls it.
     """
     with context.session(session) as chat:
         manager = _manager(

@@ -95,7 +95,7 @@ def purge(
         bool,
         typer.Option(
             "--no-family",
-            help="With --older-than or --where: leave the sessions of their sub-agents.",
+            help="With --older-than or --where: keep the sessions of their sub-agents.",
         ),
     ] = False,
     yes: Yes = False,
@@ -103,9 +103,9 @@ def purge(
 ) -> None:
     """Delete all content of a session for good; a receipt is kept.
 
-    With `--older-than`, `--where` or both, all sessions are deleted to which they apply. Their
-    sub-agents' sessions are deleted with them, and a session is kept as long as one of these is
-    not that old. `sessions --purged` lists the receipts.
+    With `--older-than`, `--where` or both, all matching sessions are deleted, together with their
+    sub-agents' sessions. A session is kept as long as one of these is not that old.
+    `sessions --purged` lists the receipts.
     """
     if (session is None) == (older_than is None and not where):
         raise Refusal("Name one session, or give --older-than or --where.", Code.USAGE)
@@ -190,8 +190,9 @@ def archive(
 ) -> bool:
     """Move old sessions into compressed files, which `import` brings back.
 
-    A session is deleted from the database when its file is on the disk and was checked. Lists still
-    show it. The command can be repeated after a failure. The exit code is 1 if a session was left.
+    A session is deleted from the database after its file was written to the disk and checked. Lists
+    still show it. After a failure, repeat the command. If a session was not archived, the exit code
+    is 1.
     """
     from roocontext import ArchiveFolder  # noqa: PLC0415 - heavy
 

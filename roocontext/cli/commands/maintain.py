@@ -128,19 +128,19 @@ def upgrade(
     distribute: Annotated[
         bool,
         typer.Option(
-            "--distribute", help="Then distribute it over its Citus cluster, if it is not yet."
+            "--distribute", help="Then distribute it over its Citus cluster, unless it is already."
         ),
     ] = False,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Change nothing. The exit code is 1 if an upgrade is to be made."
+            "--check", help="Change nothing. If an upgrade is needed, the exit code is 1."
         ),
     ] = False,
 ) -> bool:
     """Create the database, or upgrade its schema to the version of this release.
 
-    The schema of a newer release is left as it is, if this release works with it.
+    If this release works with the schema of a newer release, the schema is left as it is.
     """
     if check and distribute:
         raise Refusal("--check changes nothing: leave out --distribute.", Code.USAGE)
@@ -169,7 +169,7 @@ def distribute(
         int | None,
         typer.Option(
             metavar="N",
-            help="How many parts each table is split into; by default what the server is set to.",
+            help="How many parts each table is split into. Default: the setting of the server.",
         ),
     ] = None,
     dry_run: DryRunOption = False,
@@ -197,7 +197,7 @@ def grants(
 ) -> None:
     """Print the GRANTs for a role on PostgreSQL that may not change the schema.
 
-    Nothing is asked or changed: the owner of the tables runs them, for instance by `psql`.
+    The database is not opened: the owner of the tables runs the statements, for example in `psql`.
     """
     from roocontext.store.engine import roles  # noqa: PLC0415 - heavy
 
@@ -218,7 +218,7 @@ def secure(
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Let PostgreSQL itself show only the sessions of the owner that a store was opened with.
+    """Let PostgreSQL itself restrict each store to the sessions of the owner it was opened with.
 
     Row-level security is enabled and forced on all tables with content, in one transaction. With
     `--dry-run` the statements are printed.

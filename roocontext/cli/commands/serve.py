@@ -71,7 +71,7 @@ def mcp(
         bool, typer.Option("--allow-write", help="Offer the tools `append` and `rewind` too.")
     ] = False,
 ) -> None:
-    """Serve the sessions to agents and editors by MCP, read-only unless --allow-write is given.
+    """Serve the sessions to agents and editors over MCP, read-only by default.
 
     With --http, clients must send the token of ROOCONTEXT_TOKEN if it is set.
     """
@@ -105,7 +105,7 @@ def serve(
     context: CommandContext,
     *,
     host: Annotated[
-        str, typer.Option(metavar="NAME", help="The address to listen on. Default: this machine.")
+        str, typer.Option(metavar="NAME", help="The address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
         int,
@@ -129,17 +129,17 @@ def serve(
         str,
         typer.Option(
             metavar="NAME",
-            help="The summariser of compactions that are asked for here: extractive, which works"
-            " offline, or anthropic.",
+            help="The summariser for compactions: extractive, which works offline, or anthropic,"
+            " openai, openai-responses or gemini, with the key in the environment.",
             autocompletion=completion.complete_summarisers,
         ),
     ] = "extractive",
 ) -> None:
-    """Serve the sessions over HTTP to a browser and to agents, read-only unless told otherwise.
+    """Serve the sessions over HTTP to a browser and to agents, read-only by default.
 
-    The link that is printed lets a browser in. Agents send the token of the file that is named, or
-    that of ROOCONTEXT_TOKEN if it is set. To listen on an address that other machines can reach,
-    ROOCONTEXT_TOKEN must be set.
+    The printed link signs a browser in. Agents send the token of ROOCONTEXT_TOKEN or, if it is not
+    set, the token in the file whose path is printed. To listen on an address that other machines
+    can reach, ROOCONTEXT_TOKEN must be set.
     """
     rights = {"allow_write": allow_write or admin, "admin": admin, "summariser": summariser}
     _serve(
@@ -155,7 +155,7 @@ def serve(
 
 @command(app, panel=INSPECT, document="")
 def open_(context: CommandContext, session: SessionName = "last") -> None:
-    """Show a session in the browser, by the server that runs for this database or by a new one.
+    """Show a session in the browser. Use the server that runs for this database, or start one.
 
     A new server is read-only, and ends with Ctrl-C.
     """

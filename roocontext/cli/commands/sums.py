@@ -34,14 +34,14 @@ def usage(
         Literal["day", "model", "session"] | None,
         typer.Option(
             metavar="WHAT",
-            help="Of all sessions: sum up by `day`, `model` or `session`. Default: day.",
+            help="For all sessions: sum up by `day`, `model` or `session`. Default: day.",
         ),
     ] = None,
     since: Annotated[
-        datetime | None, time_option("Of all sessions: only calls since then, such as `7d`.")
+        datetime | None, time_option("For all sessions: only calls since then, such as `7d`.")
     ] = None,
     until: Annotated[
-        datetime | None, time_option("Of all sessions: only calls before then.")
+        datetime | None, time_option("For all sessions: only calls before then.")
     ] = None,
     where: Where = None,
     recorded: Recorded = False,

@@ -49,18 +49,18 @@ def import_(
             metavar="TOOL",
             help="Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code,"
             " cline, langgraph-saver, openai-agents or adk-sessions. Without a path, those in its"
-            " default place.",
+            " default locations.",
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Look in the default places of all tools.")
+        bool, typer.Option("--all", help="Import from the default locations of all tools.")
     ] = False,
     on_conflict: Annotated[
         Literal["refuse", "fork"],
         typer.Option(
             "--on-conflict",
             metavar="refuse|fork",
-            help="What to do if the session has entries of its own since the last import.",
+            help="What to do if a session was changed here since its last import.",
         ),
     ] = "refuse",
     watch: Annotated[
@@ -70,8 +70,8 @@ def import_(
 ) -> bool:
     """Import sessions of other agents and frameworks, or files that `export` has written.
 
-    Importing again stores nothing twice: a session that has grown is continued. The exit code is 1
-    if a file or a line could not be read. Everything else is imported.
+    Importing again stores nothing twice, and continues a session that has grown. If a file or a
+    line cannot be read, everything else is imported, and the exit code is 1.
 
     With `--watch`, `--json` prints a document on one line: for the first import, and for each later
     import that changed something.
@@ -80,7 +80,7 @@ def import_(
     from roocontext.formats.databases import place_of  # noqa: PLC0415
 
     if everything and (tool or paths):
-        line = "--all looks in the default places of all tools: use it without --from and paths."
+        line = "--all imports from all tools: use it without --from and paths."
         raise Refusal(line, Code.USAGE)
     # Absolute, because a session's metadata records the path of its source.
     named: list[Place] = [
@@ -96,11 +96,11 @@ def import_(
     chosen = named or default
     if not chosen:
         who = f"{tool} has no" if tool else "No tool has"
-        line = f"{who} sessions in its default place: name a file, a folder or a database's URL."
+        line = f"{who} sessions in its default locations: name a file, a folder or a URL."
         raise Refusal(line, Code.NOT_FOUND)
     files = [place for place in chosen if isinstance(place, Path)]
     if watch and files != chosen:
-        raise Refusal("--watch sees only what changes in files: name no URL.", Code.USAGE)
+        raise Refusal("--watch notices only changes of files: leave out the URL.", Code.USAGE)
     seen: dict[Path, int] = {}
     # Before the import: a file that changes during it is imported again.
     find.changed_paths(files if watch else (), seen)

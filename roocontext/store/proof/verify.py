@@ -278,7 +278,7 @@ class Verifier:
         call, block = sealed.answers_seq, sealed.answers_block
         is_answer = call is not None or block is not None
         if is_answer and not (0 < (call or 0) < seq and (-1 if block is None else block) >= 0):
-            raise _bad(seq, "answers is not a block of an earlier entry")
+            raise _bad(seq, "answers is not a call of an earlier entry")
 
     def _check_standing(self) -> None:
         # The times and the prompt are caches, which are compared with the others.

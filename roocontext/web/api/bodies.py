@@ -83,7 +83,7 @@ _Call: TypeAlias = Annotated[list[SeqOrZero], Field(min_length=2, max_length=2)]
 
 
 class EntryInput(InputDocument):
-    """A message to append. `answers` is the entry and the block of the call that it answers."""
+    """A message to append. `answers` is the entry of the answered call, and its number there."""
 
     role: str
     content: Any = None
