@@ -109,7 +109,7 @@ class MessageNotFound(RooContextError, LookupError):
 
 
 class NoSuchCall(RooContextError, LookupError):
-    """There is no tool call here that can be answered."""
+    """The session has no such tool call to answer."""
 
     advice = "Nothing was written. pending() lists the calls that wait."
     seq: int = 0
@@ -120,8 +120,9 @@ class NotTheModelsTurn(RooContextError):
     """It is not the model's turn."""
 
     advice = (
-        "Answer pending() calls first, or append what the user says. unanswered=True sends the"
-        " request although calls wait, prefill=True lets the model continue its own last words."
+        "Answer pending() calls first, or append what the user says. Pass unanswered=True to send"
+        " the request despite pending calls, or prefill=True to let the model continue its last"
+        " message."
     )
     waits_for: str = ""
     pending: tuple[tuple[int, int], ...] = ()
@@ -235,7 +236,7 @@ class TurnTooLarge(BudgetExceeded):
 
 
 class RecoveryExhausted(BudgetExceeded):
-    """The provider kept refusing the request as too long, however much was cut."""
+    """The provider refuses the request as too long, and it is not cut any further."""
 
     advice = "Compare the model's limit and the counter with the numbers that the provider reports."
     attempts: int = 0
@@ -283,7 +284,7 @@ class StoreNotFound(StoreUnavailable):
     """There is no database with this name."""
 
     category = Category.NOT_FOUND
-    advice = "Name one that exists, or pass upgrade=True to create it."
+    advice = "Name an existing database, or pass upgrade=True to create it."
 
 
 class StoreClosed(StoreUnavailable):
@@ -334,7 +335,7 @@ class UnreadableSource(RooContextError, ValueError):
     """A file cannot be imported, or not all of it."""
 
     category = Category.NOT_FOUND
-    advice = "Only the entries before it can be restored. Import the file again when it is whole."
+    advice = "Only the entries before it can be restored. Import the complete file again."
     path: str = ""
     line: int | None = None
 
@@ -349,7 +350,7 @@ class SourceDiverged(RooContextError):
 
 
 class FrameworkMissing(RooContextError, ImportError):
-    """A framework is not installed, or is a version that the adapter does not work with."""
+    """A framework is not installed, or the adapter does not work with its version."""
 
     package: str = ""
     works: str = ""

@@ -186,7 +186,7 @@ class CommandContext(typer.Context):
         except OSError as error:
             if isinstance(error, BrokenPipeError) or not self.obj.has_written:
                 raise
-            line = f"It was done, but the output could not be written: {error.strerror}."
+            line = f"The change was made, but the output could not be written: {error.strerror}."
             raise Refusal(line, Code.UNCERTAIN) from None
 
 

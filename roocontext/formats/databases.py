@@ -89,7 +89,7 @@ class SourceDatabase:
         """Refuse a table that lacks a column, because another release has made it."""
         if missing := sorted({*columns} - tables.get(table, frozenset())):
             raise UnreadableSource(
-                f"{self.place} was written by a release of {by} that is not known: its table"
+                f"{self.place} was written by an unknown release of {by}: its table"
                 f" {table} has no column {', '.join(missing)}.",
                 path=str(self.place),
                 advice="",

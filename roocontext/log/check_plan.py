@@ -46,7 +46,7 @@ def check_rows(plan: Plan) -> None:
 def check_form(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session and the counts."""
     if not all(isinstance(kept, Kept) for kept in plan.keeps):
-        raise InvalidPlan("keeps must hold an entry, a block, a head and a tail each: Kept.")
+        raise InvalidPlan("keeps must hold Kept: an entry, a block, a head and a tail.")
     pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears), *plan.keeps)
     numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
     if any(type(number) is not int or not 0 <= number <= MAX_INTEGER for number in numbers):

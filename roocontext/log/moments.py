@@ -27,7 +27,7 @@ def happened(ts: int | None, recorded_at: int) -> int:
 def check_time(seq: int, *times: object) -> None:
     """Raise HistoryCorrupt if a stored time of an entry is no number: they are compared."""
     if not all(isinstance(time, int | float) for time in times):
-        raise HistoryCorrupt(f"The time of entry {seq} is no number.", seq=seq)
+        raise HistoryCorrupt(f"The time of entry {seq} is not a number.", seq=seq)
 
 
 def milliseconds(when: datetime) -> int:

@@ -75,7 +75,7 @@ class Default:
         for name in ("threshold", "relief", "target", "keep", "summary"):
             share = getattr(self, name)
             if not isinstance(share, int | float) or not 0 < share <= 1:
-                raise InvalidOption(f"{name} is a share: above 0, at most 1.", name=name)
+                raise InvalidOption(f"{name} must be above 0 and at most 1.", name=name)
 
     def due(self, totals: Totals) -> bool:
         """True if the request is above the threshold, by our count or by the provider's."""

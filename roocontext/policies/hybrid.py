@@ -73,9 +73,7 @@ class Hybrid:
     def __post_init__(self) -> None:
         for name in ("target", "share"):
             if not 0 < getattr(self, name) <= 1:
-                raise InvalidOption(
-                    f"{name} is a part of the whole: above 0, at most 1.", name=name
-                )
+                raise InvalidOption(f"{name} must be above 0 and at most 1.", name=name)
 
     def due(self, totals: Totals) -> bool:
         """True if the request is over the limit."""

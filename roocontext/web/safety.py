@@ -202,7 +202,7 @@ class Guard:
         if not _same(_cookie(headers.getlist("cookie"), settings.cookie), self._cookie):
             raise Unauthorized
         if method not in _SAFE and not headers.get("origin"):
-            raise OriginRefused("A change that a cookie permits must have an Origin.")
+            raise OriginRefused("A change that is authorised by a cookie must have an Origin.")
         return None
 
     def _check_origin(self, method: str, headers: Headers) -> None:
@@ -220,7 +220,7 @@ class Guard:
             return None
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if not _same(query.pop("token", [""])[-1], self._token):
-            raise Unauthorized("The link is of an earlier start of the server.")
+            raise Unauthorized("The link belongs to an earlier start of the server.")
         # `//host` would be another site.
         path = "/" + scope["path"].lstrip("/\\")
         rest = urlencode(query, doseq=True)

@@ -132,14 +132,15 @@ def listen_on_file(path: Path) -> Iterator[socket.socket]:
     """Listen on a socket file that only this user can connect to. Remove it at the end."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InvalidOption(f"{str(path)!r} exists and is no socket.", advice="", name="uds")
+            raise InvalidOption(f"{str(path)!r} exists and is not a socket.", advice="", name="uds")
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(os.fspath(path))
             except ConnectionRefusedError:
                 path.unlink()  # of a server that crashed
             else:
-                raise InvalidOption(f"A server listens on {str(path)!r}.", advice="", name="uds")
+                line = f"A server already listens on {str(path)!r}."
+                raise InvalidOption(line, advice="", name="uds")
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:

@@ -92,7 +92,7 @@ def test_missing_folder_is_named(command_line: CommandLines, tmp_path: Path) -> 
     run = command_line(str(tmp_path / "no" / "store.db"))
     for command in (["sessions"], ["doctor"], ["append", "new", "hello"], ["db", "upgrade"]):
         done = run(*command)
-        refused(done, Code.NOT_FOUND, str(tmp_path / "no"), "Make the folder first")
+        refused(done, Code.NOT_FOUND, str(tmp_path / "no"), "Create the folder first")
         assert "db upgrade" not in done.err
 
 
@@ -173,7 +173,7 @@ def test_server_database_without_unicode_is_refused(
     try:
         url = make_url(postgres_url).set(database=name)
         run = command_line(url.render_as_string(hide_password=False))
-        refused(run("append", "new", "hello"), Code.DATABASE, "SQL_ASCII", "has to be UTF8")
+        refused(run("append", "new", "hello"), Code.DATABASE, "SQL_ASCII", "must be UTF8")
         doctor = run("doctor")
         assert (doctor.code, doctor.err) == (Code.NO, "")
         assert "SQL_ASCII" in doctor.out

@@ -231,7 +231,8 @@ def test_unwritable_output_does_not_report_a_failed_write(
     tmp_path: Path, command_line: CommandLines
 ) -> None:
     untold = (
-        "roocontext: It was done, but the output could not be written: No space left on device.\n"
+        "roocontext: The change was made, but the output could not be written: No space left on"
+        " device.\n"
     )
     run, told = command_line("store.db", folder=tmp_path), tmp_path / "told.txt"
 

@@ -153,7 +153,7 @@ def test_dry_run_reads_exported_files(store, tmp_path):
         assert (done.messages, done.created) == (1, False)
         other.session("one").append("user", "mine")
         (done,) = import_paths(other, [file], dry_run=True)
-        assert "entries 1 to 2 are others" in done.problems[0].what
+        assert "entries 1 to 2 differ" in done.problems[0].what
         file.write_bytes(lines[0] + lines[2])
         (done,) = import_paths(other, [file], dry_run=True)
         assert "entry 1 is missing" in done.problems[0].what

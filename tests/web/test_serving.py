@@ -134,7 +134,7 @@ class TestSocketFile:
             assert self.ask(path) == 404
             assert self.ask(path, "evil.test") == 421
             code, line = refusal(tmp_path, "--uds", str(path))
-            assert (code, "A server listens on" in line) == (Code.USAGE, True)
+            assert (code, "A server already listens on" in line) == (Code.USAGE, True)
         assert not path.exists()
 
     def test_one_that_a_crashed_server_left_is_replaced(self, tmp_path: Path) -> None:

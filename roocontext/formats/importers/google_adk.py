@@ -39,7 +39,7 @@ def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
     if "event_data" not in tables["events"] and "actions" in tables["events"]:
         raise UnreadableSource(
             f"{database.place} was written by an older release of Google ADK, which pickled its"
-            " events: bring it up to date with 'adk migrate session' first.",
+            " events: upgrade it with 'adk migrate session' first.",
             path=str(database.place),
             advice="",
         )

@@ -64,7 +64,7 @@ def compacting(form: str, body: dict[str, Any]) -> dict[str, Any]:
     if form == "openai-responses":
         return {name: body[name] for name in ("input", "instructions") if name in body}
     raise InvalidOption(
-        f"The provider of the form {form!r} compacts nothing on demand.", name="compact"
+        f"The provider of the form {form!r} does not compact on demand.", name="compact"
     )
 
 
@@ -102,7 +102,7 @@ def managing(
             raise InvalidOption(f"{name} of the form {form!r} is a {wanted.__name__}.", name=name)
     if compact and "context_management" in fields:
         raise InvalidOption(
-            "A request that only compacts takes no context_management.", name="context_management"
+            "A request that only compacts has no context_management.", name="context_management"
         )
     return {**body, **fields}
 
@@ -146,7 +146,7 @@ def _summary(message: Message, compacted: Compacted) -> Message:
     if text is None:
         raise SummarySealed(
             f"Entry {message.seq} is a compaction by {message.model or 'another model'}, which"
-            " nobody else can read.",
+            " no other model can read.",
             seq=message.seq,
             model=message.model,
         )

@@ -411,10 +411,10 @@ class GeminiUpstream:
 def _check(threshold: float, fraction: float) -> None:
     if threshold < 0:
         raise InvalidOption(
-            "threshold is a share of the window and must not be negative.", name="threshold"
+            "threshold is a share of the window, and must not be negative.", name="threshold"
         )
     if not 0 < fraction < 1:
-        raise InvalidOption("fraction is between 0 and 1, without both.", name="fraction")
+        raise InvalidOption("fraction must be between 0 and 1, both excluded.", name="fraction")
 
 
 def _is_forced(situation: Situation) -> bool:

@@ -57,7 +57,7 @@ def check_page(
     check_maybe("before", before, least=1)
     check_maybe("last", last, least=1)
     if before is not None and last is None:
-        raise InvalidOption("`before` needs `last`: how many messages to read.", name="last")
+        raise InvalidOption("`before` needs `last`, the number of messages to read.", name="last")
     if last is not None and (after is not None or limit is not None):
         raise InvalidOption(
             "A page is read from the start (after, limit) or from the newest end (before, last).",

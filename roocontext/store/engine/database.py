@@ -151,7 +151,7 @@ class Operations(ABC, Generic[AView]):
             try:
                 return self._once(begin, operation, keep=keep)
             except UniqueViolation:  # which no operation expects: it belongs to no session
-                raise HistoryCorrupt("A row is in the way that belongs to no session.") from None
+                raise HistoryCorrupt("A row of no session blocks this write.") from None
             except StoreUnavailable as error:
                 if error.facts.get("code") not in RETRYABLE:
                     raise

@@ -46,14 +46,15 @@ class EngineOptions:
 
     def __post_init__(self) -> None:
         if self.durability not in get_args(Durability):
-            raise InvalidOption(f"durability is one of {get_args(Durability)}.", name="durability")
+            line = f"durability must be one of {get_args(Durability)}."
+            raise InvalidOption(line, name="durability")
         for name in ("lock_timeout", "statement_timeout"):
             if getattr(self, name) is not None:
                 check_seconds(name, getattr(self, name))
         if self.prepare not in (None, True, False):
-            raise InvalidOption("prepare is True, False or None.", name="prepare")
+            raise InvalidOption("prepare must be True, False or None.", name="prepare")
         if isinstance(self.on_begin, str) or not isinstance(self.on_begin, Sequence):
-            raise InvalidOption("on_begin is a list of statements.", name="on_begin")
+            raise InvalidOption("on_begin must be a list of statements.", name="on_begin")
 
 
 class Polling(NamedTuple):
@@ -147,7 +148,7 @@ def _parse(url: str | Path | URL) -> URL:
         raise InvalidOption("Give a path or a database URL.", name="url")
     if _CONNINFO.search(text):  # it may hold a password, and no file is called so
         raise InvalidOption(
-            "Write what names a server as a URL: postgresql://user@host/database.", name="url"
+            "Name a server by its URL: postgresql://user@host/database.", name="url"
         )
     if "://" not in text:
         return URL.create("sqlite", database=text)

@@ -170,7 +170,7 @@ def check_is_wanted(connection: Connection) -> None:
     current, wanted, _ = schema_version(connection)
     if current != wanted:
         raise SchemaMismatch(
-            f"The schema is {current or 'missing'}, and {wanted} is wanted.",
+            f"The schema is {current or 'missing'}, but this release needs {wanted}.",
             current=current,
             wanted=wanted,
         )
@@ -238,7 +238,8 @@ def _mismatch(schema: SchemaVersion) -> SchemaMismatch:
             **facts,
             advice="Install a newer release of roocontext.",
         )
-    return SchemaMismatch(f"The schema is {current or 'missing'}, and {wanted} is wanted.", **facts)
+    line = f"The schema is {current or 'missing'}, but this release needs {wanted}."
+    return SchemaMismatch(line, **facts)
 
 
 def _upgrade(connection: Connection) -> None:
@@ -263,13 +264,13 @@ def _upgrade(connection: Connection) -> None:
                 f"The schema's version, {current}, belongs to no release of roocontext.",
                 current=current,
                 wanted=REVISION,
-                advice="Go back to a backup, or give another database.",
+                advice="Restore a backup, or name another database.",
             ) from None
     after = _rows(connection)
     lost = {table: rows - after[table] for table, rows in before.items() if after[table] < rows}
     if lost:
         raise SchemaMismatch(
-            f"The upgrade would lose rows, and was taken back: {lost}.",
+            f"The upgrade would lose rows, so it was rolled back: {lost}.",
             wanted=REVISION,
             advice="Keep the release that wrote it, and report this.",
         )

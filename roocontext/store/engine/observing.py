@@ -79,7 +79,8 @@ class Observer(Protocol):
 def checked_observer(observer: Observer | None) -> Observer | None:
     """The observer that was given, or InvalidOption if it lacks a method."""
     if observer is not None and not isinstance(observer, Observer):
-        raise InvalidOption("An observer has the methods started and finished.", name="observer")
+        line = "An observer must have the methods started and finished."
+        raise InvalidOption(line, name="observer")
     return observer
 
 

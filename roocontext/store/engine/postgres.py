@@ -154,8 +154,8 @@ def _also(options: EngineOptions) -> tuple[Command, ...]:
                 commands.append((text, tuple(values)))
             case _:
                 raise InvalidOption(
-                    "on_begin is a list of statements: each a text, or a pair of a text and the"
-                    " values of its $1, $2.",
+                    "on_begin must be a list of statements: each a text, or a pair of a text and"
+                    " the values of its $1, $2.",
                     name="on_begin",
                 )
     return tuple(commands)
@@ -204,8 +204,8 @@ def _check_encoding(encoding: str | None) -> None:
     """Refuse a database that cannot hold every character."""
     if encoding != "UTF8":
         raise StoreUnavailable(
-            f"The database's encoding is {encoding}, and it has to be UTF8.",
-            advice="Make one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
+            f"The database's encoding is {encoding}, but it must be UTF8.",
+            advice="Create one: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0.",
         )
 
 
@@ -266,8 +266,8 @@ class ServerTransaction(Transaction):
         if scope.owner is None and self._sees_one_owner:
             raise InvalidOption(
                 "The database shows this role the sessions of one owner only.",
-                advice="Open the store with `owner`, or as the role that `db secure` was given as"
-                " the administrator.",
+                advice="Open the store with `owner`, or connect as the administrator that"
+                " `db secure` names.",
                 name="owner",
             )
         self._beginning = self._meant(commands)

@@ -54,9 +54,7 @@ def resolved(name: str) -> Path:
     try:
         return Path(name).resolve()
     except (OSError, RuntimeError):
-        raise StoreNotFound(
-            f"{name!r} is a link that leads nowhere.", advice="Name a file."
-        ) from None
+        raise StoreNotFound(f"{name!r} is a broken link.", advice="Name a file.") from None
 
 
 def create_private(path: Path) -> None:
@@ -67,13 +65,13 @@ def create_private(path: Path) -> None:
         return
     except (FileNotFoundError, NotADirectoryError):
         raise StoreNotFound(
-            f"There is no folder {str(path.parent)!r}, which {path.name!r} is to be in.",
-            advice="Make the folder first.",
+            f"The folder {str(path.parent)!r} for {path.name!r} does not exist.",
+            advice="Create the folder first.",
         ) from None
     except OSError as error:
         raise StoreUnavailable(
-            f"{str(path)!r} cannot be made: {error.strerror}.",
-            advice="Name a file in a folder that you may write.",
+            f"{str(path)!r} cannot be created: {error.strerror}.",
+            advice="Name a file in a folder that you can write to.",
         ) from None
 
 
@@ -91,8 +89,8 @@ def check_is_file(path: Path) -> None:
         if path.parent.is_dir():
             raise StoreNotFound(f"There is no file {name}.") from None
         raise StoreNotFound(
-            f"There is no file {name}, and no folder that it could be in.",
-            advice="Make the folder first, or name a file that is there.",
+            f"There is no file {name}, and its folder does not exist either.",
+            advice="Create the folder first, or name an existing file.",
         ) from None
     if stat.S_ISDIR(mode):
         raise StoreNotFound(f"{name} is a folder.", advice="Name a file in it.")

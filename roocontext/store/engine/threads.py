@@ -86,7 +86,7 @@ class Threads:
             asyncio.get_running_loop()
         except RuntimeError:
             raise InvalidOption(
-                "An AsyncStore is called by a coroutine of asyncio or trio, and neither runs here.",
+                "Call an AsyncStore from a coroutine of asyncio or trio: neither is running here.",
                 name="store",
             ) from None
         return await _joined(self._submit(call, *args, **kwargs))

@@ -143,7 +143,7 @@ def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef
         )
     if isinstance(call, PendingCall) and call.id != calls[block][1]:
         raise NoSuchCall(
-            f"Call {block} of entry {seq} is another call than the one given.", seq=seq, block=block
+            f"Call {block} of entry {seq} is not the given call.", seq=seq, block=block
         )
     return (seq, block), calls[block][1], format_
 

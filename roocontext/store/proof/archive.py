@@ -198,7 +198,7 @@ class ArchiveFolder:
         except OSError as error:
             raise StoreUnavailable(
                 f"{str(directory)!r} cannot hold the archive: {error.strerror}.",
-                advice="Sessions that were archived before stay so. Repeat it to continue.",
+                advice="Sessions that are already archived stay so. Repeat the call to continue.",
             ) from None
         return directory / name
 

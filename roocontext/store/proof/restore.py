@@ -266,8 +266,7 @@ class _Restoring:
         stored = old.last_hash if self.seq == old.last_seq else self._stored(self.seq)[0]
         if stored != self._hash:
             raise SessionExists(
-                f"Session {self._log.session_id!r} exists, and its entries 1 to {self.seq} are"
-                " others.",
+                f"Session {self._log.session_id!r} exists, and its entries 1 to {self.seq} differ.",
                 session_id=self._log.session_id,
             )
 

@@ -187,7 +187,7 @@ def rows_to_messages(rows: Sequence[SqlRow]) -> list[Message]:
     if len(rows) == 1:
         seq = rows[0][0]
         raise HistoryCorrupt(
-            f"Entry {seq} is no message: its kind, format or role is unknown, or its content is"
+            f"Entry {seq} is not a message: its kind, format or role is unknown, or its content is"
             " not JSON.",
             seq=seq,
         )

@@ -160,4 +160,4 @@ def _kind(seq: int, kind: str) -> Kind:
     try:
         return Kind(kind)
     except ValueError:
-        raise HistoryCorrupt(f"Entry {seq} is of no known kind.", seq=seq) from None
+        raise HistoryCorrupt(f"Entry {seq} has an unknown kind.", seq=seq) from None

@@ -127,9 +127,7 @@ def checked_search(
     check_whole("limit", limit, least=1)
     check_whole("context", context)
     if limit > MOST_HITS:
-        raise InvalidOption(
-            f"limit must be at most {MOST_HITS:,}: a page has no more hits.", name="limit"
-        )
+        raise InvalidOption(f"limit must be at most {MOST_HITS:,}.", name="limit")
     filters = wanted(None, where, since, until)
     given = dict(filters.params)
     lo, hi = given.pop("since", None), given.pop("until", None)

@@ -45,7 +45,7 @@ def checked_retention(
 ) -> Retention:
     """Check the conditions. Without any, every session would be purged."""
     if clock not in get_args(AgeClock):
-        raise InvalidOption(f"clock is one of {get_args(AgeClock)}.", name="clock")
+        raise InvalidOption(f"clock must be one of {get_args(AgeClock)}.", name="clock")
     if older_than is None and not where:
         raise InvalidOption(
             "Name a session, or give older_than or where: they say which sessions are purged.",
@@ -60,7 +60,7 @@ def checked_retention(
             raise InvalidOption("older_than is out of range.", name="older_than") from None
     if older_than is not None and (not isinstance(older_than, datetime) or not older_than.tzinfo):
         raise InvalidOption(
-            "older_than is a datetime with a time zone, or a timedelta.", name="older_than"
+            "older_than must be a datetime with a time zone, or a timedelta.", name="older_than"
         )
     # A list goes by the earlier of both clocks, so it has every session that is old by the later.
     before = None if older_than is None else milliseconds(older_than)

@@ -143,7 +143,7 @@ def _check_id_is_new(log: SessionLog, compaction_id: str) -> None:
     """Refuse the id of another plan: otherwise two plans would claim the same rows."""
     if row := log.row(_COMPACTION, compaction_id=compaction_id):
         raise InvalidPlan(
-            f"Compaction id {compaction_id!r} is that of entry {row[0]}.",
+            f"Compaction id {compaction_id!r} belongs to entry {row[0]}.",
             seq=row[0],
             compaction_id=compaction_id,
         )

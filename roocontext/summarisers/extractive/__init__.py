@@ -50,7 +50,7 @@ class Extractive:
         text = fit(outline, _room(request))
         if not text:
             raise SummaryFailed(
-                f"{self.name} gave no summary: {len(read)} messages hold no text, or there is"
+                f"{self.name} gave no summary: {len(read)} messages have no text, or there is"
                 " no room for any.",
                 summariser=self.name,
                 kind="empty",
