@@ -76,9 +76,9 @@ class RooContextSession(OverStore):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items in one transaction."""
-        given = cast("list[Any]", items)
-        if given:
-            await self._given.run(lambda store: _add(self._opened(store), given))
+        new = cast("list[Any]", items)
+        if new:
+            await self._given.run(lambda store: _add(self._opened(store), new))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Rewind to before the newest item, and return it.

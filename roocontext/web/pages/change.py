@@ -95,7 +95,7 @@ def entry_menu(asked: FormRequest) -> Response:
     chat, seq = asked.chat, int(asked.request.path_params["seq"])
     row = one_entry(chat, seq)
     excerpt, path = _excerpt(chat), asked.path
-    actions = [tag("li", one) for one in _actions(asked, chat, row)]
+    actions = [tag("li", action) for action in _actions(asked, chat, row)]
     return _framed(
         asked,
         excerpt,

@@ -149,7 +149,10 @@ def _purge_form(asked: FormRequest, head: int) -> Html:
 def _copies(plan: PurgedReport) -> Html | None:
     if not plan.copies:
         return None
-    items = [tag("li", tag("a", one[:60], href=session_path(one))) for one in plan.copies[:_MOST]]
+    items = [
+        tag("li", tag("a", session_id[:60], href=session_path(session_id)))
+        for session_id in plan.copies[:_MOST]
+    ]
     name = "Sessions that hold entries of it, which stay as they are"
     return together(tag("h2", name), tag("ul", items, class_="places"))
 
