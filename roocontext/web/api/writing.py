@@ -383,7 +383,7 @@ def _keyed_rewind(asked: ApiRequest) -> Answer:
     """A rewind with a client id, which is looked up before the head is compared."""
     body, chat = asked.body, asked.chat
     if body.to is None or body.dry_run:
-        line = "A rewind with an Idempotency-Key names the entry `to`, and is no dry run."
+        line = "A rewind with an Idempotency-Key names the entry `to`, and cannot be a dry run."
         raise MalformedRequest(line, name="Idempotency-Key")
     to = body.to if body.keep_target else body.to - 1
     if to < 0:

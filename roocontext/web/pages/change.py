@@ -208,7 +208,7 @@ def undo_preview(asked: FormRequest) -> Response:
         preview = _difference(chat, excerpt, undone.to)
     else:
         preview = _uncovered(chat, excerpt, chat.uncover(undone.undone or 0, dry_run=True))
-    line = f"This takes back {name}. An undo is undone by another one."
+    line = f"This takes back {name}. An undo can be undone by another undo."
     return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, preview)
 
 

@@ -160,7 +160,7 @@ def _copies(plan: PurgedReport) -> Html | None:
 def _purge(asked: FormRequest) -> Response:
     """Purge the session, and show the receipt."""
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
-        line = "The session is not purged: what was typed is not its id."
+        line = "The session was not purged: the typed text is not its id."
         raise InvalidOption(line, name="confirmed", advice="")
     asked.check_head()
     asked.store.purge(asked.session_id)
