@@ -18,7 +18,7 @@ from roocontext.adapters.claude_agent_transcript import (
     transcript_record,
 )
 from roocontext.adapters.serializing import framework, pages
-from roocontext.errors import SessionNotFound, VersionConflict
+from roocontext.errors import InvalidPlan, SessionNotFound, VersionConflict
 from roocontext.formats.imported import storable_title
 from roocontext.log.spans import within
 from roocontext.store.given import AnyStore, GivenStore, OverStore
@@ -104,16 +104,20 @@ class RooContextSessionStore(OverStore, SessionStore):
         session = _opened(store, key)
         writer = self._writers(session.id)
         with writer.lock:
-            tries = 0
+            tries, bound = 0, frozenset[int]()
             while entries:
                 transcript, writer.transcript = writer.transcript, None
                 transcript = transcript or Transcript(of_agent=bool(key.get("subpath")))
                 try:
-                    done = transcript.append(session, entries, partial(_also, key))
+                    done = transcript.append(session, entries, partial(_also, key), bound)
                 except VersionConflict:  # another process was first: read, and decide again
                     tries += 1
                     if tries == _TRIES:
                         raise
+                except InvalidPlan as error:  # it would hide or clear what is bound to a pin
+                    if bound.issuperset(pinned := getattr(error, "pinned", ())):
+                        raise
+                    bound |= {*pinned}
                 else:
                     entries, writer.transcript = entries[done:], transcript
 

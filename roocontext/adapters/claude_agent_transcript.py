@@ -9,7 +9,7 @@ rewind, the transcript is what was live at its target, where the program resumes
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.writing import clearing, copy_of, hiding
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
-from roocontext.log.readings import reader
+from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import live_ranges, within
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
@@ -100,11 +100,13 @@ class Transcript:
         self._known: set[str] = set()
         self._above: str | None = None
 
-    def append(self, session: Session, records: Sequence[Any], also: Also) -> int:
+    def append(
+        self, session: Session, records: Sequence[Any], also: Also, bound: Collection[int]
+    ) -> int:
         """Write the first records in one transaction, and return how many they were.
 
-        It stops before a compaction, which must see the records before it. After an error, the
-        transcript cannot be used again.
+        It stops before a compaction, which must see the records before it. The messages in `bound`
+        stay visible. After an error, the transcript cannot be used again.
         """
         info = self._catch_up(session)
         new: list[_New] = []
@@ -128,7 +130,7 @@ class Transcript:
                     info = session.info()
                     batch = _Batch(info)
             for event in self._events(one):
-                self._write(session, batch, one, event)
+                self._write(session, batch, one, event, bound)
         if new:
             for item in also(session, info, [one.record for one in new]):
                 batch.add(item)
@@ -218,7 +220,14 @@ class Transcript:
         step = TranscriptStep(row) if unit is None else self._tree.step(row, unit.end())
         return list(events_of(step, new.record, self._calls))
 
-    def _write(self, session: Session, batch: "_Batch", new: "_New", event: Event) -> None:
+    def _write(
+        self,
+        session: Session,
+        batch: "_Batch",
+        new: "_New",
+        event: Event,
+        bound: Collection[int],
+    ) -> None:
         row = new.row
         name = f"{NAME}#{self._epoch}#{storable(row.uuid)}" if row.uuid else None
         match event:
@@ -226,9 +235,13 @@ class Transcript:
                 model, message_id = storable_model(message.model), storable(message.message_id)
                 message = replace(message, client_id=name, message_id=message_id, model=model)
                 made = None
-                if isinstance(event, Hid):
+                if isinstance(event, Hid) and _has_text(message):
                     made = hiding(
-                        session, event, (message,), seqs=self._seqs, head=batch.head, by=NAME
+                        *(session, event, (message,)),
+                        seqs=self._seqs,
+                        head=batch.head,
+                        by=NAME,
+                        bound=bound,
                     )
                 batch.add(made.plan if made else message, moves=True)
                 self._remember(row, batch.last, new.tip)
@@ -248,6 +261,7 @@ class Transcript:
                     by=NAME,
                     client_id=f"{name}#cleared",
                     ts=event.ts,
+                    bound=bound,
                 )
                 if plan is not None:
                     batch.add(plan, moves=True)
@@ -310,6 +324,11 @@ def _is_compaction(row: TranscriptRow) -> bool:
 
 def _is_ours(client_id: str | None) -> bool:
     return client_id is not None and client_id.startswith(f"{NAME}#")
+
+
+def _has_text(message: NewMessage) -> bool:
+    """True if the message can be a summary."""
+    return bool(text_of(reader(message.format).blocks(message.role, message.content)[1]).strip())
 
 
 def _fits(message: NewMessage) -> bool:

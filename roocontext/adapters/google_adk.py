@@ -22,7 +22,7 @@ from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable, storable_model
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings import reader
+from roocontext.log.readings import reader, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 
 with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
@@ -49,8 +49,9 @@ class RooContextSessionService(OverStore, BaseSessionService):
         if place is None or (store is not None and db_url is not None):
             raise InvalidOption("Give either a store or a db_url.", name="store")
         self._given = GivenStore(place)
-        # Parallel branches append to one Session object, one after the other.
-        self._locks: WeakValueDictionary[ConversationKey, asyncio.Lock] = WeakValueDictionary()
+        # Parallel branches append to one Session object, one after the other. Other threads, such
+        # as those of `Runner.run`, have event loops and objects of their own.
+        self._locks: WeakValueDictionary[tuple[Any, ...], asyncio.Lock] = WeakValueDictionary()
 
     async def prepare_tables(self) -> None:
         """Open the store now, and create or upgrade its schema, as the first call does."""
@@ -87,7 +88,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
         config: GetSessionConfig | None = None,
     ) -> Session | None:
         """Read a session with its events, including rewound and compacted ones, as ADK expects."""
-        key = ConversationKey(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, (session_id or "").strip())
         last = config.num_recent_events if config else None
         since = config.after_timestamp if config else None
         conversation = await self._given.run(
@@ -112,7 +113,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Hide a session. Its id can be used again, and `Store.purge` destroys it."""
-        key = ConversationKey(app_name, user_id, session_id.strip())
+        key = ConversationKey(app_name, user_id, (session_id or "").strip())
         await self._given.run(lambda store: log.delete(store, key))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -131,7 +132,7 @@ class RooContextSessionService(OverStore, BaseSessionService):
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         key = ConversationKey(session.app_name, session.user_id, session.id)
-        lock = self._locks.setdefault(key, asyncio.Lock())
+        lock = self._locks.setdefault((key, asyncio.get_running_loop()), asyncio.Lock())
         async with lock:
             new = _new_event(session, event)
             try:
@@ -193,9 +194,18 @@ def _new_event(session: Session, event: Event) -> log.NewEvent:
         read=_revision(session),
         after=session.events[-1].id if session.events else None,
         covers=(compaction.start_timestamp, compaction.end_timestamp) if compaction else None,
-        summary=_message(compaction.compacted_content, None) if compaction else None,
+        summary=_summary(compaction.compacted_content) if compaction else None,
         rewinds=event.actions.rewind_before_invocation_id,
     )
+
+
+def _summary(content: Content | None) -> NewMessage | None:
+    """The content as a summary; None if it has no text."""
+    message = _message(content, None)
+    if message is None:
+        return None
+    _, blocks = reader(FORMAT).blocks(message.role, message.content)
+    return message if text_of(blocks).strip() else None
 
 
 def _message(content: Content | None, event: Event | None) -> NewMessage | None:

@@ -173,7 +173,7 @@ def append_event(
         if newest is None:
             _opened(chat, begun)  # it may have been deleted
         known = ConversationVersion(begun, 0 if newest is None else newest.content["number"] + 1)
-        if newest is not None and newest.content["event"] == new.event:
+        if newest is not None and _holds(chat, newest, new):
             write_shared(store, key, known, _delta(new.event), recorded_at=newest.recorded_at)
             return known, False
         last = None if newest is None else newest.content["event"]["id"]
@@ -194,6 +194,17 @@ def append_event(
             after = ConversationVersion(begun, known.events + 1)
             write_shared(store, key, after, _delta(new.event))
             return after, True
+
+
+def _holds(chat: Session, stored: Note, new: NewEvent) -> bool:
+    """True if the event is stored in this note and, if it has one, the message before it."""
+    content, message = stored.content, new.message
+    if content["event"] != new.event or content["message"] != (message is not None):
+        return False
+    if message is None:
+        return True
+    before = next(chat.audit(after=stored.seq - 2))
+    return before.redacted or before.content == message.content
 
 
 def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: frozenset[int]) -> None:

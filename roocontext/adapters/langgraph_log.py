@@ -40,7 +40,7 @@ from roocontext.adapters.langgraph_messages import (
     unpacked,
 )
 from roocontext.adapters.serializing import framework
-from roocontext.errors import DuplicateMessage, InvalidPlan
+from roocontext.errors import DuplicateMessage, InvalidPlan, VersionConflict
 from roocontext.formats.langchain_conversations import (
     MARKER,
     channel_of,
@@ -299,7 +299,7 @@ class CheckpointLog:
     ) -> int | None:
         """Store the writes of a task towards the next checkpoint; the session's head then.
 
-        None if there was nothing to write. The state may be outdated.
+        None if all were stored before, or there were none. The state may be outdated.
         """
         shown: dict[str, list[bytes]] = {}
         digests, seq = Digests(self.serde), 0
@@ -323,7 +323,8 @@ class CheckpointLog:
                 notes.append(NewNote(kind, content, client_id=None if some is special else key))
         if not notes:
             return None
-        return self.session.write_batch(notes, skip_stored=True)[-1].head_seq
+        written = self.session.write_batch(notes, skip_stored=True)[-1]
+        return written.head_seq if written.new else None
 
     def put(
         self,
@@ -451,7 +452,10 @@ class CheckpointLog:
         if note is None or not note.new:
             newest = self.find(content["id"])
             if newest is not None and newest.content["key"] == key and not newest.is_hidden:
-                return replace(state, newest=None)  # the call is repeated
+                # The call is repeated, but perhaps in an epoch that another process has ended.
+                if (head_seq := self.session.head_seq()) != state.head_seq:
+                    raise VersionConflict(expected=state.head_seq, actual=head_seq)
+                return replace(state, newest=None)
             again = 0 if newest is None else newest.seq
             return self._written(state, begin, conversations, {**content, "again": again})
         if isinstance(begin.item, Rewind):

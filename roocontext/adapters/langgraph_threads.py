@@ -140,13 +140,13 @@ class Work:
             for thread, log, saved in merged
             if not wanted or _matches(log.read_plain(saved.content["metadata"]), wanted)
         )
-        return islice(matching, limit)
+        return islice(matching, None if limit is None else max(limit, 0))
 
     def _logs(self, config: RunnableConfig | None) -> Iterator[tuple[Thread, CheckpointLog]]:
         """The logs of all threads, of a thread with all its namespaces, or of one namespace."""
         if config is None:
             threads = self._held(_PREFIX)
-        elif "checkpoint_ns" in config["configurable"]:
+        elif config["configurable"].get("checkpoint_ns") is not None:
             threads = [Thread.of(config)]
         else:
             whole = Thread.of(config).whole

@@ -178,7 +178,10 @@ def _read(chat: Session | None, limit: int | None) -> list[TResponseInputItem]:
         return []
     if limit is None or limit < 0:  # a negative limit is none, as in the SDK's own sessions
         return to_items(chat.view().messages)
-    return to_items(chat.view(last=limit).messages)[-limit:]
+    messages = chat.view(last=limit).messages
+    if not all(map(_has_items, messages)):
+        messages = chat.view().messages
+    return to_items(messages)[-limit:]
 
 
 def _add(chat: Session, items: Sequence[Any]) -> None:
@@ -197,15 +200,35 @@ def _pop(chat: Session | None) -> TResponseInputItem | None:
     if chat is None:
         return None
     while True:
-        view = chat.view(last=1)
-        if not view.messages:
+        view, count = chat.view(last=1), 1
+        items = to_items(view.messages)
+        if not all(map(_has_items, view.messages)):
+            view = chat.view()
+            count, items = _newest_items(view.messages)
+        if not items:
             return None
-        *kept, popped = cast("list[TResponseInputItem]", to_items(view.messages))
+        *kept, popped = cast("list[TResponseInputItem]", items)
+        instead = to_messages(map(storable_item, kept))
         try:
-            take_back(chat, view, instead=to_messages(map(storable_item, kept)), trigger="pop_item")
+            take_back(chat, view, count=count, instead=instead, trigger="pop_item")
         except VersionConflict:  # another writer was first
             continue
         return popped
+
+
+def _has_items(message: Message) -> bool:
+    """True if the message holds items itself. Those of others depend on the messages around it."""
+    return message.format == FORMAT and message.content != []
+
+
+def _newest_items(messages: Sequence[Message]) -> tuple[int, list[Any]]:
+    """The fewest of the newest messages that hold items, how many they are, and their items."""
+    items = to_items(messages)
+    for count in range(1, len(messages) + 1):
+        before = to_items(messages[:-count])
+        if len(before) < len(items) and before == items[: len(before)]:
+            return count, items[len(before) :]
+    return 0, []
 
 
 def _clear(chat: Session | None) -> None:

@@ -144,7 +144,7 @@ class ManagerRuns:
         The aim is `manage`, `condense`, `truncate` or `prune`. The summariser is asked, because the
         view depends on its answer; no hook is called.
         """
-        if aim not in AIMS:
+        if not isinstance(aim, str) or aim not in AIMS:
             raise InvalidOption(f"aim must be one of {', '.join(AIMS)}.", name="aim")
         wanted = AIMS[aim]
         trigger = "auto" if wanted is Aim.MANAGE else "manual"

@@ -231,7 +231,9 @@ class Run:
             failed = result.status is Status.FAILED
             return (result.changed or failed) and situation.size.tokens > self.cap
         if self.failed:
-            return (result.changed or self._choice.must_fit) and situation.totals.is_over
+            # A program that could not condense truncates once.
+            cuts = result.changed and not self.settings.policy.compat
+            return (cuts or self._choice.must_fit) and situation.totals.is_over
         return self._choice.must_fit and self.settings.policy.due(situation.totals)
 
     def _attempt(self, situation: Situation) -> Steps[AttemptResult]:

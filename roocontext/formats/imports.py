@@ -13,7 +13,7 @@ from roocontext.formats.databases import place_of
 from roocontext.formats.events import Place, Problem, ServerUrl, Source
 from roocontext.formats.imported import storable
 from roocontext.formats.importer import Importer
-from roocontext.formats.player import OnConflict, forks_of, play
+from roocontext.formats.player import OnConflict, forks_of, is_missing, play
 from roocontext.formats.writing import SessionImport
 from roocontext.store.store import Store
 
@@ -197,7 +197,7 @@ class _Importing:
     def _has_to_wait(self, source: Source) -> bool:
         """True if its parent must be imported first. A dry run creates no session."""
         parent = storable(source.parent)
-        return parent is not None and not self.dry_run and not forks_of(self.store, parent)
+        return parent is not None and not self.dry_run and is_missing(self.store, parent)
 
     def _compared(self, source: Source) -> Outcome:
         """Compare a second file of a session: a tool has moved it, or a user has copied it."""

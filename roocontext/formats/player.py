@@ -19,6 +19,7 @@ from roocontext.errors import (
     InvalidMessage,
     InvalidPlan,
     RooContextError,
+    SessionArchived,
     SessionNotFound,
     SourceDiverged,
 )
@@ -111,6 +112,17 @@ def forks_of(store: Store, session_id: str) -> list[Session]:
         base = sessions[0].id
         session_id = f"{base}~{number}"
     return sessions
+
+
+def is_missing(store: Store, session_id: str) -> bool:
+    """True if a session is not in the store, or was purged. An archived one has its row there."""
+    try:
+        store.session(session_id)
+    except SessionNotFound:
+        return True
+    except SessionArchived:
+        pass
+    return False
 
 
 class _Player:
@@ -246,7 +258,7 @@ class _Player:
         """The session; it is created when the first entry is written."""
         if self._session is None:
             parent = self._source.parent
-            if parent is not None and not forks_of(self._store, parent):
+            if parent is not None and is_missing(self._store, parent):
                 parent = None
             self._session = self._store.open_session(self._source.session_id, parent=parent)
         return self._session

@@ -1,7 +1,7 @@
 """The items and plans that an import writes, and its result."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -159,16 +159,17 @@ def hiding(
     seqs: Mapping[str, int],
     head: int,
     by: str,
+    bound: Collection[int] = (),
 ) -> PlannedHide | None:
     """The plan of a condensation or truncation; None if the session shows nothing that it hides.
 
     `seqs` are the entries of the source's ids, `rows` those of the event as the store takes them.
-    Pinned messages stay.
+    Pinned messages stay, and so do those in `bound`.
     """
-    named = _entries(event.keeps, seqs)
-    keeps = {*named, *session.pins()}
+    named, pinned = _entries(event.keeps, seqs), {*session.pins(), *bound}
+    keeps = {*named, *pinned}
     chosen = None if event.hides is None else set(_entries(event.hides, seqs))
-    kept_after = _entries(event.kept_after, seqs)
+    kept_after = [seq for seq in _entries(event.kept_after, seqs) if seq not in pinned]
     # All that is visible may be very long, so of most messages only the place is kept.
     order: list[int] = []
     hidden: list[int] = []
@@ -211,15 +212,20 @@ def clearing(
     by: str,
     client_id: str,
     ts: int | None,
+    bound: Collection[int] = (),
 ) -> Plan | None:
-    """The plan of a clearing; None if the session shows nothing that it clears."""
+    """The plan of a clearing; None if the session shows nothing that it clears.
+
+    Pinned messages are not cleared, and neither are those in `bound`.
+    """
+    pinned = {*session.pins(), *bound}
     wanted = {(seqs.get(name), block) for name, block in event.blocks}
     blocks = tuple(
         sorted(
             (message.seq, block)
             for message in _visible(session)
             for seq, block in wanted
-            if seq == message.seq and block not in cleared_whole(message)
+            if seq == message.seq and seq not in pinned and block not in cleared_whole(message)
         )
     )
     if not blocks:

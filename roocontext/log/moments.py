@@ -55,6 +55,12 @@ def utc(milliseconds: int) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
 
 
+def utc_minute(milliseconds: int) -> str:
+    """The same to the minute."""
+    when = _calendar(milliseconds)
+    return f"{when:%Y-%m-%d %H:%M} UTC" if when else f"{milliseconds} ms"
+
+
 def day(milliseconds: int, zone: tzinfo | None) -> str:
     """The day of a time in a zone, None for the process's; a number if no calendar has it."""
     try:

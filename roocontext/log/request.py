@@ -21,6 +21,7 @@ from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
 from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
 from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting, managing
+from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import read_message
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
 from roocontext.log.values import Value
@@ -206,10 +207,12 @@ def unbound(
     controls: Sequence[Control],
     seq: int,
     is_same_frame: Callable[[int], bool],
+    redacted: Mapping[int, int],
 ) -> frozenset[int]:
     """The rows of a view right after `seq` whose thinking was made after another prefix.
 
-    `is_same_frame` says whether the frame at a seq is the one that is sent now.
+    `is_same_frame` says whether the frame at a seq is the one that is sent now. `redacted` are the
+    rows that were redacted, each with the note that says so.
     """
 
     @cache
@@ -224,14 +227,14 @@ def unbound(
         row = messages[index]
         # Without a recorded request, the reply is assumed to have read all rows before it.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
-        own = hidden_by.get(row.compacted.covering) if row.compacted else None
+        own = hidden_by.get(row.compacted.covering) if row.compacted and index == newest else None
         if own is None and newest_compaction(row.format, row.content) is not None:
             return False  # it was made after a compaction that is not in effect
-        if not is_same_frame(asked_at):
+        if not is_same_frame(asked_at) or redacted_before[index] > asked_at:
             return False
-        # A message that came while the model was answering was not before its thinking; after its
-        # own compaction it is sent after the reply.
-        if own is None and latest_before[index] > asked_at:
+        # A late result is sent before the reply. A message that came while the model was answering
+        # was not before its thinking; after its own compaction it is sent after the reply.
+        if answered_before[index] > index or (own is None and latest_before[index] > asked_at):
             return False
         if not any(control.seq > asked_at for control in controls):
             return True
@@ -243,12 +246,23 @@ def unbound(
         left = [part for stretch in ranges_then for part in subtract([stretch], gone)]
         return _joined(left) == _joined(_until(ranges_now, row.seq, asked_at))
 
+    def largest_before(values: Iterable[int]) -> list[int]:
+        return list(accumulate(values, max, initial=0))
+
     hidden_by = {control.seq: control for control in controls if control.source is not None}
-    latest_before = list(accumulate((message.seq for message in messages), max, initial=0))
+    newest = max((at for at, message in enumerate(messages) if message.compacted), default=None)
+    readings = [read_message(message) for message in messages]
+    results = {
+        pair.call[0]: pair.result[0]
+        for pair in pairs(readings, links_of((it.seq, it.answers) for it in messages))
+    }
+    latest_before = largest_before(message.seq for message in messages)
+    redacted_before = largest_before(redacted.get(message.seq, 0) for message in messages)
+    answered_before = largest_before(results.get(at, 0) for at in range(len(messages)))
     return frozenset(
         message.seq
         for index, message in enumerate(messages)
-        if any(block.get("type") in THINKING for block in read_message(message)[1])
+        if any(block.get("type") in THINKING for block in readings[index][1])
         and not is_bound(index)
     )
 

@@ -267,8 +267,9 @@ class _Stretches:
         self, since: int, live: Sequence[Range], painted: Sequence[Range], placed: dict[int, int]
     ) -> None:
         # Spans are read whole, in the order of their positions: a span in which a row is inserted
-        # has to be split.
-        self._apart = set(map(_apart, placed.values()))
+        # has to be split. Two inserted rows are apart too, because others may lie between them.
+        moved = {seq for seq, position in placed.items() if position != natural_position(seq)}
+        self._apart = moved.union(map(_apart, placed.values()))
         cuts = {since, *placed, *(seq + 1 for seq in placed), *self._apart}
         for lo, hi in (*live, *painted):
             cuts.add(lo)
@@ -305,8 +306,6 @@ class _Stretches:
             apart |= lo in self._apart
             if is_live and uncover:
                 own = (0, None, None, None, uncover)
-            # As a shift from the natural position, so that neighbours that were moved alike stay
-            # one span.
             elif is_live:
                 natural = natural_position(lo)
                 shift = self._placed.get(lo, natural) - natural

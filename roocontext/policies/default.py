@@ -282,9 +282,11 @@ class _Work:
         alone = () if news or not self._goal(1.0).exceeded_by(situation.size) else old
         size = total_size(old)
         share = self._goal(policy.summary).tokens or 0
+        hides = tuple(row.seq for row in old)
         # At least half must be saved: a summary that barely helps costs a call and the provider's
-        # cache.
-        longest = min(share, policy.longest, size.tokens // 2)
+        # cache. With its heading, the shortest may be longer than what it replaces.
+        heading = measured(situation, [summary_row(situation, "", hides)]).tokens
+        longest = min(share, policy.longest, size.tokens // 2, size.tokens - heading - 1)
         if tired or not (news or alone) or longest < 1:
             return None
         request = SummaryRequest(
@@ -294,7 +296,6 @@ class _Work:
             longest=longest,
             characters=longest * size.bytes // max(1, size.tokens),
         )
-        hides = tuple(row.seq for row in old)
         instead = self._cut() if self._goal(1.0).exceeded_by(situation.size) else None
         return Ask(
             request,

@@ -167,13 +167,15 @@ class _Work:
         self, stays: frozenset[int], replaced: frozenset[int]
     ) -> Ready | TooLarge | Nothing:
         """Shorten fresh outputs if what must stay fits then, or give its numbers."""
+        refusal = TooLarge.if_over("turn", self.situation.size, self.limit)
+        if refusal is None:
+            return Nothing("Nothing is older than the newest turn.")
         parts = without(self._groups, replaced)
         least = narrowest(self.situation, parts, stays).plus(self._marker)
         return (
             fitted(self._layout, least, self.limit, policy=self.policy.name)
             or TooLarge.if_over("turn", least, self.limit)
-            or TooLarge.if_over("turn", self.situation.size, self.limit)
-            or Nothing("Nothing is older than the newest turn.")
+            or refusal
         )
 
     def _compose(self, hides: frozenset[int], summary: Summary) -> Ready | Refused:

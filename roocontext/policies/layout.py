@@ -5,16 +5,16 @@ message right after it, a summary with its companions. Every visible row is in e
 plan that hides whole groups never separates rows that a provider requires together.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
 from roocontext.log.counting import FREE, Size
-from roocontext.log.entries import Kind
+from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import Pair, links_of, pairs
-from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, results
+from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, reader, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
@@ -98,6 +98,11 @@ class Layout:
         )
 
     @cached_property
+    def tools(self) -> Mapping[BlockRef, str]:
+        """The tool that gave each output, by the output's place."""
+        return tools_of(self.situation.visible, self._readings)
+
+    @cached_property
     def fresh(self) -> frozenset[int]:
         """The rows with results of tools that no recorded reply has read.
 
@@ -139,9 +144,7 @@ class Layout:
 
     @cached_property
     def _pairs(self) -> list[Pair]:
-        rows = self.situation.visible
-        links = links_of((row.seq, row.message.answers) for row in rows)
-        return pairs(self._readings, links)
+        return _pairs_of(self.situation.visible, self._readings)
 
     def _asks(self, index: int, row: Row) -> bool:
         """True if this row is the user's own message and not only tool results."""
@@ -191,6 +194,21 @@ def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[in
     return frozenset().union(*chosen)
 
 
+def tools_of(rows: Sequence[Row], readings: Sequence[RoleAndBlocks]) -> dict[BlockRef, str]:
+    """The tool that gave each output, by the output's entry and its block in the content.
+
+    Outputs without a call are left out. Ids alone would not do: agents reuse them.
+    """
+    asked = {pair.result: pair.call for pair in _pairs_of(rows, readings)}
+    tools: dict[BlockRef, str] = {}
+    for index, row in enumerate(rows):
+        places = reader(row.message.format).outputs(row.message.content)
+        for place, (at, _) in zip(places, results(readings[index][1]), strict=False):
+            if call := asked.get((index, at)):
+                tools[row.seq, place] = str(readings[call[0]][1][call[1]].get("name", ""))
+    return tools
+
+
 def total_size(rows: Iterable[Row]) -> Size:
     """The size of rows together."""
     sizes = [row.size for row in rows]
@@ -208,6 +226,10 @@ def joined(count: int, bonds: Iterable[tuple[int, int]]) -> list[list[int]]:
                 parts[index] = large
     distinct = {id(part): part for part in parts}
     return sorted(map(sorted, distinct.values()), key=max)
+
+
+def _pairs_of(rows: Sequence[Row], readings: Sequence[RoleAndBlocks]) -> list[Pair]:
+    return pairs(readings, links_of((row.seq, row.message.answers) for row in rows))
 
 
 def _last_callers(readings: Sequence[RoleAndBlocks]) -> range:

@@ -82,7 +82,7 @@ class SlidingWindow:
         if plan is None or plan.counts is None:
             return PruningInfo(0, situation.size.tokens, situation.size.tokens)
         before, after = plan.counts.before.tokens, plan.counts.after.tokens
-        return PruningInfo(plan.record["turns"], before, after)
+        return PruningInfo(plan.record.get("turns", 0), before, after)
 
 
 def _least(layout: Layout) -> Size:

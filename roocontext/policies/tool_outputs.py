@@ -12,7 +12,7 @@ from roocontext.log.clearing import ShownOutput, measure, output_blocks, shown_t
 from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept
 from roocontext.log.plan import SHORTENED
-from roocontext.log.readings import Block, read_message
+from roocontext.log.readings import Block
 from roocontext.policies.layout import Layout, whole_groups
 from roocontext.policies.make_plan import blocks_by_row, clear_plan, cleared_size, saved
 from roocontext.policies.situation import Ready, Row, Situation
@@ -49,14 +49,12 @@ def clearable(layout: Layout, placeholder: str) -> tuple[Output, ...]:
     """
     situation = layout.situation
     pinned = whole_groups(layout.groups, situation.pins)
-    names: dict[str, str] = {}
     outputs: list[Output] = []
     for row in situation.visible:
-        names |= _called(row)
         if row.seq not in pinned:
             fresh = row.seq in layout.fresh
             output = ShownOutput(SHORTENED, LEAST, LEAST) if fresh else ShownOutput(placeholder)
-            outputs += _outputs(situation, row, names, output)
+            outputs += _outputs(situation, row, layout.tools, output)
     return tuple(outputs)
 
 
@@ -137,13 +135,13 @@ def _most(lengths: Iterable[int], share: float) -> int:
 
 
 def _outputs(
-    situation: Situation, row: Row, names: Mapping[str, str], shown: ShownOutput
+    situation: Situation, row: Row, tools: Mapping[BlockRef, str], shown: ShownOutput
 ) -> Iterator[Output]:
     message = row.message
     outputs = output_blocks(message.format, message.role, message.content)
     before = {part.block: part for part in message.shortened}
     for index, block in outputs.items():
-        tool, part = names.get(block["tool_use_id"]), before.get(index)
+        tool, part = tools.get((row.seq, index)), before.get(index)
         if tool in situation.protected_tools or (index in message.cleared and part is None):
             continue
         length = 0
@@ -169,15 +167,3 @@ def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Show
         for version in (block, {**block, "content": text})
     )
     return whole.minus(bare)
-
-
-def _called(row: Row) -> dict[str, str]:
-    """The tools that a message calls, by the id of the call."""
-    _, blocks = read_message(row.message)
-    return {
-        block["id"]: block["name"]
-        for block in blocks
-        if block.get("type") == "tool_use"
-        and isinstance(block.get("id"), str)
-        and isinstance(block.get("name"), str)
-    }

@@ -164,7 +164,8 @@ def read_call(arguments: Any, kind: type[Call]) -> Call:
             fields[name] = _moment(name, value)
     try:
         return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
+    # msgspec compares text as UTF-8, which has no lone surrogates.
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
         raise InvalidOption(f"Wrong arguments: {error}.", name="input") from None
 
 

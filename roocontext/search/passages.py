@@ -127,7 +127,7 @@ class Snippet(msgspec.Struct, Value, frozen=True):
 
 def snippet(text: str, found: Sequence[Sequence[Stretch]], *, context: int = 0) -> Snippet:
     """The part of the text with the most hits, and lines of context around it."""
-    stretches = sorted({stretch for places in found for stretch in places})
+    stretches = _apart(sorted({stretch for places in found for stretch in places}))
     first = _densest(stretches)
     lo = _start(text, first[0])
     hi = min(len(text), max(lo + WIDTH, first[1]))
@@ -137,6 +137,17 @@ def snippet(text: str, found: Sequence[Sequence[Stretch]], *, context: int = 0) 
         hi = min(len(text) if end < 0 else end, hi + _CONTEXT_LINE)
     marks = tuple((a - lo, min(b, hi) - lo) for a, b in stretches if lo <= a < hi)
     return Snippet(text[lo:hi], marks, lo > 0, hi < len(text))
+
+
+def _apart(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """The stretches, those that overlap as one: whoever shows marks writes each character once."""
+    apart: list[Stretch] = []
+    for lo, hi in stretches:
+        if apart and lo < apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(hi, apart[-1][1]))
+        else:
+            apart.append((lo, hi))
+    return apart
 
 
 def _densest(stretches: Sequence[Stretch]) -> Stretch:

@@ -7,11 +7,12 @@ afterwards. Names, parameters and documentation are those of Store and Session.
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import wraps
 from itertools import islice
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
+from roocontext.errors import StoreClosed
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
@@ -116,7 +117,8 @@ class AsyncStore(_Threaded[Store]):
     async def close(self) -> None:
         """See Store.close."""
         try:
-            await self._threads.run(self._plain.close)
+            with suppress(StoreClosed):
+                await self._threads.run(self._plain.close)
         finally:
             self._threads.shut_down()
 
@@ -180,7 +182,8 @@ class AsyncChanges:
     async def read(self, timeout: float | None = None) -> list[Change]:
         """See Changes.read. A cancellation ends the wait at once, and no change is lost."""
         end = deadline(timeout)
-        await self._threads.run(self._feed.begin)
+        if not self.closed:
+            await self._threads.run(self._feed.begin)
         while True:
             waiting = self._feed.waiting()
             try:
@@ -192,7 +195,10 @@ class AsyncChanges:
 
     async def close(self) -> None:
         """See Changes.close."""
-        await self._threads.run(self._feed.close)
+        try:
+            await self._threads.run(self._feed.close)
+        except StoreClosed:
+            self._feed.close()  # there is no poller that it could wait for
 
 
 class AsyncSessionInternals(_Threaded[SessionInternals]):

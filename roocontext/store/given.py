@@ -16,7 +16,7 @@ from sqlalchemy import URL
 from roocontext.errors import InvalidOption, StoreClosed
 from roocontext.store.aio import AsyncSession, AsyncStore
 from roocontext.store.engine.engines import checked_url
-from roocontext.store.engine.threads import Threads
+from roocontext.store.engine.threads import Threads, running_trio
 from roocontext.store.store import Store
 
 AnyStore: TypeAlias = Store | AsyncStore | str | Path | URL
@@ -58,7 +58,8 @@ class GivenStore:
         if self._async is None:
             return work(self._opened())
         with suppress(RuntimeError):
-            asyncio.get_running_loop()
+            if running_trio() is None:
+                asyncio.get_running_loop()
             raise InvalidOption(
                 "An event loop is running, and an AsyncStore was given: call the asynchronous"
                 " method, or give a Store.",

@@ -37,6 +37,8 @@ def killed_writers_lose_nothing(trial: Trial) -> None:
             acknowledged += writer.receive_rest()
         finally:
             writer.close()
+        if None in acknowledged:
+            raise Lost("another process could not append: its error is on stderr")
         _must_be_a_prefix(trial, session, len(acknowledged))
 
 

@@ -46,6 +46,35 @@ def test_compaction_is_a_summary(driver, file):
     assert [text for _, text in seen(driver.chat())] == ["one", "two", "three"]
 
 
+@pytest.mark.parametrize("pinned", [0, 1, 2])
+def test_messages_bound_to_a_pin_stay_visible(quick, file, pinned):
+    file.user("one")
+    file.reply("m1", use("t1"))
+    file.result("t1")
+    quick.append(*lines(file))
+    chat = quick.chat()
+    visible = chat.view().messages
+    chat.pin(visible[pinned].seq)
+    cleared = {"compactedToolIds": ["t1"]}
+    file.row("system", subtype="microcompact_boundary", microcompactMetadata=cleared)
+    file.compact("S")
+    file.user("two")
+    quick.append(*lines(file))
+    assert quick.load() == lines(file)
+    stays = tuple(one for one in chat.view().messages if one in visible)
+    assert stays == (visible[1:] if pinned else visible[:1])
+
+
+@pytest.mark.parametrize("summary", ["", []])
+def test_compaction_without_text_hides_nothing(quick, file, summary):
+    file.user("one")
+    file.compact(summary)
+    file.user("two")
+    quick.append(*lines(file))
+    assert quick.load() == lines(file)
+    assert [one.content for one in quick.chat().view().messages] == ["one", summary, "two"]
+
+
 def test_compaction_keeps_its_kept_messages_visible(quick, file):
     file.user("one")
     file.reply("m1", "two", stop="end_turn")

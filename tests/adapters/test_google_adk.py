@@ -112,6 +112,8 @@ def test_created_session_is_not_created_twice(driver):
         driver.create(user, session_id="s1")
     assert driver.create({**user, "user_id": "v"}, session_id="s1").events == []
     assert driver.create(user).id != driver.create(user).id
+    assert driver.run(driver.service.get_session(**user, session_id=None)) is None
+    driver.run(driver.service.delete_session(**user, session_id=None))
     session.id = "none"
     with pytest.raises(SessionNotFoundError):
         driver.append(session, text_event("x"))

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from google.adk.errors import StaleSessionError
@@ -37,6 +38,9 @@ def test_compactions_are_stored_as_summaries(driver):
         events.append(compacted(start, end, f"[{start:.0f}-{end:.0f}]"))
         driver.append(session, events[-1])
         assert driver.texts(session) == expected
+    events.append(compacted(1.0, 8.0, " "))  # without text, only the event is stored
+    driver.append(session, events[-1])
+    assert driver.texts(session) == ["[1-6]", "7", "8"]
     assert driver.get(session).events == events
     assert driver.chat(session).stats().messages == 11
     assert driver.chat(session).verify().ok
@@ -127,6 +131,27 @@ def test_branches_append_to_one_session_object(driver):
     assert len(driver.get(session).events) == 20
 
 
+def test_threads_append_to_one_session_each_in_its_own_event_loop(driver, monkeypatch):
+    session = driver.create()
+    both, append_event = threading.Barrier(2, timeout=20), google_adk_log.append_event
+
+    def at_once(*args):
+        both.wait()
+        return append_event(*args)
+
+    def append(read):
+        try:
+            asyncio.run(driver.service.append_event(read, text_event("x")))
+        except StaleSessionError:
+            return 0
+        return 1
+
+    monkeypatch.setattr(google_adk_log, "append_event", at_once)
+    with ThreadPoolExecutor() as pool:
+        appended = sum(pool.map(append, [driver.get(session) for _ in range(2)]))
+    assert appended == len(driver.get(session).events) == 1
+
+
 async def read_only(driver, session):
     async with await AsyncStore.open(driver.url, read_only=True) as store:
         return await RooContextSessionService(store).get_session(
@@ -157,6 +182,21 @@ def test_shared_state_is_written_after_a_crash(driver, monkeypatch, again):
         state = driver.get(session).state
     assert state == {"app:a": 1, "user:b": 2, "app:z": 1}
     assert driver.get(other).state == {"app:a": 1, "app:z": 1}
+
+
+def test_last_event_is_not_appended_twice(driver):
+    session = driver.create()
+    events = [text_event(text, id="same", timestamp=1.0) for text in ("one", "two")]
+    events.append(changed(a=1).model_copy(update={"id": "same", "timestamp": 1.0}))
+    for event in events:
+        for _ in range(2):
+            driver.append(session, event)
+    assert session.events == driver.get(session).events == events
+    driver.append(session, text_event("three", id="same", timestamp=1.0))
+    chat = driver.chat(session)
+    chat.redact(chat.view().messages[-1].seq)
+    driver.append(session, text_event("three", id="same", timestamp=1.0))
+    assert len(driver.get(session).events) == 4
 
 
 def test_stale_writers_are_refused(driver):

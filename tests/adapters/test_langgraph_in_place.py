@@ -2,7 +2,9 @@
 
 from copy import deepcopy
 from typing import Any
+from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -82,3 +84,13 @@ def test_values_changed_in_place_come_back(shared_store, steps):
         found = Thread(RooContextSaver(shared_store), thread.name).values()["messages"]
         assert found == messages
     assert thread.session.verify().ok
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({1}, [1]), ([1], {1}), (UUID(int=1), str(UUID(int=1)))]
+)
+def test_value_of_another_type_is_another_value(thread: Thread, before: Any, after: Any) -> None:
+    for value in (before, after):
+        message = HumanMessage("x", id="m", additional_kwargs={"value": value})
+        thread.put(messages=[message])
+        assert thread.values()["messages"] == [message]

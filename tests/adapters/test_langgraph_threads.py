@@ -153,6 +153,7 @@ def test_newest_is_that_with_the_greatest_id(thread):
     assert [one.checkpoint["id"] for one in thread.saver.list(at(thread.name, "2"))] == ["2"]
     before = thread.saver.list(at(thread.name), before=at(thread.name, "3"), limit=1)
     assert [one.checkpoint["id"] for one in before] == ["2"]
+    assert [*thread.saver.list(at(thread.name), limit=-1)] == []
 
 
 def test_metadata_beyond_json_comes_back(thread):
@@ -204,6 +205,18 @@ def test_writes_reach_a_thread_that_another_process_has_begun_anew(thread):
     other.delete_thread(thread.name)
     config = other.put(at(thread.name), empty_checkpoint(), {}, {})
     assert thread.saver.get_tuple(at(thread.name)).config == config
+    thread.saver.put_writes(config, [("w", 1)], "task")
+    assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
+
+
+def test_repeated_calls_reach_a_thread_that_another_process_has_begun_anew(thread):
+    other, checkpoint = RooContextSaver(thread.store), empty_checkpoint()
+    for _ in range(2):
+        config = thread.saver.put(at(thread.name), checkpoint, {}, {})
+        thread.saver.put_writes(config, [("w", 1)], "task")
+        assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
+        other.delete_thread(thread.name)
+    other.put(at(thread.name), checkpoint, {}, {})
     thread.saver.put_writes(config, [("w", 1)], "task")
     assert other.get_tuple(config).pending_writes == [("task", "w", 1)]
 
@@ -381,6 +394,9 @@ def test_namespace_is_a_child_of_its_thread(thread):
         f"langgraph:{thread.name}/tools:1"
     ]
     assert thread.saver.get_tuple(child) is None
+    saved = thread.saver.put(child, empty_checkpoint(), {}, {})
+    (found,) = thread.saver.list(at(thread.name, namespace=None))
+    assert found.config == saved
 
 
 def test_two_savers_that_write_at_once_lose_nothing(thread):

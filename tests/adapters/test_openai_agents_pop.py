@@ -108,6 +108,31 @@ def test_pop_of_a_plan_that_cannot_be_repeated_shows_its_rows(driver):
     assert driver.items(session) == [*LONG, *TURN[:-1]]
 
 
+TEXT, CALL = {"type": "text", "text": "Hm."}, {"type": "tool_use", "name": "ls", "input": {}}
+RESULT = {"type": "tool_result", "content": "a.py"}
+CALLED = [[TEXT, {**CALL, "id": "a"}], [{**RESULT, "tool_use_id": "a"}]]
+TWICE = [[{**CALL, "id": n} for n in "ab"], [{**RESULT, "tool_use_id": n} for n in "ab"]]
+SILENT = [{"type": "thinking", "thinking": "Hm.", "signature": "x"}]
+
+
+@pytest.mark.parametrize(
+    "contents", [[SILENT], [SILENT, [TEXT]], [[], "x"], CALLED[:1], CALLED, TWICE, [*TWICE, SILENT]]
+)
+def test_items_of_another_format_are_read_and_popped_one_by_one(driver, contents):
+    session = driver.session()
+    driver.add(session, [USER])
+    chat = driver.sync.session(session.session_id)
+    for number, content in enumerate(contents):
+        chat.append(("assistant", "user")[number % 2], content)
+    items = driver.items(session)
+    while items:
+        for limit in (1, 2, 3):
+            assert driver.items(session, limit) == items[-limit:]
+        assert driver.pop(session) == items.pop()
+        assert driver.items(session) == items
+    assert driver.pop(session) is None
+
+
 def test_pop_during_writes_loses_no_item(driver):
     session = driver.session()
     driver.add(session, [USER])

@@ -8,8 +8,9 @@ import trio.testing
 from pydantic_ai import Conversation
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
-from roocontext import AsyncStore, SessionNotFound
+from roocontext import AsyncStore, InvalidOption, SessionNotFound
 from roocontext.adapters.claude_agent_sdk import RooContextSessionStore
+from roocontext.adapters.langgraph import RooContextSaver
 from roocontext.adapters.pydantic_ai import RooContextConversationStore
 from support.claude_agent_driver import KEY
 
@@ -88,6 +89,15 @@ def test_claude_agent_sdk_stores_its_transcripts_under_trio(lab, kind):
         return found
 
     assert trio.run(run) == [entry]
+
+
+def test_synchronous_call_of_an_asynchronous_store_is_refused_under_trio(lab):
+    async def run():
+        async with await AsyncStore.open(lab.url) as store:
+            RooContextSaver(store).get_tuple({"configurable": {"thread_id": "t"}})
+
+    with pytest.raises(InvalidOption, match="event loop"):
+        trio.run(run)
 
 
 def test_pydantic_ai_stores_its_conversations_under_trio(lab):

@@ -120,6 +120,20 @@ def test_children_are_imported_after_their_parents(store, tmp_path):
     assert [one.created for one in import_paths(store, [tmp_path])] == [False] * 4
 
 
+def test_children_of_purged_and_of_archived_parents_are_imported(store, tmp_path):
+    chats = tmp_path / "chats"
+    for parent, child in (("g-1", "g-2"), ("h-1", "h-2")):
+        recording(chats / f"session-{parent}.jsonl", parent)
+        recording(chats / parent / f"{child}.jsonl", child)
+    store.create("gemini-cli:g-1")
+    store.purge("gemini-cli:g-1")
+    list(import_paths(store, [tmp_path]))
+    assert store.session("gemini-cli:g-2").info().parent is None
+    store.archive(session="gemini-cli:h-1", put=lambda name, _: name)
+    recording(chats / "h-1" / "h-2.jsonl", "h-2", "changed")
+    assert [one.status for one in import_paths(store, [chats / "h-1"])] == ["rewound"]
+
+
 def test_session_in_two_files_is_imported_once(store, tmp_path):
     export_of(tmp_path / "a.json", "one", "two")
     export_of(tmp_path / "b.json", "one")

@@ -2,14 +2,16 @@
 
 import copy
 import json
+import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.forms import OPENING, UNANSWERED, Rule, forms
 from roocontext.log.readings.converse import in_base64
-from support import wrong_contents
+from support import four_formats, wrong_contents
 from support.provider_rules import CHECKS
 from support.provider_rules.anthropic import thoughtless
 from support.rows_of_formats import MODELS, acts, formats, histories, marks, message, rows
@@ -191,6 +193,37 @@ def test_answer_that_names_its_call_has_the_id_of_that_call():
     for form in forms.known():
         _, repairs = sent(form, GO, chat_call("a"), answer, complete=True)
         assert repairs == expected.get(form, [])
+
+
+@pytest.mark.parametrize("stored", four_formats.FORMATS)
+def test_answers_stay_with_their_calls_beside_one_without_a_name(stored):
+    calls = [("a", ""), ("b", "f"), ("c", "f")]
+    answers = [
+        (stored, *four_formats.result(stored, call, f"said {call[0]}"), {"answers": (2, at)})
+        for at, call in enumerate(calls)
+    ]
+    for form in forms.known():
+        rows = [GO, (stored, *four_formats.asking(stored, *calls), {}), *answers]
+        messages, repairs = sent(form, *rows, complete=True)
+        assert re.findall(r"said (\w)", str(messages)) == ["b", "c", "a"]
+        assert {(2, Rule.MALFORMED), (3, Rule.ORPHAN)} <= {*repairs}
+
+
+def test_items_lose_their_ids_with_the_reasoning_that_they_refer_to():
+    thought = {"type": "reasoning", "id": "rs_1", "summary": []}  # it was stored by the provider
+    calls = [
+        {"type": "function_call", "id": f"fc_{at}", "call_id": at, "name": "f", "arguments": "{}"}
+        for at in "ab"
+    ]
+    search = {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}}
+    rows = [("openai-responses", "assistant", it, {}) for it in (thought, search, *calls)]
+    messages, repairs = sent("openai-responses", GO, *rows)
+    assert [it.get("id") for it in messages[1:]] == [None, None]
+    assert (3, Rule.SEPARATED) in repairs
+    later = [{**search, "id": "ws_2"}, {**calls[0], "id": "fc_3", "call_id": "c"}]
+    rows += [GO, ("openai-responses", "assistant", later, {})]
+    messages, _ = sent("openai-responses", GO, *rows)
+    assert [it.get("id") for it in messages[-2:]] == ["ws_2", "fc_3"]
 
 
 def test_name_that_is_replaced_is_reported_in_every_form():

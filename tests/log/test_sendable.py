@@ -728,6 +728,20 @@ def test_reply_after_a_pause_joins_its_message():
     assert repairs == [(3, Rule.MERGED, None)]
 
 
+def test_thinking_alone_after_a_pause_joins_its_message():
+    said, _ = sent(
+        ("user", "go"), ("assistant", [SEARCH]), ("assistant", [THOUGHT]), ("assistant", [FOUND])
+    )
+    assert said[1:] == [("assistant", [SEARCH, THOUGHT, FOUND])]
+
+
+def test_reply_follows_the_synthetic_results_of_a_program_of_the_provider():
+    rows = history(("user", "go"), ("assistant", [SEARCH, call()]), ("assistant", [FOUND, text()]))
+    rows[2] = structs.replace(rows[2], asked_at=2)
+    asked = sendable(rows[:2], complete=True).messages
+    assert sendable(rows).messages == [*asked, {"role": "assistant", "content": rows[2].content}]
+
+
 def test_tool_of_the_provider_is_left_out_where_it_has_no_partner():
     said, repairs = sent(
         ("user", "go"),

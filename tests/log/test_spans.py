@@ -58,6 +58,10 @@ def held_against_the_fold(log, seq):
         {n for lo, hi in ranges(controls, seq) for n in range(lo, hi + 1)}
         for ranges in (live_ranges, standing_ranges)
     )
+    in_order = sorted((span for span in spans if span.standing), key=lambda span: span.position)
+    rows = [n for span in in_order for n in range(span.lo, min(span.hi, seq) + 1)]
+    places = [log[n - 1].position for n in rows if kinds[n - 1] in MESSAGE_KINDS]
+    assert places == sorted(places)
     folded = {row.seq for row in log if row.kind not in (Kind.NOTE, Kind.REWIND)}
     assert live & folded == fold.live_sets(log)[-1]
     assert standing & folded == fold.standing(log)
@@ -207,3 +211,18 @@ def test_note_between_a_placed_row_and_the_next_does_not_move_it():
     log.append(fold.FoldRow(4, Kind.SUMMARY, control))
     held_against_the_fold(log, 4)
     assert fold.effective(log) == [4, 3]
+
+
+def test_rows_that_were_moved_alike_stay_where_they_are():
+    log = [fold.FoldRow(seq, Kind.MESSAGE) for seq in range(1, 7)]
+    for seq, hidden in ((7, 1), (10, 4)):
+        place = natural_position(hidden) + (1 << 31)
+        control = Control(seq, Kind.SUMMARY, hides=((hidden, hidden),), position=place)
+        log.append(fold.FoldRow(seq, Kind.SUMMARY, control))
+        if seq == 7:  # a rewind, and its undo
+            log += [
+                fold.FoldRow(n, Kind.REWIND, Control(n, Kind.REWIND, to=to))
+                for n, to in ((8, 6), (9, 7))
+            ]
+    held_against_the_fold(log, 10)
+    assert fold.effective(log) == [7, 2, 3, 10, 5, 6]

@@ -17,6 +17,7 @@ from roocontext.policies.situation import (
     TooLarge,
     Totals,
 )
+from roocontext.programs.opencode.policy import OpenCode
 from support.situations import situated
 
 WINDOW = 10_000
@@ -90,6 +91,17 @@ def test_clearing_is_enough_when_it_relieves(chat):
     assert newest not in {seq for seq, _ in decision.plan.clears}
 
 
+@pytest.mark.parametrize("policy", [Default(), OpenCode(protect=0, minimum=0)])
+def test_tool_of_an_output_is_that_of_the_call_it_answers(chat, policy):
+    for name in ("keep", "run"):
+        chat.append("assistant", [{"type": "tool_use", "id": "t", "name": name, "input": {}}])
+    for call in chat.pending():
+        chat.answer(call, "y" * 500)
+    talk(chat, 6)
+    told = {"aim": Aim.CLEAR, "protected_tools": frozenset({"keep"})}
+    assert policy.decide(situated(chat, BYTES, window=WINDOW, **told)).plan.clears == ((4, 0),)
+
+
 def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
     talk(chat, 70)
     situation = situated(chat, BYTES, window=WINDOW)
@@ -104,6 +116,12 @@ def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
     refused = decision.compose(answered("x" * WINDOW))
     assert isinstance(refused, Refused)
     assert refused.status == "inflated_summary"
+
+
+def test_no_summary_is_asked_for_that_its_heading_makes_too_long(chat):
+    talk(chat, 2, size=8)
+    chat.append("user", "x" * ROOM)
+    assert isinstance(Default().decide(situated(chat, BYTES, window=WINDOW)), Nothing)
 
 
 def test_marker_replaces_a_missing_summary_above_the_room(chat):

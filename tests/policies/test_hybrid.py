@@ -339,6 +339,9 @@ def test_request_truncates_a_view_that_fits(chat):
 @pytest.mark.parametrize("aim", [Aim.CONDENSE, Aim.TRUNCATE])
 def test_request_without_old_rows_does_nothing(chat, aim):
     talk(chat, 1)
+    for facts in ({}, {"window": seen(chat).size.tokens}):
+        assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=aim, **facts)), Nothing)
+    work(chat, output=WORDS * 20)
     assert isinstance(Hybrid(**SMALL).decide(seen(chat, aim=aim)), Nothing)
 
 

@@ -189,6 +189,15 @@ def test_dry_run_tells_turns_and_tokens(chat):
     assert policy.get_pruning_info(seen(chat)) == PruningInfo(0, limit, limit)
 
 
+def test_dry_run_of_a_shortened_output_tells_no_turns(chat):
+    chat.append("user", "go")
+    work(chat, ["a"], "line " * 1_000)
+    situation = seen(chat)
+    told = SlidingWindow(limit=situation.size.tokens // 2).get_pruning_info(situation)
+    assert told.turns_to_remove == 0
+    assert told.pruned_length < situation.size.tokens
+
+
 def rules(chat, before, decision, policy):
     """Everything that must be true of a plan that was committed."""
     after = seen(chat, window=before.window, overhead=before.overhead, limits=before.limits)
@@ -239,7 +248,7 @@ def test_plan_ends_within_the_limit_or_is_refused(store, steps, percent, system,
             for turn in turns(before):
                 assert not turn.seqs & hidden or turn.seqs - hidden <= held(before)
             assert told.pruned_length == decision.plan.counts.after.tokens
-            assert told.turns_to_remove == decision.plan.record["turns"]
+            assert told.turns_to_remove == decision.plan.record.get("turns", 0)
 
 
 @settings(max_examples=examples(40))

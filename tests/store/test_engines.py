@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from roocontext import Store
 from roocontext.errors import (
@@ -91,9 +91,17 @@ def test_other_errors_pass_unchanged() -> None:
         raise KeyError
 
 
-@pytest.mark.parametrize("url", ["", "a\0b", "mysql://localhost/x", "://", "no such scheme://x"])
+NO_DATABASES = (
+    *("", "a\0b", "mysql://localhost/x", "://", "no such scheme://x"),
+    *("\ud800.db", "postgresql://u:\udc80@h/x", "postgresql://h/x?application_name=\ud800"),
+    URL.create("sqlite", database="a\0b"),
+    URL.create("postgresql", host="h", password="a\0b"),
+)
+
+
+@pytest.mark.parametrize("url", NO_DATABASES, ids=ascii)
 def test_url_of_no_database_is_refused(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str | URL, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidOption):
@@ -115,6 +123,16 @@ def test_memory_store_is_not_shared(url: str) -> None:
     with Store.open(url) as store, Store.open(url) as other:
         store.create("one")
         assert other.sessions() == []
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="later ones cannot share caches")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_memory_store_is_not_shared_if_caches_are() -> None:
+    sqlite3.enable_shared_cache(True)
+    try:
+        test_memory_store_is_not_shared(":memory:")
+    finally:
+        sqlite3.enable_shared_cache(False)
 
 
 @pytest.fixture

@@ -4,13 +4,14 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roocontext import Store
-from roocontext.errors import InvalidOption, PoolExhausted, StoreClosed
+from roocontext.errors import InvalidOption, PoolExhausted, StoreClosed, StoreUnavailable
 
 
 def _pid(store: Store) -> Any:
@@ -28,6 +29,23 @@ def test_exhausted_pool_is_a_typed_error(postgres_url: str) -> None:
         assert not refused.value.outcome_unknown
         reading.close()
         assert store.sessions() == []
+
+
+def test_error_that_is_kept_takes_no_connection(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise StoreUnavailable
+
+    options = {"pool_size": 2, "max_overflow": 0, "pool_timeout": 0.05}
+    with Store.open(postgres_url, **options) as store, store._database.read():
+        connections = store._database._connections
+        with monkeypatch.context() as patch:
+            patch.setattr(connections, "_engine", replace(connections._engine, connect=refuse))
+            with pytest.raises(StoreUnavailable) as kept:
+                store.sessions()
+        assert store.sessions() == []
+        assert kept.value
 
 
 def test_more_threads_than_connections_wait_for_each_other(postgres_url: str) -> None:
@@ -67,6 +85,19 @@ def test_old_connection_is_replaced(postgres_url: str) -> None:
         assert _pid(store) != first
     with Store.open(postgres_url) as store:
         assert _pid(store) == _pid(store)
+
+
+def test_store_in_memory_is_closed_after_the_calls_that_run() -> None:
+    store = Store.open(":memory:")
+    with ThreadPoolExecutor(1) as threads:
+        with store._database.read() as tx:
+            closing = threads.submit(store.close)
+            with pytest.raises(TimeoutError):
+                closing.result(0.1)
+            assert tx.command("SELECT 1") == (1,)
+        closing.result(30)
+    with pytest.raises(StoreClosed):
+        store.sessions()
 
 
 def test_connection_returned_after_close_is_closed(postgres_url: str) -> None:

@@ -174,6 +174,22 @@ async def test_thread_that_cannot_be_started_is_a_typed_error(monkeypatch, crew)
     assert await crew.run(int) == 0
 
 
+@pytest.mark.parametrize(
+    "call",
+    [lambda store: store.session("s").turn().__enter__(), lambda store: store.changes().read(0)],
+)
+def test_call_whose_thread_could_not_be_started_can_be_repeated(call, tmp_path, monkeypatch):
+    with Store.open(tmp_path / "store.db") as store:
+        store.create("s")
+        with monkeypatch.context() as refusing:
+            refusing.setattr(threading.Thread, "start", _refuse)
+            with pytest.raises(StoreUnavailable, match="No thread can be started: can't"):
+                call(store)
+        before = threading.active_count()
+        assert call(store)
+        assert threading.active_count() == before + 1
+
+
 def test_process_ends_although_its_store_was_not_closed(tmp_path):
     command = [sys.executable, "-c", UNCLOSED, str(tmp_path / "chat.db")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

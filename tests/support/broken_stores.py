@@ -217,3 +217,12 @@ class OpensHereOnly(Reference):
         if "pytest" not in sys.modules:
             raise OSError
         super().__init__(url)
+
+
+class AppendsHereOnly(Reference):
+    """Appends in the process of the tests only."""
+
+    def append(self, new):
+        if "pytest" not in sys.modules:
+            raise OSError
+        return super().append(new)

@@ -221,7 +221,7 @@ def is_lawful(chat: Any, trial: Trial, change: Change) -> None:
     """Smaller by one counter on both sides; no pair parted; no pin, no living summary hidden."""
     counter = trial.context.settings.counter
     before, after = (
-        {(row.seq, row.cleared): row for row in view.messages}
+        {(row.seq, row.cleared, row.shortened): row for row in view.messages}
         for view in (change.before, change.after)
     )
     went, came = (

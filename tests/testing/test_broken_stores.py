@@ -90,7 +90,11 @@ def test_store_that_another_process_cannot_import_is_not_killed(tmp_path):
     assert result.verdict is Verdict.NOT_RUN
 
 
-def test_store_that_another_process_cannot_open_is_found(tmp_path, capfd):
+@pytest.mark.parametrize(
+    ("store", "cannot"),
+    [(broken.OpensHereOnly, "open the store"), (broken.AppendsHereOnly, "append")],
+)
+def test_store_that_another_process_cannot_use_is_found(tmp_path, capfd, store, cannot):
     asked = [check for check in CHECKS if check.name == "killed writers lose nothing"]
-    (result,) = examine(broken.OpensHereOnly, str(tmp_path / "store.db"), checks=asked).results
-    assert result.detail == "another process could not open the store: its error is on stderr"
+    (result,) = examine(store, str(tmp_path / "store.db"), checks=asked).results
+    assert result.detail == f"another process could not {cannot}: its error is on stderr"

@@ -145,7 +145,8 @@ def _check_whole(url: str) -> None:
             assert found.ok, (session, found.problem)
     rows = _rows(
         url,
-        "SELECT session_id, seq, kind, client_id, compaction_id, note, target, salt FROM entries",
+        "SELECT session_id, seq, kind, client_id, compaction_id, note, target, salt FROM entries"
+        " ORDER BY session_id, seq",
     )
     assert {session for session, *_ in rows} <= set(sessions)
     batches, compactions = defaultdict(set), defaultdict(list)

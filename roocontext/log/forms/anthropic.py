@@ -36,7 +36,7 @@ from roocontext.log.forms.parts import (
 )
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, anthropic_tools
-from roocontext.log.readings import Block, read_message
+from roocontext.log.readings import Block, calls, read_message
 from roocontext.log.readings.blocks import dicts, texts
 
 _MARK: Final = {"type": "ephemeral"}
@@ -90,7 +90,10 @@ class _Anthropic(ProviderForm):
                 continue
             fixed, rules = fix_own(message.role, block)
             kind = PartKind.OTHER if fixed is None else kind_of(fixed)
-            pieces.append(OwnPiece(kind, fixed, fixed, rules))
+            if fixed is None and message.role == "assistant" and calls([block]):
+                pieces.append(OwnPiece(PartKind.UNSENDABLE_CALL, block, block, rules))
+            else:
+                pieces.append(OwnPiece(kind, fixed, fixed, rules))
             whole = whole and fixed is block
         return OwnRow(pieces, whole)
 

@@ -186,12 +186,12 @@ def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[Outgoin
     return set(waiting.values()), separated
 
 
-def _continues(turn: OutgoingTurn) -> bool:
+def _continues(parts: Sequence[OutgoingPart]) -> bool:
     """Return True if the provider continues this turn of the assistant, sent back as it is.
 
     It waits for a tool of the provider, or ends with a compaction.
     """
-    return waits(turn.parts) or _is_compaction(turn.parts[-1])
+    return waits(parts) or _is_compaction(parts[-1])
 
 
 def _is_compaction(part: OutgoingPart) -> bool:
@@ -201,30 +201,36 @@ def _is_compaction(part: OutgoingPart) -> bool:
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
-    tools = (PartKind.CALL, PartKind.RESULT)
+    tools = (PartKind.CALL, PartKind.UNSENDABLE_CALL, PartKind.RESULT)
     tool_parts = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
         (row.role, [part.block for part in parts])
         for row, parts in zip(rows, tool_parts, strict=True)
     ]
     links = links_of((row.message.seq, row.message.answers) for row in rows)
+    uncalled: set[OutgoingPart] = set()
     for pair in pairs(readings, links):
         call, answer = (
             tool_parts[pair.call[0]][pair.call[1]],
             tool_parts[pair.result[0]][pair.result[1]],
         )
-        call.answer, answer.call = answer, call
+        if call.kind is PartKind.CALL:
+            call.answer, answer.call = answer, call
+        else:
+            uncalled.add(answer)
     called: set[str] = set()
     for row in rows:
         # Decided by the rows before it alone: a call that comes later does not change what was
         # sent.
         kept: list[OutgoingPart] = []
         for part in row.parts:
+            if part.kind is PartKind.UNSENDABLE_CALL:
+                continue
             if part.kind is PartKind.CALL:
                 called.add(part.block["id"])
             if part.kind is not PartKind.RESULT or part.call is not None:
                 kept.append(part)
-            elif part.block["tool_use_id"] in called:
+            elif part.block["tool_use_id"] in called and part not in uncalled:
                 repairs.add(row, Rule.DUPLICATE, part.index)
             else:
                 repairs.add(row, Rule.ORPHAN, part.index)
@@ -283,7 +289,7 @@ class _Turns:
         if self._form.alternates:
             self._turns = list(self._alternating())
         last = self._turns[-1] if self._turns else None
-        if complete and (last is None or (last.role == "assistant" and not _continues(last))):
+        if complete and (last is None or (last.role == "assistant" and not _continues(last.parts))):
             self._turns.append(OutgoingTurn("user", []))
             if rows:
                 self._repairs.add(rows[-1], Rule.CLOSING)
@@ -328,7 +334,7 @@ class _Turns:
         joins = turn is not None and not apart and self._form.joins(turn, body)
         if self._form.apart and held and turn is not None and held[0].row is not turn[-1].row:
             joins = False
-        if turn is not None and apart and waits(turn):
+        if turn is not None and (apart or held) and _continues(turn):
             joins = True  # the provider continues its own message after its earlier words
         if (joins or held) and not self._form.lists:
             self._repairs.add(row, Rule.MERGED)
@@ -343,10 +349,12 @@ class _Turns:
     def _was_asked_after(self, row: OutgoingRow) -> bool:
         """Return True if the request for this reply ended with the last turn and a user message.
 
-        If a tool of the provider was running, that turn was sent back as it was, to be continued.
+        A turn that the provider continues was sent back as it was, unless it calls the agent too.
         """
         asked_at, parts = row.message.asked_at, self._turns[-1].parts
-        return asked_at is not None and parts[-1].row.message.seq <= asked_at and not waits(parts)
+        calls = any(part.kind is PartKind.CALL for part in parts)
+        is_read = asked_at is not None and parts[-1].row.message.seq <= asked_at
+        return is_read and (calls or not _continues(parts))
 
     def _add_user(self, row: OutgoingRow) -> None:
         if any(part.kind is not PartKind.RESULT or part in self._due for part in row.parts):

@@ -39,15 +39,21 @@ def readable_by(
     }
     if not held:
         return messages, []
+    newest = max(
+        (index for index, message in enumerate(messages) if message.compacted), default=None
+    )
+    # The provider drops everything before the last compaction that it gets. Another one that is
+    # visible was made while the newest was: the newest stands for its messages too.
+    messages = [
+        replace(message, compacted=None) if message.compacted and index != newest else message
+        for index, message in enumerate(messages)
+    ]
     repairs = [
         Repair(message.seq, Rule.UNCOMPACTED, compaction.block)
         for message in messages
         for compaction in held.get(message.seq, ())
         if message.compacted is None or _is_redacted(message, message.compacted)
     ]
-    newest = max(
-        (index for index, message in enumerate(messages) if message.compacted), default=None
-    )
     ordered = messages if newest is None else [*_unread_last(messages, newest)]
     outgoing = [
         row

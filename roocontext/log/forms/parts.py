@@ -17,7 +17,7 @@ from roocontext.log.forms.block_rules import THINKING, fix
 from roocontext.log.forms.repairs import CONVERSIONS, Repair, Rule
 from roocontext.log.forms.tools import with_name
 from roocontext.log.model_names import is_same_model
-from roocontext.log.readings import Block, read_message
+from roocontext.log.readings import Block, calls, read_message
 from roocontext.log.readings.blocks import as_dict, dicts, side_of, string, text, texts
 
 OPENING: Final = "[The conversation continues from here.]"
@@ -104,6 +104,7 @@ class PartKind(Enum):
     """The kinds of parts that the order of a request depends on."""
 
     CALL = auto()
+    UNSENDABLE_CALL = auto()  # it is left out when the answers are linked, which count it too
     RESULT = auto()
     THINKING = auto()
     OTHER = auto()
@@ -267,6 +268,8 @@ class OutgoingRows:
 
     def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
+        if side_of(message.role) == "user":
+            self._state.has_lost_reasoning = False
         if message.format != self._form.format:
             role, blocks = read_message(message)
             row = OutgoingRow(
@@ -328,6 +331,8 @@ class OutgoingRows:
             row.parts.append(OutgoingPart(row, index, kind_of(fixed), fixed))
         elif fixed is not None:
             rules = [*rules, Rule.UNKNOWN]
+        elif row.role == "assistant" and calls([block]):
+            row.parts.append(OutgoingPart(row, index, PartKind.UNSENDABLE_CALL, block))
         for rule in rules:
             self._repairs.add(row, rule, index)
         return bool(rules)

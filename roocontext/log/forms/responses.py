@@ -68,8 +68,7 @@ _PARTS: Final = {
     "user": ("input_text", "input_image", "input_file"),
 }
 
-# Encrypted for the model that made them.
-_MODEL_BOUND: Final = ("reasoning", "compaction", "compaction_summary")
+_COMPACTIONS: Final = ("compaction", "compaction_summary")
 
 _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
     "custom_tool_call": lambda _, output: {"output": output},
@@ -120,8 +119,6 @@ class _Responses(ProviderForm):
             for kind, item in items
             for piece in _pieces(message.role, kind, item, state, equal=equal)
         ]
-        if not items or items[-1][0] != "reasoning":
-            state.has_lost_reasoning = False
         return OwnRow(pieces)
 
     def shows(self, media: Block) -> bool:
@@ -131,8 +128,9 @@ class _Responses(ProviderForm):
 def _pieces(
     role: str, kind: str, item: Block, state: RequestState, *, equal: bool
 ) -> Iterator[OwnPiece]:
-    if kind in _MODEL_BOUND:
-        sound = equal and _is_sound_reasoning(item, state)
+    if kind == "reasoning" or kind in _COMPACTIONS:
+        # Compactions that this model cannot read are gone already.
+        sound = (equal or kind != "reasoning") and _is_sound_reasoning(item, state)
         state.has_lost_reasoning = not sound
         native = _sent(role, item, state, keep_id=True) if sound else None
         rules = _rules(item, native) if native else [Rule.THINKING]
@@ -150,7 +148,9 @@ def _pieces(
     elif kind == "message":
         yield from (OwnPiece(PartKind.OTHER, it, None) for it in part_blocks(item.get("content")))
     else:
-        yield OwnPiece(PartKind.OTHER, None, None, [Rule.UNKNOWN])
+        is_hosted = state.has_lost_reasoning and kind.endswith("_call")
+        rule = Rule.SEPARATED if is_hosted else Rule.UNKNOWN
+        yield OwnPiece(PartKind.OTHER, None, None, [rule])
 
 
 def _is_sound_reasoning(item: Block, state: RequestState) -> bool:
@@ -179,6 +179,8 @@ def _sent(role: str, item: Block, state: RequestState, *, keep_id: bool) -> Bloc
                 drop.add("id")
         elif not valid or (kind in CALLS and not keep_id):
             return None
+        elif state.has_lost_reasoning and kind.endswith("_call"):
+            return None  # a hosted search without its reasoning is refused too
         state.ids.add(item_id)
     return {key: it for key, it in item.items() if key not in drop} if drop else item
 
@@ -192,8 +194,10 @@ def _is_sound(role: str, item: Block) -> bool:
         return item.get("role") == role and _holds(item.get("content"), _PARTS[speaker])
     if kind in ("function_call_output", "custom_tool_call_output"):
         return _holds(item.get("output"), _PARTS["user"])
-    # The provider's own tool search has none.
+    # The provider's own tool search has no id.
     if kind in CALLS and not string(item, "call_id") and item.get("execution") != "server":
+        return False
+    if kind in CALLS and item.get("name") == "":
         return False
     return not item.keys() <= _BARE
 

@@ -16,8 +16,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
-from roocontext.log.pairs import pairs
 from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, results, text_of
+from roocontext.policies.layout import tools_of
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units
@@ -96,10 +96,10 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     """
     messages = (row.message for row in rows)
     readings = [read_message(m) for m in messages]
-    tools = _tools(readings)
+    tools = tools_of(rows, readings)
     steps = []
-    for row, reading, named in zip(rows, readings, tools, strict=True):
-        outputs = () if row.seq in without else tuple(_outputs(row, reading[1], named))
+    for row, reading in zip(rows, readings, strict=True):
+        outputs = () if row.seq in without else tuple(_outputs(row, reading[1], tools))
         is_summary = row.message.kind is Kind.SUMMARY
         steps.append(PastMessage(outputs, is_turn=_is_turn(row, reading), is_summary=is_summary))
     return steps
@@ -116,26 +116,16 @@ def _reached(steps: Sequence[PastMessage[Ref]]) -> Iterator[PastOutput[Ref]]:
             yield from reversed(step.outputs)
 
 
-def _tools(readings: Sequence[RoleAndBlocks]) -> list[dict[int, str]]:
-    """For each message, the tool of each result, by the index of its block."""
-    named: list[dict[int, str]] = [{} for _ in readings]
-    for pair in pairs(readings):
-        message, block = pair.call
-        named[pair.result[0]][pair.result[1]] = str(readings[message][1][block].get("name", ""))
-    return named
-
-
 def _outputs(
-    row: Row, blocks: Sequence[Block], tools: Mapping[int, str]
+    row: Row, blocks: Sequence[Block], tools: Mapping[BlockRef, str]
 ) -> Iterator[PastOutput[BlockRef]]:
     message = row.message
     places = reader(message.format).outputs(message.content)
     gone = cleared_whole(message)
     for place, (index, _) in zip(places, results(blocks), strict=True):
-        block = blocks[index]
-        if index in tools and not block.get("is_error"):
-            is_gone = place in gone
-            yield PastOutput((row.seq, place), tools[index], text_of([block]), cleared=is_gone)
+        block, ref = blocks[index], (row.seq, place)
+        if ref in tools and not block.get("is_error"):
+            yield PastOutput(ref, tools[ref], text_of([block]), cleared=place in gone)
 
 
 def _is_turn(row: Row, reading: RoleAndBlocks) -> bool:

@@ -148,9 +148,12 @@ class _Pool(QueuePool):
                 self._places = [*taken, weakref.ref(place)]
         if is_full:  # another thread was faster
             return self._do_get()
-        record = super()._create_connection()
-        assert record.record_info is not None
-        record.record_info["place"] = place
+        try:
+            record = super()._create_connection()
+            assert record.record_info is not None
+            record.record_info["place"] = place
+        finally:
+            del place  # an error that is kept refers to this frame, and would keep the place taken
         return record
 
 
@@ -219,8 +222,15 @@ class Connections:
         forks.notice()
         self._is_closed = True
         self._pool.dispose()
-        if not self._is_lost:
-            self._engine.close()
+        if self._is_lost or self._engine.path is not None:
+            return
+        # Threads share the connection of a database in memory: closing it during a statement of
+        # another one crashes the process. If that never ends, it is left open.
+        if self._turn.acquire(timeout=self._engine.patience_s):
+            try:
+                self._engine.close()
+            finally:
+                self._turn.release()
 
     def begin_anew(self) -> set[forks.Identity]:
         """See Forkable."""

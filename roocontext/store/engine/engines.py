@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -67,7 +68,8 @@ class Polling(NamedTuple):
     lag_minutes: int
 
 
-# Writers of a file take turns: what a reader does not see is not begun.
+# Writers of a file take turns: what a reader does not see yet gets no earlier minute than what it
+# sees.
 _IN_TURN = Polling(every_s=0.25, lag_minutes=0)
 
 
@@ -137,6 +139,16 @@ def checked_url(url: str | Path | URL) -> URL:
             " the path begins at the root, and takes no options.",
             name="url",
         )
+    # The system and libpq would cut a text off at a NUL.
+    encode: Callable[[str], bytes] = os.fsencode if backend == "sqlite" else str.encode
+    values = chain.from_iterable(parsed.normalized_query.values())
+    texts = (parsed.username, parsed.password, parsed.host, parsed.database, *values)
+    try:
+        is_valid = not any(b"\0" in encode(str(text)) for text in texts)
+    except UnicodeEncodeError:
+        is_valid = False
+    if not is_valid:
+        raise InvalidOption("The URL or path holds a NUL or half of a surrogate pair.", name="url")
     return parsed
 
 

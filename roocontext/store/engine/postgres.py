@@ -17,8 +17,11 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 import psycopg
+import psycopg.postgres
 import psycopg.sql
+from psycopg.adapt import AdaptersMap
 from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.types.array import register_all_arrays
 from psycopg.types.json import set_json_loads
 from sqlalchemy import URL
 from sqlalchemy.engine.interfaces import Dialect
@@ -109,6 +112,13 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
     )
 
 
+# psycopg's own: an application may have changed what its connections make of a number, a text or
+# JSON, and these would inherit it.
+_ADAPTERS = AdaptersMap(types=psycopg.adapters.types)
+psycopg.postgres.register_default_adapters(_ADAPTERS)
+register_all_arrays(_ADAPTERS)
+set_json_loads(json.loads, _ADAPTERS)
+
 _READ_COMMITTED: Command = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
 _SETTINGS: Command = ("settings", ())
 """Stands for the settings of a transaction that writes, which depend on the server."""
@@ -176,15 +186,14 @@ class ServerConnection(psycopg.Connection[Any]):
 
 
 def _connect(arguments: Mapping[str, Any], prepare: bool | None) -> ServerConnection:  # noqa: FBT001
+    # Whatever the server, the role or the environment prefers: not every text has another.
+    settings = {**arguments, "client_encoding": "UTF8"}
     with translated(sent=False):
         try:
-            connection = ServerConnection.connect(**arguments, autocommit=True)
+            connection = ServerConnection.connect(**settings, autocommit=True, context=_ADAPTERS)
         except psycopg.Error as refused:
             raise unconnected(refused) from None
         try:
-            # SQLAlchemy reads the schema as JSON, and an application may have changed what all of
-            # its connections make of that.
-            set_json_loads(json.loads, connection)
             _check_encoding(connection.info.parameter_status("server_encoding"))
             policies = connection.info.backend_pid, ADMINISTRATOR, OWNER_POLICY
             row = psycopg.RawCursor(connection).execute(_FIRST, policies).fetchone()

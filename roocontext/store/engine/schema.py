@@ -261,9 +261,28 @@ def _minute_of_server(*_: Any, **__: Any) -> str:
 
 @compiles(RecordingMinute, "sqlite")
 def _minute_of_file(*_: Any, **__: Any) -> str:
+    return _minute_on_sqlite("'now'")
+
+
+class FollowedMinute(RecordingMinute):
+    """The minute from which a reader reads on: what it does not see yet gets no earlier one.
+
+    On SQLite a write that is not committed yet has the minute in which it began. A reader waits for
+    those of the last three minutes.
+    """
+
+    inherit_cache = True
+
+
+@compiles(FollowedMinute, "sqlite")
+def _minute_of_writers(*_: Any, **__: Any) -> str:
+    return _minute_on_sqlite("'now', '-3 minutes'")
+
+
+def _minute_on_sqlite(time: str) -> str:
     # The limit leaves out what is not a number: one damaged row must not stop every write.
     return (
-        "max(CAST(strftime('%s', 'now') AS INTEGER) / 60, coalesce((SELECT changed_minute FROM"
+        f"max(CAST(strftime('%s', {time}) AS INTEGER) / 60, coalesce((SELECT changed_minute FROM"  # noqa: S608
         " sessions WHERE changed_minute < 1e12 ORDER BY changed_minute DESC LIMIT 1), 0))"
     )
 

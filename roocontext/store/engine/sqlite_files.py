@@ -8,11 +8,15 @@ from pathlib import Path
 from roocontext.errors import StoreNotFound, StoreUnavailable
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
 
+_OWN_CACHE = "cache=private"
+"""Even if the process shares them by default: stores in memory would be the same one, and a reader
+would wait for a writer."""
+
 
 def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sqlite3.Connection:
     """A new connection to a file."""
     try:
-        return _connect(f"{path.as_uri()}?mode={mode}", synchronous, patience_s)
+        return _connect(f"{path.as_uri()}?mode={mode}&{_OWN_CACHE}", synchronous, patience_s)
     except driver_errors() as error:
         raise_ours(error, sent=False, path=path)
 
@@ -40,7 +44,7 @@ class Memory:
         """The connection."""
         if self._only is None:
             with translated():
-                self._only = _connect("file::memory:", synchronous, patience_s, _Kept)
+                self._only = _connect(f"file::memory:?{_OWN_CACHE}", synchronous, patience_s, _Kept)
         return self._only
 
     def close(self) -> None:

@@ -20,6 +20,23 @@ Params = ParamSpec("Params")
 Result = TypeVar("Result")
 
 
+def started(target: Callable[..., None], *args: Any, name: str) -> Thread:
+    """A thread that has begun, and does not keep the process from ending."""
+    thread = Thread(target=target, args=args, name=f"roocontext-{name}", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StoreUnavailable(f"No thread can be started: {error}.") from None
+    return thread
+
+
+def running_trio() -> Any:
+    """The module trio if one of its tasks runs here, else None."""
+    # It is not imported here: where it runs, somebody has imported it (0050).
+    trio = sys.modules.get("trio")
+    return trio if trio is not None and trio.lowlevel.in_trio_task() else None
+
+
 class Probe:
     """Runs a check in a thread and waits for its end, but not longer than it is asked to.
 
@@ -36,12 +53,11 @@ class Probe:
         last = self._last
         if last is None or last.done() or self._process != os.getpid():
             self._process, self._last = os.getpid(), (last := Future())
-            thread = Thread(target=self._answer, args=(last,), name="roocontext-ping", daemon=True)
             try:
-                thread.start()
-            except RuntimeError as error:
+                started(self._answer, last, name="ping")
+            except StoreUnavailable:
                 self._last = None
-                raise StoreUnavailable(f"No thread can be started: {error}.") from None
+                raise
         try:
             last.result(seconds)
         except TimeoutError:
@@ -78,9 +94,7 @@ class Threads:
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         """Run a call in a thread. A cancellation is raised after the call has ended."""
-        # Trio is not imported here: where it runs, somebody has imported it (0050).
-        trio = sys.modules.get("trio")
-        if trio is not None and trio.lowlevel.in_trio_task():
+        if (trio := running_trio()) is not None:
             return await _joined_in_trio(self._submit(call, *args, **kwargs), trio)
         try:
             asyncio.get_running_loop()
@@ -93,8 +107,7 @@ class Threads:
 
     async def until(self, future: "Future[None]", seconds: float | None) -> None:
         """Wait until a future is done, or for so long. A cancellation ends the wait at once."""
-        trio = sys.modules.get("trio")
-        if trio is not None and trio.lowlevel.in_trio_task():
+        if (trio := running_trio()) is not None:
             in_trio, token = trio.Event(), trio.lowlevel.current_trio_token()
             future.add_done_callback(lambda _: _call_soon(token.run_sync_soon, in_trio.set))
             with trio.move_on_after(math.inf if seconds is None else seconds):

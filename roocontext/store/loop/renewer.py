@@ -5,6 +5,8 @@ import threading
 from time import monotonic
 from typing import Protocol
 
+from roocontext.store.engine.threads import started
+
 
 class Renewable(Protocol):
     """A lease that has to be renewed."""
@@ -31,12 +33,9 @@ class Renewer:
         if self._process != os.getpid():
             self._begin_life()
         with self._changed:
-            self._due[lease] = monotonic() + seconds
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._run, name="roocontext-turns", daemon=True
-                )
-                self._thread.start()
+                self._thread = started(self._run, name="turns")
+            self._due[lease] = monotonic() + seconds
             self._changed.notify()
 
     def remove(self, lease: Renewable) -> None:

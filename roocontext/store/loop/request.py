@@ -25,7 +25,7 @@ from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import bounds, read_backwards, read_controls
-from roocontext.store.reading.notes import FRAME, read_notes
+from roocontext.store.reading.notes import FRAME, REDACTION, read_notes
 from roocontext.store.reading.view import read_view, view_now
 
 
@@ -140,8 +140,10 @@ def _sendable(
         then = [note for note in notes if note.seq <= seq]
         return Frame.of(then[-1].content) == sent if then else not notes
 
-    controls = read_controls(log, view.seq)
-    bad = unbound(messages, controls, view.seq, is_same_frame)
+    # Of a past view too, the redacted rows are redacted.
+    erased = read_notes(log, REDACTION, read_head(log).last_seq)
+    redacted = {note.target: note.seq for note in erased if note.target is not None}
+    bad = unbound(messages, read_controls(log, view.seq), view.seq, is_same_frame, redacted)
     return Sendable(messages, chosen, bad)
 
 

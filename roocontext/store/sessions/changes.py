@@ -22,8 +22,9 @@ from roocontext.log.encoding import check_id
 from roocontext.log.values import Value
 from roocontext.store.engine.check_arguments import check_seconds
 from roocontext.store.engine.database import Database
-from roocontext.store.engine.schema import RecordingMinute, of_session, sessions
+from roocontext.store.engine.schema import FollowedMinute, of_session, sessions
 from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.threads import started
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.reading.pages import read_cursor, write_cursor
 
@@ -55,7 +56,7 @@ _COLUMNS = (
     sessions.c.changed_minute,
     sessions.c.purged_at.is_not(None),
 )
-_NOW = select(RecordingMinute())
+_NOW = select(FollowedMinute())
 # An archive changes no log. The session is reported again when it has come back.
 _changed = and_(sessions.c.changed_minute >= bindparam("minute"), sessions.c.archived_at.is_(None))
 _SINCE = crossing(
@@ -65,7 +66,7 @@ _ONE = select(*_COLUMNS).where(of_session(sessions), _changed)
 
 
 def _clock(tx: Transaction) -> int:
-    """The minute in which something would be recorded now."""
+    """The minute from which a reader that begins now reads on."""
     [(now,)] = tx.rows(_NOW)
     return int(now)
 
@@ -276,13 +277,10 @@ class Poller:
             if session is None:
                 self._report(now, [row for row in rows if row.minute >= self._minute])
             feed.put([row for row in rows if row.minute >= minute], self._place(now, rows, minute))
-            self._feeds.add(feed)
             if self._thread is None:
                 self._stop = threading.Event()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._stop,), name="roocontext-changes", daemon=True
-                )
-                self._thread.start()
+                self._thread = started(self._run, self._stop, name="changes")
+            self._feeds.add(feed)
 
     def leave(self, feed: Feed) -> None:
         """Read no more for a feed."""

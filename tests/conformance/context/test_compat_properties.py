@@ -178,6 +178,15 @@ def test_truncation_on_request_is_never_refused_by_another_policy_s_rules(
     assert (outcome.status, outcome.fits) == ("noop", False)
 
 
+@pytest.mark.parametrize("policy", [Roo(), Roo2026()])
+def test_program_that_cannot_condense_truncates_once(chat: Any, policy: Any) -> None:
+    for number in range(21):
+        chat.append(("user", "assistant")[number % 2], "word " * 40)
+    options = {"policy": policy, "limit": 200, "counter": LETTERS, "output": 5}
+    outcome = manager(chat, summariser=Scripted(ValueError()), **options).manage(chat)
+    assert (len(outcome.steps), outcome.hidden, outcome.fits) == (1, 10, False)
+
+
 def managed(chat: Any, policy: Any) -> Any:
     """One run with a window of 200 tokens."""
     options = {"policy": policy, "limit": 200, "counter": LETTERS, "output": 5}

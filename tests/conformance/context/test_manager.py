@@ -583,8 +583,9 @@ def test_wrong_settings_are_refused(chat):
     for options in ({"system": 3}, {"tools": "run"}, {"tools": [{1, 2}]}):
         with pytest.raises(InvalidOption):
             context.manage(chat, **options)
-    with pytest.raises(InvalidOption):
-        context.preview(chat, "everything")
+    for aim in ("everything", []):
+        with pytest.raises(InvalidOption):
+            context.preview(chat, aim)
 
 
 def test_policy_can_be_given_with_settings(chat):

@@ -130,7 +130,8 @@ class TestManage:
         fill(chat, 7)
         sealed(chat, 1, "gpt-5.6-luna")
         assert not manager(chat, "gpt-5.6-sol", **summarising()).manage(chat).changed
-        assert chat.request("openai-responses", model="gpt-5.6-sol")["input"]
+        first = chat.request("openai-responses", model="gpt-5.6-sol")["input"][0]
+        assert (first["type"], first["encrypted_content"]) == ("compaction", "sealed")
         assert manager(chat, "gpt-5.5", **summarising()).manage(chat).uncovered
 
     def test_readable_one_stays(self, chat: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from roocontext import ContextManager, NewMessage, Plan
+from roocontext import NewMessage, Plan
 from roocontext.errors import BudgetExceeded, InvalidPlan
 from roocontext.log.counting import BYTES
 from roocontext.log.entries import Kept
@@ -13,7 +13,7 @@ from roocontext.log.forms import forms
 from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
-from support.async_manager import Scripted
+from support.async_manager import Scripted, manager
 from support.provider_rules.anthropic import violations
 
 LONG = "".join(f"line {number:04};" for number in range(300))
@@ -203,15 +203,9 @@ def test_wrong_kept_sizes_are_refused(chat: Any) -> None:
 
 def managed(chat: Any, policy: str, limit: int, **options: Any) -> Any:
     """One run with a counter that anybody can check."""
-    manager = ContextManager(
-        limit=limit,
-        output=limit // 20,
-        counter=BYTES,
-        policy=policy_for(policy),
-        summariser=Scripted(),
-        **options,
-    )
-    return manager.manage(chat)
+    options |= {"limit": limit, "output": limit // 20, "counter": BYTES}
+    options |= {"policy": policy_for(policy), "summariser": Scripted()}
+    return manager(chat, **options).manage(chat)
 
 
 @pytest.mark.values_on_one_leg

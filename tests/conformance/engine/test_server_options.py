@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.types.numeric import FloatLoader, NumericLoader
 from sqlalchemy import make_url, text
 
 from roocontext import Plan, Session, Store
@@ -81,6 +82,28 @@ def test_durability_and_lock_timeout_are_set_for_each_write(
         assert _seen(postgres, postgres_url) == {(commit, "2500ms", "0", "")}
         left = store._database.lookup(lambda tx: tx.rows(text(SEEN)))
         assert left == [(default, "0", "0", "")]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_texts_are_unicode_whatever_encoding_clients_have(
+    postgres: Any, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    url = postgres.empty()
+    with Store.open(url) as store:
+        store.create(title="\u4e2d")
+        assert store.sessions()[0].title == "\u4e2d"
+    postgres.drop(url)
+
+
+def test_numbers_are_whole_whatever_an_application_makes_of_them(postgres_url: str) -> None:
+    psycopg.adapters.register_loader("numeric", FloatLoader)
+    try:
+        with Store.open(postgres_url) as store:
+            store.create().append("user", "hello")
+            assert store.overview()[0].stats.messages == 1
+    finally:
+        psycopg.adapters.register_loader("numeric", NumericLoader)
 
 
 def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:

@@ -158,6 +158,18 @@ class TestRecord:
         assert seqs(long) == [done.seq, done.covering + 1]
         assert long.verify().ok
 
+    def test_compaction_on_demand_that_a_newer_one_overtook_is_left_out(self, long: Any) -> None:
+        early = long.request("anthropic", model=CLAUDE, compact=True)
+        long.append("user", "Wait.")
+        request = long.request("anthropic", model=CLAUDE)
+        first = long.record(claude(compaction("All."), stop="compaction", name="msg_0"), early)
+        done = long.record(claude(compaction("All and wait."), text("Going on.")), request)
+        assert seqs(long) == [first.seq, done.seq]
+        long.append("user", "Now?")
+        sent = long.request("anthropic", model=CLAUDE)
+        assert sent["messages"][0]["content"] == [compaction("All and wait."), text("Going on.")]
+        assert [(one.seq, one.rule) for one in sent.repairs] == [(first.seq, "uncompacted")]
+
 
 @pytest.mark.every_leg
 class TestTurns:
@@ -165,8 +177,13 @@ class TestTurns:
         request = long.request("anthropic", model=CLAUDE)
         long.record(claude(compaction("All so far."), stop="compaction"), request)
         assert long.waits_for() == "model"
-        sent = long.request("anthropic", model=CLAUDE)["messages"]
-        assert sent == [{"role": "assistant", "content": [compaction("All so far.")]}]
+        request = long.request("anthropic", model=CLAUDE)
+        paused = {"role": "assistant", "content": [compaction("All so far.")]}
+        assert request["messages"] == [paused]
+        thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+        long.record(claude(thought, text("Going on."), name="msg_2"), request)
+        blocks = [compaction("All so far."), thought, text("Going on.")]
+        assert long.messages() == [{"role": "assistant", "content": blocks}]
 
     def test_compaction_on_demand_leaves_the_turn_with_the_user(self, long: Any) -> None:
         long.append("assistant", "answer 2", model=CLAUDE)

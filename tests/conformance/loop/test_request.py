@@ -343,6 +343,21 @@ def test_changed_prefix_drops_the_thinking_after_it(chat):
     chat.commit(Plan.condense(chat.view(), [1], "S"))
     assert thinking(chat) == [False, False, False]
     assert thinking(chat, as_of=before) == [True, True, True]
+    chat.rewind(before)
+    chat.redact(second + 1)
+    assert thinking(chat) == [True, True, False]
+    thoughtful(chat, 4)
+    assert thinking(chat) == [True, True, False, True]
+
+
+def test_late_result_drops_the_thinking_after_its_call(chat):
+    chat.append("user", "Look.")
+    chat.record(reply(THOUGHT, call("t1"), model=BOUND), chat.request())
+    asked = chat.request(unanswered=True)
+    chat.record(reply(THOUGHT, text("No result?"), number=2, model=BOUND), asked)
+    assert [THOUGHT in it["content"] for it in chat.messages()[1::2]] == [True, True]
+    chat.answer((2, 0), "late")
+    assert thinking(chat) == [True, False]
 
 
 def test_changed_frame_drops_all_earlier_thinking(chat):

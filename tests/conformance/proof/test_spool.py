@@ -18,13 +18,14 @@ def test_unwritable_temporary_file_is_a_typed_error(
 ) -> None:
     fill(chat, 2)
     chat.append("user", BIG)
+    entries = list(chat.internals.stored())
     with monkeypatch.context() as patched:
         patched.setattr(tempfile, "tempdir", "/dev/null/none")
         with pytest.raises(StoreUnavailable, match="TMPDIR") as raised:
-            store.restore("spooled", chat.internals.stored())
+            store.restore("spooled", iter(entries))
         assert "word" not in f"{raised.value} {raised.value.facts}"
         assert store.find("spooled") == []
-        assert store.restore("spooled", list(chat.internals.stored())).new == 3
+        assert store.restore("spooled", entries).new == 3
 
 
 def test_error_of_the_iterator_is_raised_unchanged() -> None:

@@ -165,6 +165,13 @@ def test_range_is_read_in_pages(store, chat):
     assert read(recall, 3, last=2).quotes == ()
 
 
+def test_message_of_a_time_that_no_calendar_has_is_quoted(store, chat):
+    chat.append("user", FACT, ts=(1 << 63) - 1)
+    recall = recall_for(store, chat)
+    for answer in (search(recall, "8443"), read(recall, 1)):
+        assert f"Entry 1, {(1 << 63) - 1} ms, user" in answer.text
+
+
 def test_hits_come_in_pages(store, chat):
     seqs = [chat.append("user", f"needle {number}").seq for number in range(20)]
     recall = recall_for(store, chat, budget=10_000)
@@ -194,6 +201,7 @@ def test_old_message_cannot_pass_for_the_tool(store, chat):
         ("search_history", {"query": ""}),
         ("search_history", {"query": 5}),
         ("search_history", {"query": "x", "role": "nobody"}),
+        ("search_history", {"query": "x", "role": "\ud800"}),
         ("search_history", {"query": "x", "since": "yesterday"}),
         ("search_history", {"query": "x", "page": 0}),
         ("search_history", {"query": "x", "page": 99}),

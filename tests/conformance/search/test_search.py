@@ -209,7 +209,12 @@ def test_hits_are_marked_in_snippets(lab):
 def test_signs_are_marked_with_their_word(lab):
     chat = lab.store.create()
     chat.append("user", "From C to C++ and .NET, with C#")
-    for query, marked in (("C++", ["C++"]), (".net", [".NET"]), ("C", ["C", "C", "C"])):
+    for query, marked in (
+        ("C++", ["C++"]),
+        (".net", [".NET"]),
+        ("C", ["C", "C", "C"]),
+        ('"and .NET" .NET with "net, with"', ["and .NET, with"]),
+    ):
         (hit,) = lab.store.search(query)
         assert [hit.snippet.text[lo:hi] for lo, hi in hit.snippet.marks] == marked
 

@@ -1,11 +1,13 @@
 """The change feed: every session that is written is reported, in order, whoever writes it."""
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -231,6 +233,19 @@ def test_cancelled_wait_ends_at_once_and_loses_nothing(lab):
     asyncio.run(go())
 
 
+def test_store_that_is_closed_ends_the_feeds_of_tasks(tmp_path):
+    async def go():
+        opened = await AsyncStore.open(tmp_path / "s.db")
+        async with opened as store, store.changes() as feed:
+            asyncio.get_running_loop().call_later(
+                0.3, lambda: asyncio.ensure_future(store.close())
+            )
+            assert [change async for change in feed] == []
+            assert await feed.read() == []
+
+    asyncio.run(go())
+
+
 WRITER = """
 import sys
 from roocontext import Store
@@ -316,6 +331,22 @@ def test_transaction_that_is_open_for_long_is_not_missed(postgres_url):
                 fast.append("user", "hello")
                 assert until(feed, {"fast": 1}) == {"fast": 1}
             assert until(feed, {"slow": 0}) == {"slow": 0}
+
+
+def test_write_that_ends_in_a_later_minute_is_not_missed(tmp_path):
+    """On SQLite, where a reader begins in between."""
+    path = tmp_path / "store.db"
+    with Store.open(path) as store, closing(sqlite3.connect(path, isolation_level=None)) as slow:
+        store.create("s")
+        slow.execute("UPDATE sessions SET changed_minute = changed_minute - 60")
+        slow.execute("BEGIN IMMEDIATE")
+        slow.execute("UPDATE sessions SET changed_minute = strftime('%s', 'now') / 60 - 1")
+        with store.changes(session="s") as feed, store.changes(store.change_cursor()) as new:
+            assert told(feed.read()) == [("s", 0)]
+            assert new.read(timeout=0) == []
+            slow.execute("COMMIT")
+            assert told(feed.read(timeout=WAIT_S)) == [("s", 0)]
+            assert told(new.read(timeout=WAIT_S)) == [("s", 0)]
 
 
 def test_transaction_that_took_too_long_is_not_committed(postgres_url, monkeypatch):

@@ -102,7 +102,8 @@ def _without_fields(message: dict[str, Any], dialect: str) -> dict[str, Any]:
         bare["tool_calls"] = [
             {key: it for key, it in call.items() if key not in drop} for call in bare["tool_calls"]
         ]
-        found = [call.keys() - {"id", "type", "function", "custom"} for call in bare["tool_calls"]]
+        known = {"id", "type", "function", "custom"}
+        found = [sorted(call.keys() - known) for call in bare["tool_calls"]]
         bare |= {"unknown": found} if any(found) else {}  # O-FIELD reports it
     return bare
 
