@@ -237,9 +237,7 @@ def test_store_that_is_closed_ends_the_feeds_of_tasks(tmp_path):
     async def go():
         opened = await AsyncStore.open(tmp_path / "s.db")
         async with opened as store, store.changes() as feed:
-            asyncio.get_running_loop().call_later(
-                0.3, lambda: asyncio.ensure_future(store.close())
-            )
+            asyncio.get_running_loop().call_later(0.3, lambda: asyncio.ensure_future(store.close()))
             assert [change async for change in feed] == []
             assert await feed.read() == []
 
