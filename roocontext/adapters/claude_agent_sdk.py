@@ -79,11 +79,11 @@ class RooContextSessionStore(OverStore, SessionStore):
         infos = await self._given.run(partial(_sessions_of, project_key))
         return [
             {
-                "session_id": it.metadata["session"],
-                "mtime": it.updated_at,
-                "data": _data(it.metadata),
+                "session_id": info.metadata["session"],
+                "mtime": info.updated_at,
+                "data": _data(info.metadata),
             }
-            for it in infos
+            for info in infos
         ]
 
     async def delete(self, key: SessionKey) -> None:

@@ -294,16 +294,16 @@ def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:
     """The events after an entry, in order, including rewound ones."""
     before: AuditEntry | None = None
     # Larger pages than those of `audit`, because each is a round trip to the server.
-    for one in chain.from_iterable(chat.internals.audit_pages(2_000, after=after)):
-        own = one.entry.note == EVENT and fits(one.content, _EVENT)
-        if own and one.content["epoch"] == begun:
-            number, event = one.content["number"], one.content["event"]
-            if not one.content["message"]:
-                yield _Row(number, one.seq, None, event)
+    for entry in chain.from_iterable(chat.internals.audit_pages(2_000, after=after)):
+        own = entry.entry.note == EVENT and fits(entry.content, _EVENT)
+        if own and entry.content["epoch"] == begun:
+            number, event = entry.content["number"], entry.content["event"]
+            if not entry.content["message"]:
+                yield _Row(number, entry.seq, None, event)
             elif before is not None:  # else the message is the entry `after`
                 event = {**event, "content": before.content}
                 yield _Row(number, before.seq, before.seq, event)
-        before = one
+        before = entry
 
 
 def _covered(
@@ -316,11 +316,11 @@ def _covered(
     start, end = covers
     times = {row.message: row.event["timestamp"] for row in _rows(chat, begun, begun)}
     inside = {seq for seq, time in times.items() if start <= time <= end}
-    for one in chat.audit(after=begun):
-        if one.kind is Kind.SUMMARY and one.visible and "adk" in one.entry.details["record"]:
-            lo, hi = one.entry.details["record"]["adk"]
+    for entry in chat.audit(after=begun):
+        if entry.kind is Kind.SUMMARY and entry.visible and "adk" in entry.entry.details["record"]:
+            lo, hi = entry.entry.details["record"]["adk"]
             if start <= lo and hi <= end:
-                inside.add(one.seq)
+                inside.add(entry.seq)
     inside -= chat.pins() | kept
     # A range stands for the live messages in it, so it ends where one stays or is hidden already.
     runs = groupby(

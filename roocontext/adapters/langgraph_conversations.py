@@ -79,8 +79,8 @@ def read_shown(view: View) -> list[ShownMessage]:
 def digests_by_channel(shown: Sequence[ShownMessage]) -> dict[str, list[bytes]]:
     """The digests of the messages shown, by channel."""
     digests: dict[str, list[bytes]] = {}
-    for one in shown:
-        digests.setdefault(one.channel or "", []).append(one.digest)
+    for message in shown:
+        digests.setdefault(message.channel or "", []).append(message.digest)
     return digests
 
 
@@ -105,7 +105,7 @@ def summary_of_graph(
     if len(conversations.messages) != 1:
         return None
     ((channel, messages),) = conversations.messages.items()
-    if not {channel, MARKER} >= {one.channel for one in shown.messages}:
+    if not {channel, MARKER} >= {message.channel for message in shown.messages}:
         return None
     digests = conversations.digests[channel]
     ids = [message.id for message in messages]
@@ -113,8 +113,8 @@ def summary_of_graph(
     if cut is None:
         return None
     gone, inserted = shown.messages[cut[0]], messages[cut[1]]
-    hidden = {one.seq for one in gone}
-    runs = groupby(sorted(one.seq for one in shown.messages), key=hidden.__contains__)
+    hidden = {message.seq for message in gone}
+    runs = groupby(sorted(message.seq for message in shown.messages), key=hidden.__contains__)
     ranges = [[*run] for is_hidden, run in runs if is_hidden]
     rows = tuple(to_new(to_content(message, serde), channel) for message in inserted)
     plan = Plan(

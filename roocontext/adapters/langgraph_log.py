@@ -209,7 +209,7 @@ class CheckpointLog:
             if "!" in note.note:
                 writes.append(note)
             elif note.note != self._kind():
-                own = [one for one in writes if one.note.startswith(f"{note.note}!")]
+                own = [write for write in writes if write.note.startswith(f"{note.note}!")]
                 yield Saved(note.seq, note.content, own)
                 writes = []
 
@@ -223,7 +223,7 @@ class CheckpointLog:
     def parent(self, saved: Saved) -> str | None:
         """The checkpoint that this one follows, unless that was hidden."""
         parent: str | None = saved.content["parent"]
-        if parent is not None and any(one.note.endswith(_LOST_PARENT) for one in saved.writes):
+        if parent is not None and any(write.note.endswith(_LOST_PARENT) for write in saved.writes):
             saved_parent = self.find(parent)
             return None if saved_parent is None or saved_parent.is_hidden else parent
         return parent
@@ -437,7 +437,7 @@ class CheckpointLog:
         shown = [*begin.shown]
         for channel, messages in conversations.messages.items():
             digests = conversations.digests[channel]
-            stays = sum(one.channel == channel for one in begin.shown)
+            stays = sum(message.channel == channel for message in begin.shown)
             for message, digest in zip(messages[stays:], digests[stays:], strict=True):
                 items.append(to_new(to_content(message, self.serde), channel))
                 shown.append(ShownMessage(0, channel, digest, message.id))
@@ -461,8 +461,8 @@ class CheckpointLog:
         if isinstance(begin.item, Rewind):
             del written[0]
         # They were written in the order in which they are shown: a summary, then new messages.
-        seqs = (seq for one in written for seq in one.seqs)
-        shown = [one if one.seq else one._replace(seq=next(seqs)) for one in shown]
+        seqs = (seq for receipt in written for seq in receipt.seqs)
+        shown = [message if message.seq else message._replace(seq=next(seqs)) for message in shown]
         saved = Saved(note.seq, content)
         return KnownState(self.epoch, note.head_seq, shown, state.digests, saved)
 

@@ -206,7 +206,7 @@ def shortened(
             }
         return value
 
-    short = [copy(one) if isinstance(one, SendProtocol) else one for one in sent]
+    short = [copy(value) if isinstance(value, SendProtocol) else value for value in sent]
     for place, one in enumerate(short):
         if isinstance(one, SendProtocol):
             one.arg = cut(one.arg, place, [])

@@ -333,7 +333,7 @@ def _ids(name: str, ids: Sequence[str]) -> list[str]:
     """The ids of a list. A single string is a list too, of its characters: it is refused."""
     if isinstance(ids, str | bytes):
         raise TypeError(f"{name} is a list of ids, not a {type(ids).__name__}.")
-    return [str(one) for one in ids]
+    return [str(item) for item in ids]
 
 
 def _check_filter(wanted: object) -> None:

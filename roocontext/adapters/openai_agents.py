@@ -80,8 +80,8 @@ class RooContextSession(OverStore):
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items in one transaction."""
-        if given := [*items]:  # some callers pass an iterator
-            await self._given.run(lambda store: _add(self._opened(store), given))
+        if new := [*items]:  # some callers pass an iterator
+            await self._given.run(lambda store: _add(self._opened(store), new))
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Rewind to before the newest item, and return it.

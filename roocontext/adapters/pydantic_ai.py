@@ -202,7 +202,9 @@ def _read_records(scope: str | None, limit: int | None, store: Store) -> list[Co
             for own, name in names
             if isinstance(name, str) and own == session_id(name)
         ]
-        records += [one.record for one in stored if one.record is not None]
+        records += [
+            conversation.record for conversation in stored if conversation.record is not None
+        ]
         records.sort(key=lambda record: record.updated_at, reverse=True)
         # No session is older than its record, and those that follow are older than the last one.
         if limit is not None and records[limit - 1 :]:
@@ -221,7 +223,7 @@ def _write_record(
     names = _names(new, record.conversation_id)
     entries = _named(new, names)
     head = names.get(record.head_id or "", record.head_id)
-    branches = [names.get(one, one) for one in record.branches]
+    branches = [names.get(branch, branch) for branch in record.branches]
     named = replace(record, head_id=head, branches=branches)
     for _ in range(_TRIES):
         stored = _checked(store, record.conversation_id, expected)

@@ -106,29 +106,29 @@ class ManagerRuns:
     ) -> Steps[Outcome]:
         """Clear, condense or truncate if that is necessary. Call it before each call of the model.
 
-        Compactions by a provider that the model cannot read are uncovered first, newest first. Of
-        other sealed ones, a note records an extract of what they hide.
-        The system prompt and the tools are recorded when they change. Raises BudgetExceeded if the
-        parts that must stay are more than the model holds.
+        Compactions by a provider that the model cannot read are uncovered first, newest first. For
+        other sealed compactions, a note records an extract of the hidden messages. The system
+        prompt and the tools are recorded when they change. Raises BudgetExceeded if the parts that
+        must stay exceed the model's window.
         """
         return self._run(chat, Aim.MANAGE, system, tools, "auto").run()
 
     def condense(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
     ) -> Steps[Outcome]:
-        """Condense now, however full the context is."""
+        """Condense now, even if the context is not full."""
         return self._run(chat, Aim.CONDENSE, system, tools).run()
 
     def truncate(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
     ) -> Steps[Outcome]:
-        """Hide the oldest messages now, however full the context is."""
+        """Hide the oldest messages now, even if the context is not full."""
         return self._run(chat, Aim.TRUNCATE, system, tools).run()
 
     def prune(
         self, chat: AnySession, *, system: Any = None, tools: GivenTools = None
     ) -> Steps[Outcome]:
-        """Clear old tool outputs now, however full the context is."""
+        """Clear old tool outputs now, even if the context is not full."""
         return self._run(chat, Aim.CLEAR, system, tools).run()
 
     def preview(

@@ -68,7 +68,7 @@ class Outcome:
     @property
     def uncovered(self) -> tuple[int, ...]:
         """The coverings that were uncovered first, newest first."""
-        return tuple(one.seq for one in self.restorations)
+        return tuple(restoration.seq for restoration in self.restorations)
 
     @property
     def fits(self) -> bool:

@@ -85,8 +85,8 @@ def restored(
         dry_run=dry_run,
     )
     while True:
-        given = done.seqs if dry_run else ()
-        newest = yield from ask(partial(chat.internals.restorable, counters, given=given))
+        seqs = done.seqs if dry_run else ()
+        newest = yield from ask(partial(chat.internals.restorable, counters, given=seqs))
         if newest is None:
             return replace(done, reason="Nothing is left to uncover.")
         size = Size(*newest.costs).plus(overhead)

@@ -168,7 +168,11 @@ class LiveSession:
         options = self._options
         # Without a model of its own, the manager follows the one that replied.
         has_model = bool(self.settings.model)
-        unreadable = [one.seq for one in snapshot.sealed if has_model and not self._reads(one)]
+        unreadable = [
+            compaction.seq
+            for compaction in snapshot.sealed
+            if has_model and not self._reads(compaction)
+        ]
         return DueCheck(
             totals,
             state,
@@ -176,7 +180,7 @@ class LiveSession:
             estimates,
             snapshot.is_new_frame,
             unreadable[-1] if unreadable else None,
-            not all(one.extracted for one in snapshot.sealed),
+            not all(compaction.extracted for compaction in snapshot.sealed),
             NOTHING if options is None else options(totals, pinned=bool(snapshot.pins)),
         )
 

@@ -67,13 +67,13 @@ IMPORTERS: Final = Registry[Importer]("roocontext.importers")
 
 def importers() -> list[Importer]:
     """Load all importers, in the order of their names. One that cannot be loaded is left out."""
-    found = []
+    loaded = []
     for name in IMPORTERS.known():
         try:
-            found.append(IMPORTERS[name])
+            loaded.append(IMPORTERS[name])
         except UnknownPlugin as broken:
             _warn(str(broken))
-    return found
+    return loaded
 
 
 @cache

@@ -99,7 +99,7 @@ class Rehearsal:
     ) -> SessionImport:
         """Report what the last of these sources, all of one session, would add to the others."""
         copies = self._with_copy(storable(sources[0].session_id) or "-")
-        *_, done = (play(copies, one, on_conflict=on_conflict, read=read) for one in sources)
+        *_, done = (play(copies, source, on_conflict=on_conflict, read=read) for source in sources)
         self._bytes += copies.session(done.session_id).info().bytes if done.new else 0
         return done
 
@@ -141,7 +141,11 @@ class _Importing:
     def _take(self, path: Place) -> Iterator[Outcome]:
         own = path if isinstance(path, Path) and find.holds_logs(path) else None
         importers = [] if own else find.importers_of(path)
-        tools = [RESTORED] if own else [tool for it in importers for tool in (it.tool, *it.also)]
+        tools = (
+            [RESTORED]
+            if own
+            else [tool for importer in importers for tool in (importer.tool, *importer.also)]
+        )
         if not tools:
             why = find.why_unknown(path)
             yield SkippedSource(path, why, is_problem=why not in find.NO_SESSION)

@@ -102,9 +102,9 @@ def digest_of(content: Content) -> bytes:
 def kept_count(shown: Sequence[ToldMessage], wanted: Mapping[str, Sequence[bytes]]) -> int:
     """The number of shown messages that may stay: all before the first that is not wanted there."""
     rest = {channel: iter(digests) for channel, digests in wanted.items()}
-    for index, one in enumerate(shown):
-        channel = one.channel
-        if channel != MARKER and next(rest.get(channel or "", iter(())), None) != one.digest:
+    for index, message in enumerate(shown):
+        channel = message.channel
+        if channel != MARKER and next(rest.get(channel or "", iter(())), None) != message.digest:
             return index
     return len(shown)
 
@@ -119,14 +119,14 @@ def replaced(
     """
     while stays and shown[stays - 1].channel == MARKER:
         stays -= 1  # the new marker hides an older one
-    begin = sum(one.channel != MARKER for one in shown[:stays])
+    begin = sum(message.channel != MARKER for message in shown[:stays])
     later = {*wanted[begin:]}
     end = next((at for at in range(stays, len(shown)) if shown[at].digest in later), stays)
-    rest = [one.digest for one in shown[end:] if one.channel != MARKER]
+    rest = [message.digest for message in shown[end:] if message.channel != MARKER]
     place = wanted.index(rest[0], begin) if end > stays else 0
     if end == stays or wanted[place : place + len(rest)] != rest:
         return None
-    if {one.id for one in shown[stays:end]} & {name for name in ids[begin:place] if name}:
+    if {message.id for message in shown[stays:end]} & {name for name in ids[begin:place] if name}:
         return None  # a message was changed, which is no summary
     return slice(stays, end), slice(begin, place)
 

@@ -51,7 +51,7 @@ def compactions_in(format_: str, content: Any) -> list[Compaction]:
 
 def newest_compaction(format_: str, content: Any) -> Compaction | None:
     """The last compaction of a message that did not fail."""
-    made = [found for found in compactions_in(format_, content) if not found.failed]
+    made = [compaction for compaction in compactions_in(format_, content) if not compaction.failed]
     return made[-1] if made else None
 
 
@@ -89,7 +89,7 @@ def reported_tokens(usage: Any, *, alone: bool) -> int | None:
         return None
     listed = usage.get("iterations")
     iterations = [it for it in listed if isinstance(it, dict)] if isinstance(listed, list) else []
-    made = [it for it in iterations if it.get("type") == "compaction"]
+    made = [iteration for iteration in iterations if iteration.get("type") == "compaction"]
     spent = made[-1] if made else usage if alone else {}
     tokens = spent.get("output_tokens")
     return tokens if type(tokens) is int and tokens > 0 else None

@@ -55,7 +55,7 @@ def without_prefixes(model: str) -> tuple[tuple[str, ...], str]:
     *path, name = model.strip().lower().split("/")
     if "publishers" in path:  # after the names of a project and of a place
         path = path[path.index("publishers") + 1 :]
-    services = tuple(it for it in path if it and it not in _NEUTRAL and ":" not in it)
+    services = tuple(part for part in path if part and part not in _NEUTRAL and ":" not in part)
     # One of Bedrock's prefixes names no service: the name itself says who made the model.
     name = _BEDROCK.sub("", name, count=1) if _BEDROCK.match(name) else name
     return services, name.replace(".", "-") if name.startswith("claude-") else name

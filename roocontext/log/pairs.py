@@ -86,7 +86,7 @@ def tools_from(text: str) -> Tools:
     except (msgspec.DecodeError, UnicodeError):  # lone surrogates, or damage
         names = decode(text)
     match names:
-        case [kind, *ids] if kind in (CALL, RESULT) and all(isinstance(it, str) for it in ids):
+        case [kind, *ids] if kind in (CALL, RESULT) and all(isinstance(id_, str) for id_ in ids):
             return Tools(kind == CALL, list(enumerate(ids)))
     raise HistoryCorrupt("The stored tool ids of a message cannot be read.")
 

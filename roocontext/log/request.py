@@ -174,7 +174,11 @@ def compose_request(
     # Providers refuse blank texts.
     system = asked.frame.system
     if isinstance(system, list):
-        system = [it for it in system if not (isinstance(it, dict) and _is_blank(it.get("text")))]
+        system = [
+            block
+            for block in system
+            if not (isinstance(block, dict) and _is_blank(block.get("text")))
+        ]
     # A system prompt may quote names of files, which need not be Unicode.
     system = encodable(None if _is_blank(system) else system)
     tools = encodable(asked.frame.tools)

@@ -203,7 +203,7 @@ class _Work:
         left = self.situation.size
         chosen: list[Output] = []
         for output in sorted(
-            (one for one in self._outputs if not one.fresh),
+            (output for output in self._outputs if not output.fresh),
             key=lambda one: (one.place[0] in self._recent, -one.saves.tokens),
         ):
             if not goal.exceeded_by(left):
@@ -247,19 +247,23 @@ class _Work:
 
     @cached_property
     def _old_outputs(self) -> list[Output]:
-        return [one for one in self._outputs if not (one.fresh or one.place[0] in self._recent)]
+        return [
+            output
+            for output in self._outputs
+            if not (output.fresh or output.place[0] in self._recent)
+        ]
 
     @cached_property
     def _fresh_outputs(self) -> list[Output]:
-        return [one for one in self._outputs if one.fresh]
+        return [output for output in self._outputs if output.fresh]
 
     @cached_property
     def _surplus(self) -> Size:
         """The excess of fresh outputs over the share of the room that recent groups may have."""
         share = self._goal(self.policy.keep)
-        saves = [one.saves for one in self._fresh_outputs]
-        tokens = sum(one.tokens for one in saves) - (share.tokens or 0)
-        bytes_ = 0 if share.bytes is None else sum(one.bytes for one in saves) - share.bytes
+        saves = [output.saves for output in self._fresh_outputs]
+        tokens = sum(saved.tokens for saved in saves) - (share.tokens or 0)
+        bytes_ = 0 if share.bytes is None else sum(saved.bytes for saved in saves) - share.bytes
         return Size(max(tokens, 0), max(bytes_, 0))
 
     # Condensing

@@ -263,7 +263,9 @@ class _Work:
     @cached_property
     def _goal(self) -> Budget:
         limits = (self._base, self.limit.bytes, self.limit.images)
-        return Budget(*(None if it is None else int(it * self.policy.target) for it in limits))
+        return Budget(
+            *(None if limit is None else int(limit * self.policy.target) for limit in limits)
+        )
 
     @cached_property
     def _marker(self) -> Size:

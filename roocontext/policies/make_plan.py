@@ -40,15 +40,15 @@ def summary_row(situation: Situation, text: str, hides: Collection[int] = ()) ->
 def _hidden_messages(situation: Situation, hides: Collection[int]) -> Range | None:
     """From the first to the last message that would be hidden, by earlier summaries too."""
     away = set(hides)
-    found: list[int] = []
+    seqs: list[int] = []
     for row in situation.visible:
         if row.seq not in away:
             continue
         if row.message.kind is Kind.SUMMARY:
-            found += hidden_in(_text(row)) or ()
+            seqs += hidden_in(_text(row)) or ()
         elif row.message.kind is Kind.MESSAGE:
-            found.append(row.seq)
-    return (min(found), max(found)) if found else None
+            seqs.append(row.seq)
+    return (min(seqs), max(seqs)) if seqs else None
 
 
 def summarised_before(rows: Iterable[Row]) -> str | None:

@@ -163,6 +163,7 @@ def _alone(situation: Situation, row: Row, index: int, block: Block, shown: Show
     """The saving of one of many outputs, without measuring the whole row for each of them."""
     text = shown_text(row.message, index, block, shown)
     whole, bare = (
-        situation.measure("user", [one], "anthropic") for one in (block, {**block, "content": text})
+        situation.measure("user", [version], "anthropic")
+        for version in (block, {**block, "content": text})
     )
     return whole.minus(bare)

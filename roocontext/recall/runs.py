@@ -134,7 +134,9 @@ class RecallRuns:
             chat = yield from self._session(hit.session_id)
             read = partial(chat.internals.originals, hit.seq, hit.seq, rewound=True)
             messages: Sequence[Original] = yield from ask(read)
-            excerpts += [self._of_hit(hit, it) for it in messages if _holds(it, query)]
+            excerpts += [
+                self._of_hit(hit, message) for message in messages if _holds(message, query)
+            ]
         return excerpts
 
     def _of_hit(self, hit: Hit, message: Original) -> Excerpt:
@@ -215,7 +217,11 @@ def _of_original(session: str | None, message: Original) -> Excerpt:
 def _holds(message: Original, query: str) -> bool:
     """True if a message holds the words of a query without its calls of these tools."""
     role, blocks = read_message(message)
-    own = [it for it in blocks if it.get("type") != "tool_use" or it.get("name") not in _TOOLS]
+    own = [
+        block
+        for block in blocks
+        if block.get("type") != "tool_use" or block.get("name") not in _TOOLS
+    ]
     if len(own) == len(blocks):
         return True
     return occurrences(parse_query(query), composed(passages("anthropic", role, own))) is not None

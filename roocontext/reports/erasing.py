@@ -163,10 +163,10 @@ class ArchivingReport(Document):
 def archiving(done: "Archiving") -> ArchivingReport:
     """The outcome of an archiving."""
     return ArchivingReport(
-        archived=[ArchivedRow.of(one) for one in done.archived],
-        left=[NotArchivedRow.of(one) for one in done.left],
-        messages=sum(one.messages for one in done.archived),
-        bytes=sum(one.bytes for one in done.archived),
-        size=sum(one.size or 0 for one in done.archived),
+        archived=[ArchivedRow.of(session) for session in done.archived],
+        left=[NotArchivedRow.of(session) for session in done.left],
+        messages=sum(session.messages for session in done.archived),
+        bytes=sum(session.bytes for session in done.archived),
+        size=sum(session.size or 0 for session in done.archived),
         dry_run=done.dry_run,
     )

@@ -158,14 +158,14 @@ def purged(
 
 def total_stats(store: "Store") -> StatsReport:
     """The sums of all sessions, except archived ones."""
-    held = [one for one in store.overview(limit=ALL) if one.info.archived_at is None]
+    held = [overview for overview in store.overview(limit=ALL) if overview.info.archived_at is None]
     return summed([overview.stats for overview in held], None)
 
 
 def summed(stats: "list[Stats]", session_id: str | None) -> StatsReport:
     """The sums of some sessions."""
     names = StatsReport.model_fields.keys() - {"session_id", "sessions"}
-    sums = {name: sum(getattr(one, name) for one in stats) for name in names}
+    sums = {name: sum(getattr(part, name) for part in stats) for name in names}
     return StatsReport.of(session_id=session_id, sessions=len(stats), **sums)
 
 

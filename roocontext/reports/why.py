@@ -89,8 +89,8 @@ def _text(chat: "Session", acting: EntryRow) -> str | None:
         return text_in(acting)
     seq, block = acting.details["source"]
     reply = one_entry(chat, seq)
-    for found in compactions_in(reply.format or "", reply.content):
-        if found.block == block and found.text is not None:
-            return found.text
+    for compaction in compactions_in(reply.format or "", reply.content):
+        if compaction.block == block and compaction.text is not None:
+            return compaction.text
     extract = chat.newest_note(EXTRACT, target=seq)
     return None if extract is None else str(extract.content["text"]) or None

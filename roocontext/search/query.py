@@ -119,10 +119,10 @@ def terms_of(text: str) -> set[str]:
         )
     plain = folded(text)
     terms: set[str] = set()
-    for found in RUN.finditer(plain):
-        terms.update(_run_terms(text[slice(*found.span())]))
-    for found in _JOINED.finditer(plain):
-        terms.update(_joint_terms(*(text[slice(*found.span(side))] for side in (1, 2))))
+    for match in RUN.finditer(plain):
+        terms.update(_run_terms(text[slice(*match.span())]))
+    for match in _JOINED.finditer(plain):
+        terms.update(_joint_terms(*(text[slice(*match.span(side))] for side in (1, 2))))
     for run in set(UNSPACED.findall(plain)):
         terms.update(run)
         terms.update(map("".join, pairwise(run)))
@@ -262,7 +262,7 @@ class Query:
     @cached_property
     def indexed(self) -> tuple[Alternatives, ...]:
         """The terms that every text with all words has."""
-        asked = dict.fromkeys(one for word in self.words for one in word.indexed)
+        asked = dict.fromkeys(term for word in self.words for term in word.indexed)
         return tuple(asked)[:_MOST_INDEXED]
 
     def may_be_in(self, stored: str | None) -> bool:
@@ -296,17 +296,17 @@ def _units(text: str, *, is_beginning: bool) -> tuple[QueryUnit, ...]:
     plain = folded(text)
     units: list[QueryUnit] = []
     end = 0
-    for found in _UNITS.finditer(plain):
-        before, run, unspaced, symbol, after = found.groups()
+    for match in _UNITS.finditer(plain):
+        before, run, unspaced, symbol, after = match.groups()
         if symbol and not is_symbol(symbol):
             continue
-        is_joined = not _SPACE.search(plain, end, found.start())
-        end = found.end()
+        is_joined = not _SPACE.search(plain, end, match.start())
+        end = match.end()
         begins = is_beginning and plain[end:] in ("", "*")
         whole = tuple(unspaced or symbol or ())
         units.append(
             QueryUnit(
-                whole or tuple(map(folded, parts(text[slice(*found.span(2))]))),
+                whole or tuple(map(folded, parts(text[slice(*match.span(2))]))),
                 is_run=bool(run),
                 is_beginning=bool(run) and begins and not after,
                 is_joined=is_joined,

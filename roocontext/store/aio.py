@@ -105,7 +105,7 @@ def _opened(
 
 
 class AsyncStore(_Threaded[Store]):
-    """A Store for asyncio. Close it, or use it in an `async with`."""
+    """A Store for asyncio and trio. Close it, or use it in an `async with`."""
 
     open = staticmethod(_opened(Store.open))
 
@@ -151,7 +151,7 @@ class AsyncStore(_Threaded[Store]):
 
 
 class AsyncChanges:
-    """Changes for asyncio. No thread waits for them."""
+    """Changes for asyncio and trio. No thread waits for them."""
 
     def __init__(self, feed: Feed, threads: Threads) -> None:
         self._feed = feed
@@ -234,7 +234,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
 
 
 class AsyncSession(_Threaded[Session]):
-    """A Session for asyncio."""
+    """A Session for asyncio and trio."""
 
     def __init__(self, session: Session, threads: Threads) -> None:
         super().__init__(session, threads)
@@ -298,7 +298,7 @@ class AsyncSession(_Threaded[Session]):
 
 
 class AsyncSessionTurn(AsyncSession):
-    """A SessionTurn for asyncio: `async with chat.turn() as turn`."""
+    """A SessionTurn for asyncio and trio: `async with chat.turn() as turn`."""
 
     def __init__(self, turn: SessionTurn, threads: Threads) -> None:
         super().__init__(turn, threads)

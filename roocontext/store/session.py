@@ -108,14 +108,14 @@ class Session:
     def waits_for(self) -> WaitsFor:
         """Return whose turn it is by what is recorded: "user", "tools" or "model".
 
-        An agent's loop that asks this before each step continues after a crash where it was.
+        An agent's loop that asks this before each step continues after a crash where it stopped.
         """
         return self._database.snapshot(turns.waits_for)
 
     def pending(self) -> list[PendingCall]:
         """Return the tool calls of the last replies that no result answers, oldest first.
 
-        When the user has spoken since, no call is pending.
+        If the user has spoken since, no call is pending.
         """
         return self._database.snapshot(turns.pending)
 
@@ -325,8 +325,8 @@ class Session:
         after the last entry that the store had recorded by then.
 
         A part is the first `limit` messages, of those after the message `after` if it is given; or
-        the `last` messages, of those before the message `before`. The latter takes the same time
-        however long the view is.
+        the `last` messages, of those before the message `before`. The latter takes the
+        same time for a view of any length.
         """
         point = to_point("as_of", as_of, recorded=recorded)
         part = to_part(after, limit, before, last)
@@ -454,9 +454,9 @@ class Session:
     ) -> Uncovered:
         """Take back one summary, marker, covering or clearing, and keep everything after it.
 
-        What it hid becomes visible again, and it becomes invisible. Nothing is deleted: a rewind to
-        before the uncovering takes it back. To uncover an entry twice changes nothing. A dry run
-        only returns what would be done.
+        The messages or outputs that it hid become visible again, and it leaves the view. Nothing is
+        deleted: a rewind to before the uncovering takes it back. Uncovering an entry twice changes
+        nothing. A dry run only returns what would be done.
         """
         check_whole("seq", seq, least=1)
         check_maybe("expected_seq", expected_seq)
@@ -479,7 +479,7 @@ class Session:
         notes: Sequence[NewNote] = (),
         counted: Counted | None = None,
     ) -> Committed:
-        """Carry out a plan, if nothing but appends came since it was made.
+        """Carry out a plan, if only appends followed since it was made.
 
         The `notes` and the counts `counted` for a snapshot are written in the same transaction. A
         dry run only returns what would be done.
@@ -648,7 +648,7 @@ class Session:
     def redact(self, seq: int, *, dry_run: bool = False) -> Redacted:
         """Erase the content of a message, of metadata or of a frame for good, in every fork too.
 
-        So can the extract of what a sealed compaction hides. Of a covering, the message with its
+        The extract of a sealed compaction can be erased too. For a covering, the message with its
         compaction is erased. A dry run only returns what would be done.
         """
         check_whole("seq", seq, least=1)
@@ -706,8 +706,8 @@ class Session:
     ) -> Page[ReportedUsage]:
         """Read the usage that was reported for replies and summaries; `tokens.spending` sums it.
 
-        With `family`, that of all its descendants too. Entries that a fork copied do not count. No
-        content is read.
+        With `family`, the usage of all its descendants too. Entries that a fork copied do not
+        count. No content is read.
         """
         return self._database.snapshot(
             usage.reported, family=family, limit=to_limit(limit), after=after
@@ -726,7 +726,7 @@ class Session:
         return verify.verify(self._database, saved, progress)
 
     def rebuild(self) -> int:
-        """Compute the caches anew from the log, and return how many of their rows were wrong."""
+        """Compute the caches again from the log, and return how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild)
 
     def _composed(

@@ -281,7 +281,7 @@ class Store:
         until: datetime | None = None,
         recorded: bool = False,
     ) -> Page[SessionOverview]:
-        """List the same sessions with their sizes and their last calls of a model."""
+        """List sessions as `sessions` does, with their sizes and their last calls of a model."""
         check_whole("limit", limit, least=1)
         asked = wanted(parent, where, since, until, recorded=recorded)
         return self._database.lookup(overview.overview, limit, after, asked)
@@ -291,15 +291,15 @@ class Store:
 
         Every change is reported at least once, and those of a session in order; several of them may
         be reported as one. The feed begins with all sessions that exist, or with what changed since
-        the `cursor` of an earlier change. With `session` it is about that one only. It ends when it
-        is closed, or the store. Read what is new with `Session.audit(after=...)`.
+        the `cursor` of an earlier change. With `session` it reports only that one. It ends when
+        it or the store is closed. Read what is new with `Session.audit(after=...)`.
         """
         return Changes(Feed(self._poller, after, session))
 
     def change_cursor(self) -> str:
-        """Return the cursor of now: `changes` after it begins with what is written next.
+        """Return the cursor of the present: `changes` after it reports only later writes.
 
-        A few changes of the last minutes may come before that.
+        A few changes of the last minutes may be reported too.
         """
         return self._poller.now()
 
@@ -475,11 +475,11 @@ class Store:
         clock: AgeClock = "later",
         dry_run: bool = False,
     ) -> Purged | list[Purged]:
-        """Delete everything in a session but a receipt. Its id cannot be used again.
+        """Delete everything in a session except a receipt. Its id cannot be used again.
 
-        Without an id, all sessions are purged that `where` applies to, as in `sessions`, and in
-        which nothing has happened or was recorded since `older_than`, each in a transaction of its
-        own: an interrupted purge is continued by the next. With `family` their descendants are
+        Without an id, all sessions are purged whose metadata has the strings of `where` and in
+        which nothing has happened or was recorded since `older_than`, one family in a transaction:
+        an interrupted purge is continued by the next. With `family` their descendants are
         purged with them, and a session whose descendants are not all that old is kept. The `clock`
         is the "later" of the two times, or only when things "happened" or were "recorded".
 
@@ -517,14 +517,14 @@ class Store:
                     database = self._database.of(info.session_id)
                     run = database.snapshot if dry_run else database.write
                     purged = run(retention.purge_family, rule, now=now, dry_run=dry_run)
-                    done |= {one.session_id: one for one in purged}
+                    done |= {receipt.session_id: receipt for receipt in purged}
             after = page.next
             if after is None:
                 break
         if dry_run or not done:
             return list(done.values())
         erased = self._database.erase_free_space()
-        return [replace(one, erased=erased) for one in done.values()]
+        return [replace(receipt, erased=erased) for receipt in done.values()]
 
     def archive(
         self,
@@ -550,20 +550,20 @@ class Store:
         if (older_than is None) == (session is None):
             line = "Pass either older_than or session, to say which sessions are archived."
             raise InvalidOption(line, name="older_than")
-        found = (
+        chosen = (
             [self.session(session).info()]
             if session is not None
             else archive.older(self._database, archive.moment(older_than, self._clock()))
         )
         if dry_run:
-            return Archiving(tuple(map(archive.planned, found)), (), dry_run=True)
+            return Archiving(tuple(map(archive.planned, chosen)), (), dry_run=True)
         outcomes = []
-        for number, info in enumerate(found, 1):
+        for number, info in enumerate(chosen, 1):
             outcomes.append(
                 archive.archive(self._database.of(info.session_id), info, put, self._clock)
             )
             if progress is not None:
-                progress(number, len(found))
+                progress(number, len(chosen))
         return archive.outcome_of(outcomes)
 
     def _continued(self, session_id: str, parent: str | None) -> "Session":

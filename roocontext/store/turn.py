@@ -136,9 +136,9 @@ class SessionTurn(Session):
 
 
 class GivenTurn(Session):
-    """The session, for a runner that is no part of this process and sends the token of its turn.
+    """The session, for a runner in another process that sends the token of its turn.
 
-    Without a token it is given a new one. Nobody renews the lease but the runner itself.
+    Without a token it is given a new one. Only the runner itself renews the lease.
     """
 
     def __init__(self, chat: Session, token: str | None = None) -> None:
@@ -162,7 +162,7 @@ class GivenTurn(Session):
         return held
 
     def renew(self, lease: float) -> runner.Held:
-        """Let the lease begin anew; TurnLost if it cannot."""
+        """Start the lease again; TurnLost if another runner has the turn."""
         milliseconds = round(lease * 1_000)
         return self._free.write(
             runner.renew_turn, self._token, lease=milliseconds, now=self._clock()

@@ -176,7 +176,7 @@ class ModelAnswer:
                 self.input_tokens, self.output_tokens = used.input, used.output
             self.model, self.stop_reason = read.model, read.stop_reason
             blocks = reader(read.format).blocks(read.role, read.content)[1]
-            self.texts = [str(it.get("text")) for it in blocks if it.get("type") == "text"]
+            self.texts = [str(block.get("text")) for block in blocks if block.get("type") == "text"]
 
     @property
     def text(self) -> str:

@@ -213,7 +213,9 @@ class AsyncFallback:
 def _of(summariser: AnySummariser, failure: SummaryFailed) -> tuple[FailedCalls, ...]:
     """The cost of a failure; an attempt without a name is that of this summariser."""
     attempts = failed_calls(failure)
-    return tuple(replace(it, summariser=it.summariser or summariser.name) for it in attempts)
+    return tuple(
+        replace(attempt, summariser=attempt.summariser or summariser.name) for attempt in attempts
+    )
 
 
 def _after(failed: tuple[FailedCalls, ...], summary: Summary) -> Summary:
@@ -241,4 +243,6 @@ def _both(first: SummaryFailed, attempts: tuple[FailedCalls, ...]) -> SummaryFai
 
 def _named(attempts: tuple[FailedCalls, ...]) -> tuple[str, str]:
     """The names of the summarisers, and how they failed."""
-    return ", ".join(it.summariser for it in attempts), ", ".join(it.kind for it in attempts)
+    return ", ".join(attempt.summariser for attempt in attempts), ", ".join(
+        attempt.kind for attempt in attempts
+    )

@@ -111,7 +111,7 @@ def compaction_group(model: str) -> str | None:
 def compacting_form(model: str) -> str | None:
     """The outgoing form whose requests can ask a model's provider to compact; None if none can."""
     lines = _profile("default")["compacts"]
-    return next((it["form"] for it in lines if re.match(it["models"], bare(model))), None)
+    return next((line["form"] for line in lines if re.match(line["models"], bare(model))), None)
 
 
 def models() -> dict[str, int]:

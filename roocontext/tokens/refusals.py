@@ -181,7 +181,7 @@ def remembered(
     if named < LEAST or (used.source == SOURCE and named == used.context):
         return None
     new = {"model": model, "limit": named, "used": used.context}
-    others = [it for it in _listed(known) if not is_same_model(it["model"], model)]
+    others = [noted for noted in _listed(known) if not is_same_model(noted["model"], model)]
     return {"limits": [*others, new]}
 
 
@@ -191,14 +191,14 @@ def with_remembered(limit: Limit, model: str, known: Mapping[str, Any] | None) -
     An assumed limit is replaced; any other is lowered. A limit that is given after the refusal, and
     that is larger than the one in use at the time, is taken as given: the server was changed.
     """
-    for it in _listed(known):
-        if is_same_model(it["model"], model):
+    for noted in _listed(known):
+        if is_same_model(noted["model"], model):
             is_assumed = limit.source == DEFAULT
             is_given = not is_assumed and not limit.source.startswith(TABLE)
-            if is_given and limit.context > it["used"]:
+            if is_given and limit.context > noted["used"]:
                 return limit
-            if is_assumed or it["limit"] < limit.context:
-                return limit._replace(context=it["limit"], source=SOURCE)
+            if is_assumed or noted["limit"] < limit.context:
+                return limit._replace(context=noted["limit"], source=SOURCE)
     return limit
 
 
@@ -207,7 +207,7 @@ def _listed(known: Mapping[str, Any] | None) -> list[Any]:
     listed = (known or {}).get("limits")
     if not isinstance(listed, list):
         return []
-    return [it for it in listed if isinstance(it, dict) and _is_limit(it)]
+    return [noted for noted in listed if isinstance(noted, dict) and _is_limit(noted)]
 
 
 def _is_limit(it: Mapping[str, Any]) -> bool:

@@ -56,7 +56,7 @@ def _read(usage: Any, *, last: bool) -> Usage | None:
     if "input_tokens" in fields:
         requests = _iterations(fields)
         if last:  # those that only compacted do not count, if there is another
-            answered = [it for it in requests if it.get("type") != "compaction"]
+            answered = [request for request in requests if request.get("type") != "compaction"]
             requests = (answered or requests)[-1:]
         return _anthropic(requests)
     if "inputTokens" in fields:
@@ -98,7 +98,11 @@ def drift(calls: Iterable[tuple[str, int, int]]) -> dict[str, Drift]:
 def _iterations(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The requests of which a call of Anthropic consisted, or the call itself."""
     listed = fields.get("iterations")
-    requests = [it for it in listed if isinstance(it, Mapping)] if isinstance(listed, list) else []
+    requests = (
+        [iteration for iteration in listed if isinstance(iteration, Mapping)]
+        if isinstance(listed, list)
+        else []
+    )
     return requests or [fields]
 
 

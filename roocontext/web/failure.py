@@ -95,7 +95,7 @@ def nearest_to(store: "Store", path: str, error: RooContextError) -> Nearest:
             seqs = dict.fromkeys(seq for seq in error.candidates if type(seq) is int and seq > 0)
             near = [(f"Entry {seq}", f"{session_path(name)}/e/{seq}") for seq in seqs]
         elif isinstance(error, SessionNotFound) and not isinstance(error, SessionPurged):
-            near = [(one, session_path(one)) for one in _similar(store, name)]
+            near = [(session_id, session_path(session_id)) for session_id in _similar(store, name)]
         if isinstance(error, (MessageNotFound, VersionConflict)):
             near.append(("The session as it is now", session_path(name)))
     return near

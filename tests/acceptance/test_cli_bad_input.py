@@ -159,7 +159,7 @@ def test_password_that_breaks_its_url_is_not_shown(command_line: CommandLines) -
 
 def test_connection_string_or_empty_url_is_refused(command_line: CommandLines) -> None:
     done = command_line()("sessions", "--db", "host=127.0.0.1 dbname=x password=hunter2")
-    refused(done, Code.USAGE, "as a URL")
+    refused(done, Code.USAGE, "by its URL")
     assert "hunter2" not in done.err
     refused(command_line()("sessions", "--db", ""), Code.USAGE, "empty")
 

@@ -292,7 +292,7 @@ def test_program_that_follows_reads_a_document_from_each_line(folder: Path) -> N
 def test_import_by_url_is_not_watched(run: CommandLine) -> None:
     refused = run("import", "postgresql://me:secret@127.0.0.1:1/app", "--watch")
     assert refused.code == Code.USAGE
-    assert "name no URL" in refused.err
+    assert "leave out the URL" in refused.err
     done = run("import", "postgresql+asyncpg://me:secret@127.0.0.1:1/app", "--json")
     (skipped,) = done.document["skipped"]
     assert (done.code, skipped["is_problem"]) == (Code.NO, True)

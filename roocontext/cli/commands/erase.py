@@ -123,7 +123,7 @@ def purge(
             dry_run=True,
         )
         planned = [
-            reports.erasing.planned_purge(store, one.session_id, changed=True) for one in meant
+            reports.erasing.planned_purge(store, info.session_id, changed=True) for info in meant
         ]
         answer = reports.erasing.purged_sessions(planned, dry_run=True)
         if planned and not dry_run:

@@ -98,8 +98,10 @@ def _walk(stretches: "list[Stretch]") -> "Iterator[tuple[int, bool, Stretch]]":
 
 def _in_order(stretches: "list[Stretch]", depth: int) -> "list[tuple[int, bool, Stretch]]":
     """The stretches after an entry, for a stack: the last is drawn first, the main one last."""
-    main = next((one for one in stretches if one.live), stretches[-1] if stretches else None)
-    others = [(depth + 1, True, one) for one in stretches if one is not main]
+    main = next(
+        (stretch for stretch in stretches if stretch.live), stretches[-1] if stretches else None
+    )
+    others = [(depth + 1, True, stretch) for stretch in stretches if stretch is not main]
     return [(depth, False, main), *others[::-1]] if main else []
 
 

@@ -47,12 +47,12 @@ def _live(session: Session) -> list[LiveMessage]:
     What a sealed one hides is shown, as nobody but its model can read it.
     """
     live = session.internals.live()
-    if not any(_compactions(one.message) for one in live):
+    if not any(_compactions(row.message) for row in live):
         return live
     coverings = {
-        one.entry.details["source"][0]: one.entry
-        for one in session.audit()
-        if one.kind is Kind.COVERING and one.rewound_by is None and one.uncovered_by is None
+        row.entry.details["source"][0]: row.entry
+        for row in session.audit()
+        if row.kind is Kind.COVERING and row.rewound_by is None and row.uncovered_by is None
     }
     sealed: dict[str | None, str | None] = {}
     rows: list[LiveMessage] = []
@@ -63,7 +63,9 @@ def _live(session: Session) -> list[LiveMessage]:
             rows.append(one)
             continue
         if (covering := coverings.get(message.seq)) is not None:
-            text = {it.block: it.text for it in compactions}.get(covering.details["source"][1])
+            text = {compaction.block: compaction.text for compaction in compactions}.get(
+                covering.details["source"][1]
+            )
             if text is None:
                 sealed[covering.compaction_id] = one.condense_parent
             else:
@@ -71,7 +73,7 @@ def _live(session: Session) -> list[LiveMessage]:
                 rows.append(one._replace(message=summary))
         if rest := without_compactions(message.format, message.content):
             rows.append(one._replace(message=replace(message, content=rest)))
-    return [one._replace(condense_parent=_hider(one.condense_parent, sealed)) for one in rows]
+    return [row._replace(condense_parent=_hider(row.condense_parent, sealed)) for row in rows]
 
 
 def _compactions(message: Message) -> list[Compaction]:
@@ -125,8 +127,8 @@ def _rows(
     """The API messages with their marks, without those that have nothing Roo could send."""
     read = AnthropicRows()
     rows = [
-        {**kept.get(one.message.seq, {}), **_row(one.message, read), **_marks(one, tags)}
-        for one in live
+        {**kept.get(row.message.seq, {}), **_row(row.message, read), **_marks(row, tags)}
+        for row in live
     ]
     return [row for row in rows if row.get("content") != [] or "isTruncationMarker" in row]
 
@@ -158,7 +160,7 @@ def _own_tag(message: Message, tags: dict[str, Tag]) -> Tag | None:
 
 def _screen(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> Iterator[dict[str, Any]]:
     """The interface's list: the words, the requests, and each summary and marker."""
-    hidden = Counter(hider for one in live for hider in one[1:])
+    hidden = Counter(hider for row in live for hider in row[1:])
     say = "text"
     for message, _, _ in live:
         _, blocks = reader(message.format).blocks(message.role, message.content)

@@ -57,7 +57,7 @@ def sources(database: SourceDatabase, tables: Tables) -> Iterator[Source]:
         key = (app, user, name)
         yield database.source(
             NAME,
-            "/".join(quote(one, safe=" @:+") or "%" for one in key),
+            "/".join(quote(part, safe=" @:+") or "%" for part in key),
             partial(_events, database, key, state),
             app=app,
             user=user,
@@ -119,7 +119,7 @@ class _Conversation:
         is_written = False
         compaction = as_dict(actions.get("compaction"))
         begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
-        inside = {one for one, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
+        inside = {event for event, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
         summary = _message(compaction.get("compacted_content"), "model")
         if summary is not None and inside:
             is_written = True

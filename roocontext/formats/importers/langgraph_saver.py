@@ -147,7 +147,9 @@ def _checkpoint(
             advice="",
         )
     readable = {channel: conversation(value) for channel, value in values.items()}
-    conversations = {channel: told for channel, told in readable.items() if told}
+    conversations = {
+        channel: conversation for channel, conversation in readable.items() if conversation
+    }
     facts = as_dict(decoded(metadata)) if metadata is not None else {}
     ts = utc_ms(non_empty(stored.get("ts")))
     return _Checkpoint(name, parent, ts, conversations, facts)
@@ -201,7 +203,9 @@ class _Graph:
         if self.children[checkpoint.id]:
             self.states[checkpoint.id] = self.state
         if self.state.tip is not None:  # a graph may keep no conversation at all
-            record = {name: one for name, one in checkpoint.metadata.items() if name != "writes"}
+            record = {
+                name: value for name, value in checkpoint.metadata.items() if name != "writes"
+            }
             about = {"checkpoint": checkpoint.id, "parent": parent, "metadata": plain_value(record)}
             yield Noted(None, "checkpoint", about, checkpoint.ts)
 
@@ -219,7 +223,7 @@ class _Graph:
                 yield self._back(checkpoint, shown[stays].before, shown[:stays], self.state.fixed)
             else:
                 yield self._back(checkpoint, None, (), 0)
-        have = Counter(one.channel for one in self.state.shown)
+        have = Counter(message.channel for message in self.state.shown)
         for channel, messages in checkpoint.conversations.items():
             for message in messages[have[channel] :]:
                 added = self._said(message, channel)
@@ -239,9 +243,12 @@ class _Graph:
             return None
         ((channel, messages),) = checkpoint.conversations.items()
         shown = self.state.shown
-        if not {channel, MARKER} >= {one.channel for one in shown}:
+        if not {channel, MARKER} >= {message.channel for message in shown}:
             return None
-        digests, ids = [one.digest for one in messages], [one.id for one in messages]
+        digests, ids = (
+            [message.digest for message in messages],
+            [message.id for message in messages],
+        )
         cut = replaced(shown, digests, ids, stays)
         if cut is None:
             return None
@@ -257,7 +264,7 @@ class _Graph:
         name = self._named(f"hidden {checkpoint.id}")
         after = (*shown[: cut[0].start], *inserted, *shown[cut[0].stop :])
         self.state = _State(name, after, len(after))
-        hides = frozenset(one.event for one in shown[cut[0]])
+        hides = frozenset(message.event for message in shown[cut[0]])
         return Hid(name, tuple(rows), hides=hides, truncates=inserted[0].channel == MARKER)
 
     def _said(self, message: StoredMessage, channel: str) -> _Said:

@@ -72,7 +72,7 @@ def read_value(kind: str | None, data: bytes | None, known: Known) -> Any:
 
 def conversation(value: Any) -> list[StoredMessage] | None:
     """The messages of a channel; None if its value is no conversation."""
-    if type(value) is list and value and all(type(one) is StoredMessage for one in value):
+    if type(value) is list and value and all(type(item) is StoredMessage for item in value):
         return value
     return None
 
@@ -128,9 +128,9 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, StoredMessage):
         return value.content
     if isinstance(value, dict):
-        return {str(key): plain_value(one) for key, one in value.items()}
+        return {str(key): plain_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain_value(one) for one in value]
+        return [plain_value(item) for item in value]
     if isinstance(value, bytes):
         return {"base64": b64encode(value).decode()}
     is_odd = isinstance(value, datetime) or (isinstance(value, float) and not isfinite(value))
@@ -147,7 +147,7 @@ def _revived(value: Any) -> Any:
                 return _message({"content": "", **empty, "type": _TYPES[named], **fields})
             return fields if fields is not None else _revived(rest.get("args"))
         case dict():
-            return {name: _revived(one) for name, one in value.items()}
+            return {name: _revived(item) for name, item in value.items()}
         case list():
-            return [_revived(one) for one in value]
+            return [_revived(item) for item in value]
     return value

@@ -148,10 +148,10 @@ def _branches(rows: Rows, session: str) -> dict[int, list[str]]:
         f"SELECT message_id, branch_id FROM {_BRANCHES}"  # noqa: S608 - a constant
         " WHERE session_id = ? ORDER BY id"
     )
-    found: dict[int, list[str]] = {}
+    branches: dict[int, list[str]] = {}
     for number, branch in rows(query, (session,)):
-        found.setdefault(number, []).append(branch)
-    return found
+        branches.setdefault(number, []).append(branch)
+    return branches
 
 
 def _branched(items: Iterator[_Row], branches: dict[int, list[str]]) -> Iterator[Event]:

@@ -58,7 +58,7 @@ class OutgoingTurn:
     @property
     def waiting(self) -> list[OutgoingPart]:
         """The calls without an answer."""
-        return [it for it in self.parts if it.kind is PartKind.CALL and it.answer is None]
+        return [part for part in self.parts if part.kind is PartKind.CALL and part.answer is None]
 
 
 class ProviderForm(PartReader, Protocol):
@@ -165,7 +165,9 @@ def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
     turn: list[OutgoingRow] = []
     for row in rows:
         # An image cannot stay in a failed result: it is sent as the user's.
-        spoken = (it.kind is not PartKind.RESULT or attached_to_error(it.block) for it in row.parts)
+        spoken = (
+            part.kind is not PartKind.RESULT or attached_to_error(part.block) for part in row.parts
+        )
         if row.role == "user" and any(spoken):
             yield turn
             turn = []

@@ -110,8 +110,10 @@ class _Chat(ProviderForm):
         return _Chat(DIALECTS[name])
 
     def for_request(self, messages: Sequence[Message], state: RequestState) -> "_Chat":
-        own = (it for it in reversed(messages) if it.format == self.format)
-        own = (it for it in own if it.role == "assistant" and state.is_of_model(it))
+        own = (message for message in reversed(messages) if message.format == self.format)
+        own = (
+            message for message in own if message.role == "assistant" and state.is_of_model(message)
+        )
         replies = [as_dict(message.content) for message in own]
         dialect = self._given or dialect_for(replies, state.model)
         wants = dialect.wants is not None and dialect.wants.fullmatch(state.model or "")
@@ -160,7 +162,7 @@ class _Chat(ProviderForm):
             reasoning = _reasoning(content, server)
             native = (reasoning.native if reasoning else None) or {}
             whole = whole and native == {
-                it: content[it] for it in REASONING_FIELDS if it in content
+                field: content[field] for field in REASONING_FIELDS if field in content
             }
             asked = calls_of(content)
             calls = [self._call(call, server) for call in asked]
@@ -168,7 +170,7 @@ class _Chat(ProviderForm):
             whole = whole and not (content.get("content") is None and reasoning and not calls)
             pieces = [*filter(None, [reasoning]), *pieces, *calls]
         if refused:
-            pieces[:1] = [it._replace(rules=(*it.rules, Rule.FIELD)) for it in pieces[:1]]
+            pieces[:1] = [piece._replace(rules=(*piece.rules, Rule.FIELD)) for piece in pieces[:1]]
         return OwnRow(pieces, whole)
 
     def shows(self, media: Block) -> bool:
@@ -259,11 +261,11 @@ class _Chat(ProviderForm):
         results = [part for part in turn.parts if part.kind is PartKind.RESULT]
         yield from ((part.row, _tool(part)) for part in results)
         images = [
-            (part.row, it)
+            (part.row, output)
             for part in results
             if part.native is None
-            for it in outputs_of(part.block)
-            if it["type"] != "text"
+            for output in outputs_of(part.block)
+            if output["type"] != "text"
         ]
         # Only the user may send images (openai/openai-node#1030), so those of a result follow all
         # results: nothing may come between a call and its answers (BerriAI/litellm#10083).
@@ -285,9 +287,13 @@ class _Chat(ProviderForm):
             return as_dict(content)
         calls = [part for part in parts if part.kind is PartKind.CALL]
         fields = [
-            it.native for it in parts if it not in calls and it.native and "type" not in it.native
+            part.native
+            for part in parts
+            if part not in calls and part.native and "type" not in part.native
         ]
-        shown = [it for it in parts if it.kind is not PartKind.CALL and it.native not in fields]
+        shown = [
+            part for part in parts if part.kind is not PartKind.CALL and part.native not in fields
+        ]
         beside = {name: value for held in fields for name, value in held.items()}
         message: dict[str, Any] = {
             "role": "assistant",
@@ -296,7 +302,7 @@ class _Chat(ProviderForm):
             **beside,
         }
         if calls:
-            message["tool_calls"] = [it.native or _function_call(it.block) for it in calls]
+            message["tool_calls"] = [call.native or _function_call(call.block) for call in calls]
         return message
 
     def _content(self, parts: Sequence[OutgoingPart]) -> Any:
@@ -320,7 +326,7 @@ class _Chat(ProviderForm):
         if calls and dialect.signs and has_signatures(state.model):
             first, *others = calls
             vendors = as_dict(first.get("extra_content")).values()
-            if not any(as_dict(it).get("thought_signature") for it in vendors):
+            if not any(as_dict(vendor).get("thought_signature") for vendor in vendors):
                 signature = {"google": {"thought_signature": NO_SIGNATURE}}
                 signed = {**first, "extra_content": signature}
                 message = {**message, "tool_calls": [signed, *others]}
@@ -360,7 +366,7 @@ def _result(message: Message) -> OwnPiece:
     parts = output if isinstance(output, list) and output else [{"type": "text", "text": output}]
     sound = all(_is_part({"text"}, part) for part in parts) and is_utf8(content)
     sound = sound and content.keys() == _FIELDS["tool"] and content["role"] == "tool"
-    moved = any(it["type"] == "image" for it in outputs_of(block))
+    moved = any(output["type"] == "image" for output in outputs_of(block))
     native = message.content if sound else None
     return OwnPiece(PartKind.RESULT, block, native, [Rule.MOVED] if moved else [])
 
@@ -373,7 +379,7 @@ def _function_call(call: Block) -> dict[str, Any]:
 def _tool(part: OutgoingPart) -> dict[str, Any]:
     if part.native is not None:
         return as_dict(part.native)
-    texts = [{"type": "text", "text": it} for it in texts_in(outputs_of(part.block))]
+    texts = [{"type": "text", "text": text} for text in texts_in(outputs_of(part.block))]
     return {
         "role": "tool",
         "tool_call_id": part.block["tool_use_id"],

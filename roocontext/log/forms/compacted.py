@@ -33,10 +33,10 @@ def readable_by(
     SummarySealed is raised if the model cannot read one that counts.
     """
     held = {
-        message.seq: found
+        message.seq: compactions
         for message in messages
         if message.kind is Kind.MESSAGE
-        and (found := compactions_in(message.format, message.content))
+        and (compactions := compactions_in(message.format, message.content))
     }
     if not held:
         return messages, []
@@ -50,9 +50,9 @@ def readable_by(
         for index, message in enumerate(messages)
     ]
     repairs = [
-        Repair(message.seq, Rule.UNCOMPACTED, found.block)
+        Repair(message.seq, Rule.UNCOMPACTED, compaction.block)
         for message in messages
-        for found in held.get(message.seq, ())
+        for compaction in held.get(message.seq, ())
         if message.compacted is None or _is_redacted(message, message.compacted)
     ]
     ordered = messages if newest is None else [*_unread_last(messages, newest)]
@@ -119,7 +119,7 @@ def _unread_last(messages: Sequence[Message], newest: int) -> Iterator[Message]:
     reply, before = messages[newest], messages[:newest]
     last_read = reply.seq - 1 if reply.asked_at is None else reply.asked_at
     companions = reply.compacted.companions if reply.compacted else ()
-    unread = {one.seq for one in before if one.seq > last_read} - {*companions}
+    unread = {message.seq for message in before if message.seq > last_read} - {*companions}
     yield from (message for message in before if message.seq not in unread)
     yield reply
     yield from (message for message in before if message.seq in unread)
@@ -143,12 +143,17 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
 def _is_redacted(message: Message, compacted: Compacted) -> bool:
     """True if nothing is left of a compaction that is in effect."""
     compactions = compactions_in(message.format, message.content)
-    return all(it.failed for it in compactions if it.block == compacted.block)
+    return all(
+        compaction.failed for compaction in compactions if compaction.block == compacted.block
+    )
 
 
 def _summary(message: Message, compacted: Compacted) -> Message:
     """The text of a compaction as a message of its own."""
-    texts = {found.block: found.text for found in compactions_in(message.format, message.content)}
+    texts = {
+        compaction.block: compaction.text
+        for compaction in compactions_in(message.format, message.content)
+    }
     text = texts.get(compacted.block)
     if text is None:
         raise SummarySealed(

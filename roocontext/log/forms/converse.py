@@ -83,8 +83,13 @@ class _Converse(ProviderForm):
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
     ) -> dict[str, Any]:
         # With calls in the history, definitions are required even if no tool is offered.
-        asked = (it["toolUse"]["name"] for one in messages for it in one["content"] if is_call(it))
-        tools = tools or converse_tools([Function(it, "", _ANY) for it in dict.fromkeys(asked)])
+        asked = (
+            block["toolUse"]["name"]
+            for message in messages
+            for block in message["content"]
+            if is_call(block)
+        )
+        tools = tools or converse_tools([Function(name, "", _ANY) for name in dict.fromkeys(asked)])
         prompt = [{"text": system_text(system)}] if system else []
         if cache:
             prompt, tools = ([*it, _MARK] if it else it for it in (prompt, tools))
@@ -205,7 +210,9 @@ def _message(turn: OutgoingTurn) -> dict[str, Any]:
     # An error holds nothing but texts.
     blocks += [block for part in results if part.native is None for block in _moved(part)]
     blocks += [part.native or _made(part) for part in rest]
-    if any("document" in it for it in blocks) and not any("text" in it for it in blocks):
+    if any("document" in block for block in blocks) and not any(
+        "text" in block for block in blocks
+    ):
         blocks.append({"text": ATTACHED})
     return {"role": turn.role, "content": blocks}
 
@@ -215,7 +222,7 @@ def _result(part: OutgoingPart) -> Block:
         return as_dict(part.native)
     is_error = part.block.get("is_error") is True
     outputs = outputs_of(part.block)
-    sendable = [it for it in outputs if it["type"] == "text" or not is_error]
+    sendable = [output for output in outputs if output["type"] == "text" or not is_error]
     content = [
         _block(part, number, it)
         for number, it in enumerate(sendable)
@@ -227,7 +234,7 @@ def _result(part: OutgoingPart) -> Block:
 
 def _moved(part: OutgoingPart) -> Iterator[Block]:
     if part.block.get("is_error") is True:
-        media = (it for it in outputs_of(part.block) if it["type"] != "text")
+        media = (output for output in outputs_of(part.block) if output["type"] != "text")
         yield from (_block(part, number, it) for number, it in enumerate(media))
 
 

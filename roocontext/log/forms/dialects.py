@@ -150,7 +150,7 @@ def _marked(message: Block) -> str | None:
         return "openrouter"
     calls = dicts(message.get("tool_calls"))
     if dicts(message.get("thinking_blocks")) or any(
-        "provider_specific_fields" in it for it in calls
+        "provider_specific_fields" in call for call in calls
     ):
         return "litellm"
     if any(as_dict(it.get("extra_content")) for it in (message, *calls)):

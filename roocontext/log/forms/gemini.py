@@ -161,7 +161,10 @@ def _content(
     if not parts:
         return {"role": "user", "parts": [{"text": OPENING}]}
     if role == "user":
-        made = [*_responses(parts), *(_part(it) for it in parts if it.kind is not PartKind.RESULT)]
+        made = [
+            *_responses(parts),
+            *(_part(part) for part in parts if part.kind is not PartKind.RESULT),
+        ]
     else:
         made = [_part(part) for part in parts]
         first = next((at for at, part in enumerate(parts) if part.kind is PartKind.CALL), None)
@@ -185,7 +188,9 @@ def _responses(parts: Sequence[OutgoingPart]) -> Iterator[dict[str, Any]]:
         yield _response(part)
     for part in results:
         if part.native is None:
-            yield from (_part_of(it) for it in outputs_of(part.block) if it["type"] != "text")
+            yield from (
+                _part_of(output) for output in outputs_of(part.block) if output["type"] != "text"
+            )
 
 
 def _id(result: OutgoingPart) -> str:

@@ -217,8 +217,12 @@ class Repairs:
 
     def left_out(self, row: OutgoingRow, rule: Rule) -> list[int]:
         """The blocks of a row that were left out by a rule."""
-        own = (it for it in self._repairs if it.seq == row.message.seq and it.rule is rule)
-        return [it.block for it in own if it.block is not None]
+        own = (
+            repair
+            for repair in self._repairs
+            if repair.seq == row.message.seq and repair.rule is rule
+        )
+        return [repair.block for repair in own if repair.block is not None]
 
     def listed(self) -> tuple[Repair, ...]:
         """All repairs in the order of the rows and their blocks."""
@@ -294,7 +298,7 @@ class OutgoingRows:
 
     def _add(self, row: OutgoingRow, index: int, block: Block) -> bool:
         """Add a block to be composed anew in the form's shape; return True if it was repaired."""
-        repaired = [self._add_one(row, index, it) for it in self._with_words(block)]
+        repaired = [self._add_one(row, index, piece) for piece in self._with_words(block)]
         return any(repaired)
 
     def _with_words(self, block: Block) -> list[Block]:
@@ -302,9 +306,9 @@ class OutgoingRows:
         content = block.get("content")
         if block.get("type") == "tool_result" and isinstance(content, list):
             inner = [
-                one
+                piece
                 for part in content
-                for one in (self._with_words(part) if isinstance(part, dict) else [part])
+                for piece in (self._with_words(part) if isinstance(part, dict) else [part])
             ]
             return [{**block, "content": inner} if len(inner) > len(content) else block]
         if block.get("type") != "document" or not self._form.shows(block):

@@ -79,7 +79,11 @@ def model_of(messages: Sequence[Message]) -> str | None:
 
 def newest_reply(messages: Sequence[Message]) -> Message | None:
     """The newest assistant message. The messages may be in any order."""
-    replies = (it for it in messages if it.kind is Kind.MESSAGE and side_of(it.role) != "user")
+    replies = (
+        message
+        for message in messages
+        if message.kind is Kind.MESSAGE and side_of(message.role) != "user"
+    )
     return max(replies, key=lambda reply: reply.seq, default=None)
 
 

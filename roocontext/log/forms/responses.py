@@ -233,7 +233,7 @@ def _composed(role: str, side: str, blocks: Sequence[Block]) -> Iterator[dict[st
     """
     if side == "assistant":
         texts = (block["text"] for block in blocks)
-        yield from ({"type": "message", "role": role, "content": it} for it in texts)
+        yield from ({"type": "message", "role": role, "content": text} for text in texts)
     else:
         content = [_content_part(block) for block in blocks]
         yield {"type": "message", "role": role, "content": content}
@@ -297,7 +297,7 @@ def _output(part: OutgoingPart) -> dict[str, Any]:
     if call_type in _SYNTHETIC:
         fields = _SYNTHETIC[call_type](part, "\n".join(texts))
         return {"type": f"{call_type}_output", **named, **fields}
-    output: Any = [_content_part(it) for it in outputs]
+    output: Any = [_content_part(output) for output in outputs]
     if len(outputs) == len(texts) <= 1:
         output = "".join(texts)
     return {"type": "function_call_output", **named, "output": output}

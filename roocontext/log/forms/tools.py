@@ -35,7 +35,7 @@ _GEMINIS: Final = ("nullable", "propertyOrdering", "example")
 def _from_gemini(value: Any) -> Any:
     """Convert a schema of Gemini's `parameters`, in either spelling, to JSON Schema."""
     if isinstance(value, list):
-        return [_from_gemini(it) for it in value]
+        return [_from_gemini(item) for item in value]
     if not isinstance(value, dict):
         return value
     named = {camel(key): it for key, it in value.items() if it is not None}
@@ -66,7 +66,7 @@ def _is_strict(schema: Any) -> bool:
         fields = as_dict(schema.get("properties"))
         if schema.get("additionalProperties") is not False or not isinstance(required, list):
             return False
-        if set(fields) != {it for it in required if isinstance(it, str)}:
+        if set(fields) != {name for name in required if isinstance(name, str)}:
             return False
         return all(map(_is_strict, fields.values()))
     return all(map(_is_strict, schema.values()))
@@ -124,7 +124,7 @@ def with_name(call: Block, names: Callable[[str], str]) -> Block:
 
     The same object is returned if the name stays.
     """
-    holder = next((it for it in _HOLDERS if isinstance(call.get(it), dict)), None)
+    holder = next((holder for holder in _HOLDERS if isinstance(call.get(holder), dict)), None)
     held = call if holder is None else call[holder]
     name = string(held, "name")
     if not name or (new := names(name)) == name:
@@ -139,13 +139,15 @@ def with_names(content: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(content, dict):
         return content
     lists = {key: it for key in _LISTS if isinstance(it := content.get(key), list)}
-    return {**content, **{key: [_called(one, names) for one in it] for key, it in lists.items()}}
+    return {**content, **{key: [_called(item, names) for item in it] for key, it in lists.items()}}
 
 
 def _called(item: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(item, dict):
         return item
-    is_call = item.get("type") in _CALLS or any(isinstance(item.get(it), dict) for it in _HOLDERS)
+    is_call = item.get("type") in _CALLS or any(
+        isinstance(item.get(holder), dict) for holder in _HOLDERS
+    )
     return with_name(item, lambda name: names.get(name, name)) if is_call else item
 
 
@@ -153,8 +155,8 @@ def replaced_names(
     definitions: Sequence[Any], accepted: re.Pattern[str]
 ) -> Iterator[tuple[int, str, str]]:
     """List the names that are replaced: the index of the definition, the name and the new one."""
-    for index, given in enumerate(definitions):
-        for name in _names_in(as_dict(plain(given))):
+    for index, definition in enumerate(definitions):
+        for name in _names_in(as_dict(plain(definition))):
             if (new := name_for(name, accepted)) != name:
                 yield index, name, new
 
@@ -162,9 +164,9 @@ def replaced_names(
 def _names_in(definition: Block) -> Iterator[str]:
     if _shape_of(definition) == "gemini":
         declared = dicts(as_sent(definition).get("functionDeclarations"))
-        yield from filter(None, (string(it, "name") for it in declared))
+        yield from filter(None, (string(declaration, "name") for declaration in declared))
         return
-    holder = next((it for it in _HOLDERS if isinstance(definition.get(it), dict)), None)
+    holder = next((holder for holder in _HOLDERS if isinstance(definition.get(holder), dict)), None)
     if name := string(definition if holder is None else definition[holder], "name"):
         yield name
 
@@ -219,7 +221,9 @@ def convert(
             functions = []
         else:
             declared = _functions(definition)
-            functions += [it._replace(name=name_for(it.name, accepted)) for it in declared]
+            functions += [
+                function._replace(name=name_for(function.name, accepted)) for function in declared
+            ]
     return [*made, *make(functions)]
 
 
@@ -228,7 +232,10 @@ def _renamed(definition: Block, accepted: re.Pattern[str]) -> Block:
     new = lambda name: name_for(name, accepted)  # noqa: E731
     for key in ("functionDeclarations", "function_declarations"):
         if isinstance(declared := definition.get(key), list):
-            made = [with_name(it, new) if isinstance(it, dict) else it for it in declared]
+            made = [
+                with_name(declaration, new) if isinstance(declaration, dict) else declaration
+                for declaration in declared
+            ]
             is_same = all(map(is_, made, declared))
             return definition if is_same else {**definition, key: made}
     return with_name(definition, new)
@@ -244,7 +251,10 @@ def system_text(system: Any) -> str:
 def anthropic_tools(functions: Sequence[Function]) -> list[Block]:
     """Functions as Anthropic defines them."""
     strict = {"strict": True}
-    return [_described(it, "input_schema", **strict if it.is_strict else {}) for it in functions]
+    return [
+        _described(function, "input_schema", **strict if function.is_strict else {})
+        for function in functions
+    ]
 
 
 def chat_tools(functions: Sequence[Function]) -> list[Block]:
@@ -253,17 +263,19 @@ def chat_tools(functions: Sequence[Function]) -> list[Block]:
     return [
         {
             "type": "function",
-            "function": _described(it, "parameters", **strict if _may_be_strict(it) else {}),
+            "function": _described(
+                function, "parameters", **strict if _may_be_strict(function) else {}
+            ),
         }
-        for it in functions
+        for function in functions
     ]
 
 
 def responses_tools(functions: Sequence[Function]) -> list[Block]:
     """Functions as the Responses API defines them. They are strict there by default."""
     return [
-        {"type": "function", **_described(it, "parameters", strict=_may_be_strict(it))}
-        for it in functions
+        {"type": "function", **_described(function, "parameters", strict=_may_be_strict(function))}
+        for function in functions
     ]
 
 
@@ -272,15 +284,15 @@ def gemini_tools(functions: Sequence[Function]) -> list[Block]:
 
     See google-gemini/gemini-cli#65 and opencode-ai/opencode#96.
     """
-    declared = [_described(it, "parametersJsonSchema") for it in functions]
+    declared = [_described(function, "parametersJsonSchema") for function in functions]
     return [{"functionDeclarations": declared}] if declared else []
 
 
 def converse_tools(functions: Sequence[Function]) -> list[Block]:
     """Functions as Bedrock's Converse API defines them."""
     return [
-        {"toolSpec": {**it, "inputSchema": {"json": it["inputSchema"]}}}
-        for it in (_described(function, "inputSchema") for function in functions)
+        {"toolSpec": {**spec, "inputSchema": {"json": spec["inputSchema"]}}}
+        for spec in (_described(function, "inputSchema") for function in functions)
     ]
 
 
@@ -335,7 +347,7 @@ def _functions(definition: Block) -> Iterator[Function]:
         *(holder.get(key) for key in ("input_schema", "parameters")),
         as_dict(holder.get("inputSchema")).get("json"),
     )
-    schema = next((given for given in schemas if isinstance(given, dict)), without)
+    schema = next((candidate for candidate in schemas if isinstance(candidate, dict)), without)
     yield Function(
         string(holder, "name"), string(holder, "description"), schema, holder.get("strict") is True
     )

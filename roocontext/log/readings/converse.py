@@ -74,11 +74,13 @@ class _Converse(ItemReader):
     def answer(
         self, content: object, number: int, output: object, *, is_error: bool
     ) -> tuple[str, Any]:
-        asked = (it["toolUse"] for it in self.items(content) if is_call(it))
+        asked = (item["toolUse"] for item in self.items(content) if is_call(item))
         call = next(islice(asked, number, None))
         parts = dicts(output)
         are_parts = bool(parts) and parts == output
-        are_parts = are_parts and all(len(it) == 1 and next(iter(it)) in _PARTS for it in parts)
+        are_parts = are_parts and all(
+            len(part) == 1 and next(iter(part)) in _PARTS for part in parts
+        )
         if not are_parts:
             parts = [{"json": output} if isinstance(output, dict) else {"text": words(output)}]
         status = {"status": "error"} if is_error else {}
@@ -181,7 +183,7 @@ def in_base64(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
         return {key: in_base64(it) for key, it in value.items()}
-    return [in_base64(it) for it in value] if isinstance(value, list) else value
+    return [in_base64(item) for item in value] if isinstance(value, list) else value
 
 
 def with_bytes(block: Block) -> Block | None:
@@ -200,8 +202,8 @@ def with_bytes(block: Block) -> Block | None:
         elif isinstance(value, dict):
             new = with_bytes(value)
         elif isinstance(value, list):
-            new = [with_bytes(it) if isinstance(it, dict) else it for it in value]
-            if any(it is None for it in new):
+            new = [with_bytes(item) if isinstance(item, dict) else item for item in value]
+            if any(item is None for item in new):
                 return None
             new = value if all(a is b for a, b in zip(new, value, strict=True)) else new
         if new is None:

@@ -142,7 +142,7 @@ def _within(value: object, depth: int) -> object:
     if depth == _DEEPEST:
         return value
     if isinstance(value, list):
-        return [as_sent(it, depth + 1) if isinstance(it, dict) else it for it in value]
+        return [as_sent(item, depth + 1) if isinstance(item, dict) else item for item in value]
     return as_sent(value, depth + 1) if isinstance(value, dict) else value
 
 

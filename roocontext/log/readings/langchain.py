@@ -117,7 +117,10 @@ def _calls(data: Block) -> list[Block]:
     broken = dicts(data.get("invalid_tool_calls"))
     return [
         tool_use(string(call, "id"), string(call, "name"), arguments)
-        for call, arguments in (*parsed, *((it, {"arguments": it.get("args")}) for it in broken))
+        for call, arguments in (
+            *parsed,
+            *((call, {"arguments": call.get("args")}) for call in broken),
+        )
     ]
 
 

@@ -118,7 +118,9 @@ def _thoughts(message: Block) -> list[Block]:
     """The reasoning that servers compatible with OpenAI's API return in fields of their own."""
     thinking = string(message, "reasoning_content") or string(message, "reasoning")
     details = dicts(message.get("reasoning_details"))
-    thinking = thinking or "".join(string(it, "text") or string(it, "summary") for it in details)
+    thinking = thinking or "".join(
+        string(detail, "text") or string(detail, "summary") for detail in details
+    )
     return [_thought(thinking)] if thinking else []
 
 

@@ -120,7 +120,7 @@ class _Responses(ItemReader):
             _check(role, kind, item, path)
 
     def blocks(self, role: str, content: object) -> RoleAndBlocks:
-        read = [it for kind, item in typed_items(content) for it in item_blocks(kind, item)]
+        read = [block for kind, item in typed_items(content) for block in item_blocks(kind, item)]
         return side_of(role), read
 
     def is_output(self, item: Block) -> bool:
@@ -188,7 +188,7 @@ def item_blocks(kind: str, item: Block) -> list[Block]:
     if kind in OUTPUTS:
         return [tool_result(call_id(item), _output(item))]
     if kind == "reasoning":
-        lines = [string(it, "text") for it in dicts(item.get("summary"))]
+        lines = [string(part, "text") for part in dicts(item.get("summary"))]
         thought = {"type": "thinking", "thinking": "\n".join(lines)}
         return [thought] if any(lines) else []
     if kind == "image_generation_call" and isinstance(item.get("result"), str):

@@ -72,12 +72,12 @@ def _parsed(text: str, begun: Any) -> Any:
 
 def _responses(events: Sequence[Block]) -> Block:
     """Take the response of the last event; some servers send its items in earlier ones only."""
-    last = next((it for it in reversed(events) if it.get("type") in _LAST), None)
+    last = next((event for event in reversed(events) if event.get("type") in _LAST), None)
     if last is None:
         raise _cut_off("the event response.completed")
     response = as_dict(last.get("response"))
-    done = [it for it in events if it.get("type") == "response.output_item.done"]
-    items = {it.get("output_index"): as_dict(it.get("item")) for it in done}
+    done = [event for event in events if event.get("type") == "response.output_item.done"]
+    items = {event.get("output_index"): as_dict(event.get("item")) for event in done}
     if response.get("output") or not items:
         return response
     return {**response, "output": [items[index] for index in sorted(items, key=str)]}
@@ -129,7 +129,7 @@ def _grow(message: Block, delta: Block) -> None:
 def _grow_calls(calls: list[Block], piece: Block) -> None:
     """Add a part of a call. Without an index, or with the index of another id, it is a new call."""
     index, tool_id = piece.get("index"), string(piece, "id")
-    same = (it for it in reversed(calls) if index is None or it.get("index") == index)
+    same = (call for call in reversed(calls) if index is None or call.get("index") == index)
     call = next(same, None)
     if call is None or (tool_id and tool_id != string(call, "id")):
         calls.append(dict(piece))
@@ -198,8 +198,8 @@ def _converse(events: Sequence[Block]) -> Block:
     blocks: dict[int, Block] = {}
     inputs: dict[int, str] = {}
     whole: Block = {}
-    for kind, given in (pair for event in events for pair in event.items()):
-        held = as_dict(given)
+    for kind, part in (pair for event in events for pair in event.items()):
+        held = as_dict(part)
         index, block = int(held.get("contentBlockIndex") or 0), as_dict(held.get("delta"))
         match kind:
             case "contentBlockStart":

@@ -60,7 +60,7 @@ class Reply:
     def has_made_names(self) -> bool:
         """True if it calls a tool by a name that a form may have made."""
         blocks = reader(self.format).blocks(self.role, self.content)[1]
-        names = (it.get("name") for it in blocks if it.get("type") == "tool_use")
+        names = (block.get("name") for block in blocks if block.get("type") == "tool_use")
         return any(isinstance(name, str) and MADE_NAME.fullmatch(name) for name in names)
 
     def kept(self, requested: str | None = None) -> dict[str, Any]:

@@ -186,8 +186,11 @@ def untagged(
 def role_and_content(messages: Sequence[RooMessage], *, images: bool) -> list[OutgoingMessage]:
     """The role and content of messages, without images if the model reads none."""
     return [
-        {"role": one["role"], "content": one["content"] if images else _without_images(one)}
-        for one in messages
+        {
+            "role": message["role"],
+            "content": message["content"] if images else _without_images(message),
+        }
+        for message in messages
     ]
 
 
@@ -268,7 +271,7 @@ def condensation_2026(
             parts.append(environment)
         last = messages[-1].get("ts")
         ts = (around.now if last is None else last) + 1
-        row = _summary("user", [{"type": "text", "text": it} for it in parts], ts, around)
+        row = _summary("user", [{"type": "text", "text": part} for part in parts], ts, around)
         cost = around.count([*around.system, *row["content"]]) + around.tools
         return Condensed(Edit(CONDENSED, tagged, row, len(messages)), summary, cost)
 

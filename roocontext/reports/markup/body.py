@@ -239,18 +239,18 @@ class MessageBody:
         )
 
     def _call(self, piece: Piece) -> Html:
-        given = piece.block.get("input")
+        arguments = piece.block.get("input")
         heading = tag(
             "p",
             tag("b", on_one_line(piece.text or "?")),
             [" ", tag("code", _brief(piece.block))] if _brief(piece.block) else None,
             class_="tool-name",
         )
-        if changes := _changes(given):
+        if changes := _changes(arguments):
             edits = together(self._diff(old, new) for old, new in changes)
             body = _folded("edit", _changed_lines(changes), edits, open_=self._style.edits_open)
         else:
-            body = self._arguments(given)
+            body = self._arguments(arguments)
         return tag("div", heading, body, class_="call")
 
     def _arguments(self, given: Any) -> Html:

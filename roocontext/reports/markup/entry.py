@@ -461,8 +461,12 @@ def _facts(facts: Mapping[Any, Any]) -> str:
         f"{name} {value:,}" if type(value) is int else f"{name} {value}" for name, value in named
     )
     failed = facts.get(FAILED_SUMMARIES)
-    paid = [one for one in failed if isinstance(one, dict)] if isinstance(failed, list) else []
-    costs = [one["cost"] for one in paid if isinstance(one.get("cost"), (int, float))]
+    paid = (
+        [attempt for attempt in failed if isinstance(attempt, dict)]
+        if isinstance(failed, list)
+        else []
+    )
+    costs = [attempt["cost"] for attempt in paid if isinstance(attempt.get("cost"), (int, float))]
     if paid:
         line += f", {quantity(len(paid), 'summary', 'summaries')} not used"
     return line + (f", ${sum(costs):.4f}" if costs else "")

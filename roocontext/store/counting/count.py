@@ -167,7 +167,7 @@ class Counting:
             for seq, total in ((hi, totals[:2]), (lo - 1, totals[2:]))
             if seq != 0 and total[0] is not None  # before the first entry is nothing
         ]
-        held = to_totals([[one] for one in ranges], [ends])
+        held = to_totals([[range_] for range_ in ranges], [ends])
         lacking = [
             {**stretch, "lacking": total.messages - known}
             for stretch, (_, known, *_), total in zip(bounded, stored, held, strict=True)
@@ -324,7 +324,9 @@ def _portions(shown: ShownRanges) -> Iterator[ShownRanges]:
 def _portion(ranges: Sequence[Range], shown: ShownRanges) -> ShownRanges:
     ascending = sorted(ranges)
     cleared = {seq: blocks for seq, blocks in shown.cleared.items() if within(ascending, seq)}
-    compacted = {seq: one for seq, one in shown.compacted.items() if within(ascending, seq)}
+    compacted = {
+        seq: compaction for seq, compaction in shown.compacted.items() if within(ascending, seq)
+    }
     return ShownRanges(ranges, cleared, compacted)
 
 
@@ -375,8 +377,8 @@ def restorable(
         head = read_head(log)
         controls = assumed_controls(log, head.last_seq, given)
         standing = standing_ranges(controls, assumed_end(controls, head.last_seq))
-        candidates = (one for one in reversed(controls) if one.kind in UNCOVERED)
-        newest = next((one for one in candidates if within(standing, one.seq)), None)
+        candidates = (control for control in reversed(controls) if control.kind in UNCOVERED)
+        newest = next((control for control in candidates if within(standing, control.seq)), None)
         if newest is None:
             return None
         controls.append(uncovering(log, controls, head.last_seq, newest.seq))

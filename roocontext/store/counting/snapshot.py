@@ -242,7 +242,7 @@ class _Reading:
         # Read once for all calls; each uses those before it.
         controls = read_controls(self._log, max(past) + 1)
         parts = {}
-        own = {one.source[0]: one for one in controls if one.source is not None}
+        own = {control.source[0]: control for control in controls if control.source is not None}
         for seq, usage in past.items():
             covering = own.get(seq)
             if covering is not None and not self._only_compacted(seq):

@@ -137,7 +137,10 @@ def _steps(connection: Connection, shards: int | None) -> tuple[str, ...]:
         # The rows that were copied are still in the coordinator's own table, where no statement
         # finds them, not even a redaction.
         *(f"ALTER TABLE {table} DISABLE TRIGGER {guard}" for table, guard in guards),
-        *(f"SELECT truncate_local_data_after_distributing_table('{one.table}')" for one in moved),
+        *(
+            f"SELECT truncate_local_data_after_distributing_table('{table.table}')"
+            for table in moved
+        ),
         *(f"ALTER TABLE {table} ENABLE TRIGGER {guard}" for table, guard in guards),
         *(
             f"SELECT create_reference_table('{placed.table}')"
@@ -180,7 +183,7 @@ def _check(connection: Connection) -> None:
 
 def _missing(connection: Connection) -> list[Distribution]:
     placed = distributed_tables(connection)
-    return [one for one in DISTRIBUTION if one.table not in placed]
+    return [placement for placement in DISTRIBUTION if placement.table not in placed]
 
 
 def _lock(connection: Connection, tables: Sequence[str]) -> None:

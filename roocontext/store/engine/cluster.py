@@ -81,7 +81,11 @@ def cluster_facts(connection: Connection) -> ClusterFacts | None:
     unguarded, unchecked, unsecured = [], [], []
     shards: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
-    for table in [one.table for one in DISTRIBUTION if one.column and one.table in distributed]:
+    for table in [
+        placement.table
+        for placement in DISTRIBUTION
+        if placement.column and placement.table in distributed
+    ]:
         whole = connection.exec_driver_sql(_GUARDS.format(table)).scalar_one().split("|")
         for node, shard, found in _shards(connection, table):
             triggers, checks, policies, size = found
@@ -92,7 +96,7 @@ def cluster_facts(connection: Connection) -> ClusterFacts | None:
             unsecured += [f"{table}_{shard}"] * (policies < int(whole[2]))
     return ClusterFacts(
         tuple(_nodes(connection, shards, sizes)),
-        tuple(one.table for one in DISTRIBUTION if one.table not in distributed),
+        tuple(placement.table for placement in DISTRIBUTION if placement.table not in distributed),
         tuple(unguarded),
         tuple(unchecked),
         tuple(unsecured),

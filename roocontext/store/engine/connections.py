@@ -344,5 +344,5 @@ class Hold:
 def transaction_on(lent: "PoolProxiedConnection") -> Transaction:
     """The transaction that runs statements on a connection of the pool."""
     assert lent.info is not None
-    found: Transaction = lent.info["transaction"]
-    return found
+    transaction: Transaction = lent.info["transaction"]
+    return transaction

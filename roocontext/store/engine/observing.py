@@ -79,8 +79,9 @@ class Observer(Protocol):
 def checked_observer(observer: Observer | None) -> Observer | None:
     """The observer that was given, or InvalidOption if it lacks a method."""
     if observer is not None and not isinstance(observer, Observer):
-        line = "An observer must have the methods started and finished."
-        raise InvalidOption(line, name="observer")
+        raise InvalidOption(
+            "An observer must have the methods started and finished.", name="observer"
+        )
     return observer
 
 

@@ -95,25 +95,33 @@ class NotByKey(ColumnElement[bool]):
 
 @compiles(OneOf, "sqlite")
 def _one_of_json(element: OneOf, compiler: Any, **options: Any) -> str:
-    column, values = (compiler.process(it, **options) for it in (element.column, element.values))
+    column, values = (
+        compiler.process(clause, **options) for clause in (element.column, element.values)
+    )
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - of SQLAlchemy
 
 
 @compiles(OneOf)
 def _one_of_array(element: OneOf, compiler: Any, **options: Any) -> str:
-    column, values = (compiler.process(it, **options) for it in (element.column, element.values))
+    column, values = (
+        compiler.process(clause, **options) for clause in (element.column, element.values)
+    )
     return f"{column} = ANY({values})"
 
 
 @compiles(NotByKey, "sqlite")
 def _not_by_key_in_a_file(element: NotByKey, compiler: Any, **options: Any) -> str:
-    column, value = (compiler.process(it, **options) for it in (element.column, element.value))
+    column, value = (
+        compiler.process(clause, **options) for clause in (element.column, element.value)
+    )
     return f"{column} || '' = {value}"
 
 
 @compiles(NotByKey)
 def _not_by_key_on_a_server(element: NotByKey, compiler: Any, **options: Any) -> str:
-    column, value = (compiler.process(it, **options) for it in (element.column, element.value))
+    column, value = (
+        compiler.process(clause, **options) for clause in (element.column, element.value)
+    )
     return f'{column} = {value} COLLATE "POSIX"'
 
 

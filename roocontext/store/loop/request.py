@@ -177,7 +177,7 @@ def _of_others(messages: Sequence[Message], model: str) -> frozenset[int]:
 
 def _own_names(messages: Sequence[Message], model: str | None) -> set[str | None]:
     """The names in these messages that are this model's."""
-    return {name for name in {it.model for it in messages} if is_same_model(name, model)}
+    return {name for name in {message.model for message in messages} if is_same_model(name, model)}
 
 
 def _is_bound(came_as: set[str | None], model: str | None) -> bool:

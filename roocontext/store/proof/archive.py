@@ -99,7 +99,7 @@ def moment(older_than: object, now: int) -> int:
 
 def older(database: Database, before: int) -> list[SessionInfo]:
     """The sessions in which nothing happened and nothing was recorded since then."""
-    found: list[SessionInfo] = []
+    infos: list[SessionInfo] = []
     # A list goes by the earlier of the two clocks, so it has every session that is meant.
     wanted = ListFilter(
         ListShape(has_until=True), {"until": before, "until_minute": minute_of(before)}
@@ -107,20 +107,20 @@ def older(database: Database, before: int) -> list[SessionInfo]:
     after = None
     while True:
         page = database.lookup(newest_first, _PAGE, after, wanted)
-        found += [
+        infos += [
             info
             for info in page
             if info.archived_at is None and max(info.happened_at, info.updated_at) < before
         ]
         if (after := page.next) is None:
-            return found
+            return infos
 
 
 def outcome_of(outcomes: Sequence[Archived | NotArchived]) -> Archiving:
     """The outcome of several sessions."""
     return Archiving(
-        tuple(one for one in outcomes if isinstance(one, Archived)),
-        tuple(one for one in outcomes if isinstance(one, NotArchived)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, Archived)),
+        tuple(outcome for outcome in outcomes if isinstance(outcome, NotArchived)),
     )
 
 

@@ -74,7 +74,7 @@ def read_unextracted(log: SessionLog) -> tuple[int, ...]:
     last = read_head(log).last_seq
     standing = compacted_at(read_controls(log, last), last)
     sealed = sealed_by(log, standing.values(), last)
-    return tuple(one.seq for one in sealed if not one.extracted)
+    return tuple(compaction.seq for compaction in sealed if not compaction.extracted)
 
 
 def read_hidden(log: SessionLog, covering: int) -> Hidden:

@@ -142,7 +142,9 @@ def shown_messages(
         ]
     if compacted:
         messages = [
-            replace(message, compacted=found) if (found := compacted.get(message.seq)) else message
+            replace(message, compacted=compaction)
+            if (compaction := compacted.get(message.seq))
+            else message
             for message in messages
         ]
     if not cleared:

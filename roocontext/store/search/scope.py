@@ -194,13 +194,13 @@ def archived_in(tx: Transaction, search: Search) -> int:
     return len(rows)
 
 
-def _scoped(found: Select[Any], shape: Shape) -> Select[Any]:
-    found = crossing(found)
+def _scoped(statement: Select[Any], shape: Shape) -> Select[Any]:
+    statement = crossing(statement)
     if shape.has_session:
-        found = found.where(sessions.c.session_id == bindparam("session"))
+        statement = statement.where(sessions.c.session_id == bindparam("session"))
     if shape.has_family:
-        found = found.where(OneOf(sessions.c.session_id, "family"))
-    return with_facts(found, shape.facts)
+        statement = statement.where(OneOf(sessions.c.session_id, "family"))
+    return with_facts(statement, shape.facts)
 
 
 def searchable_content(

@@ -199,13 +199,15 @@ def _argument(call_input: Any) -> str:
     if not isinstance(call_input, Mapping):
         return as_text(call_input) if call_input else ""
     named = (call_input[key] for key in _ARGUMENTS if isinstance(call_input.get(key), str | list))
-    return as_text(next(named, next((it for it in call_input.values() if isinstance(it, str)), "")))
+    return as_text(
+        next(named, next((value for value in call_input.values() if isinstance(value, str)), ""))
+    )
 
 
 def _complaint(lines: Sequence[str]) -> str | None:
     """The line in which a command reports its error, or None."""
     seen = [*lines[:3], *lines[3:][-5:]]
-    codes = [int(found[1]) for found in map(_EXIT.search, seen) if found]
+    codes = [int(match[1]) for match in map(_EXIT.search, seen) if match]
     wrong = [text for text in seen if _WRONG.search(text)]
     if codes and not any(codes):
         return None

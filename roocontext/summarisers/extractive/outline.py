@@ -154,8 +154,8 @@ def file_entries(entries: Sequence[str]) -> list[str]:
     """One entry for each file with everything done to it, ordered by last use."""
     verbs: dict[str, dict[str, None]] = {}
     for text in entries:
-        if found := _FILE.fullmatch(text):
-            path, done = found.groups()
+        if match := _FILE.fullmatch(text):
+            path, done = match.groups()
             verbs[path] = {**verbs.pop(path, {}), **dict.fromkeys(done.split(", "))}
     return [file(path, done) for path, done in verbs.items()]
 

@@ -73,8 +73,8 @@ def goal(summary: str) -> list[str]:
     """The goal that a summary by a model names, under the headings that our prompts ask for."""
     for begin, end in _GOALS:
         start = begin.search(summary)
-        if start and (found := end.split(summary[start.end() :], maxsplit=1)[0].strip()):
-            return [found]
+        if start and (rest := end.split(summary[start.end() :], maxsplit=1)[0].strip()):
+            return [rest]
     return []
 
 

@@ -225,8 +225,8 @@ class PlanInput(ManagerInput):
             "clear": {"blocks"},
             "manage": set[str](),
         }[self.aim]
-        given = {name for name in ("hide", "summary", "blocks") if getattr(self, name) is not None}
-        if given and given != wanted:
+        fields = {name for name in ("hide", "summary", "blocks") if getattr(self, name) is not None}
+        if fields and fields != wanted:
             names = " and ".join(sorted(wanted)) or "none of them"
             raise ValueError(f"Of hide, summary and blocks, {self.aim} takes {names}.")
         return self

@@ -415,13 +415,13 @@ def tokens_report(chat: "Session", query: TokensQuery) -> TokensReport:
 def timeline_report(chat: "Session", most: int) -> TimelineReport:
     """The tree of a session, of at most so many marks."""
     tree = tree_of(chat)
-    acts = sorted([*(one.seq for one in tree.hidings), *(one.seq for one in tree.rewinds)])
+    acts = sorted([*(act.seq for act in tree.hidings), *(act.seq for act in tree.rewinds)])
     room = max(most // 4, most - len(acts))
     largest = sorted(tree.stretches, key=lambda one: one.lo - one.hi)[:room]
     stretches = sorted(largest, key=lambda one: one.lo)
     newest = {*acts[max(0, len(acts) + len(stretches) - most) :]}
-    hidings = [one for one in tree.hidings if one.seq in newest]
-    rewinds = [one for one in tree.rewinds if one.seq in newest]
+    hidings = [hiding for hiding in tree.hidings if hiding.seq in newest]
+    rewinds = [rewind for rewind in tree.rewinds if rewind.seq in newest]
     marks = len(stretches) + len(hidings) + len(rewinds)
     left_out = len(tree.stretches) + len(acts) - marks
     parts = {"stretches": stretches, "hidings": hidings, "rewinds": rewinds}

@@ -231,9 +231,9 @@ def _expected(operation: Operation, given: Sequence[str]) -> int | None:
     value = ",".join(given)
     if value.strip() == "*":
         return None
-    found = [_ETAG.fullmatch(tag) for tag in value.split(",")]
-    tags = [tag.groups() for tag in found if tag]
-    if len(tags) < len(found):
+    matches = [_ETAG.fullmatch(tag) for tag in value.split(",")]
+    tags = [tag.groups() for tag in matches if tag]
+    if len(tags) < len(matches):
         raise MalformedRequest("If-Match must be ETags, or *.", name="If-Match")
     # A weak tag never matches. The Idempotency-Key is looked up before the version is compared.
     heads = [int(tag) for weak, tag in tags if weak is None and _HEAD_SEQ.fullmatch(tag)]
@@ -290,7 +290,7 @@ def _document(operation: Operation, raw: bytes) -> Any:
     if operation.many and isinstance(document, list):
         if not document:
             raise MalformedRequest("The list is empty.")
-        return [read_body(operation.body, one, str(at)) for at, one in enumerate(document)]
+        return [read_body(operation.body, item, str(at)) for at, item in enumerate(document)]
     return read_body(operation.body, document)
 
 

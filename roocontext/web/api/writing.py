@@ -120,7 +120,7 @@ def post_entries(asked: ApiRequest) -> Answer:
         role, content = fields.pop("role"), fields.pop("content")
         return _received(chat.append(role, content, expected_seq=asked.expected_seq, **fields))
     _refuse_key(asked)
-    messages = [_message(asked, one) for one in asked.body]
+    messages = [_message(asked, item) for item in asked.body]
     skips = {"skip_stored": asked.query.skip_stored}
     receipts = chat.append_many(messages, expected_seq=asked.expected_seq, **skips)
     return _all_received(receipts)
@@ -137,10 +137,10 @@ def post_notes(asked: ApiRequest) -> Answer:
         receipt = asked.chat.note(note.note, note.content, client_id=note.client_id, **more)
         return _received(receipt)
     _refuse_key(asked)
-    written = asked.chat.write_batch([_note(asked, one) for one in asked.body])
+    written = asked.chat.write_batch([_note(asked, item) for item in asked.body])
     fields = Receipt.__struct_fields__
     return _all_received(
-        [Receipt(**{name: getattr(one, name) for name in fields}) for one in written]
+        [Receipt(**{name: getattr(receipt, name) for name in fields}) for receipt in written]
     )
 
 
@@ -383,7 +383,7 @@ def _keyed_rewind(asked: ApiRequest) -> Answer:
     """A rewind with a client id, which is looked up before the head is compared."""
     body, chat = asked.body, asked.chat
     if body.to is None or body.dry_run:
-        line = "A rewind with an Idempotency-Key names the entry `to`, and is no dry run."
+        line = "A rewind with an Idempotency-Key names the entry `to`, and cannot be a dry run."
         raise MalformedRequest(line, name="Idempotency-Key")
     to = body.to if body.keep_target else body.to - 1
     if to < 0:

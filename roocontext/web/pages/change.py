@@ -95,7 +95,7 @@ def entry_menu(asked: FormRequest) -> Response:
     chat, seq = asked.chat, int(asked.request.path_params["seq"])
     row = one_entry(chat, seq)
     excerpt, path = _excerpt(chat), asked.path
-    actions = [tag("li", one) for one in _actions(asked, chat, row)]
+    actions = [tag("li", action) for action in _actions(asked, chat, row)]
     return _framed(
         asked,
         excerpt,
@@ -208,7 +208,7 @@ def undo_preview(asked: FormRequest) -> Response:
         preview = _difference(chat, excerpt, undone.to)
     else:
         preview = _uncovered(chat, excerpt, chat.uncover(undone.undone or 0, dry_run=True))
-    line = f"This takes back {name}. An undo is undone by another one."
+    line = f"This takes back {name}. An undo can be undone by another undo."
     return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, preview)
 
 

@@ -149,7 +149,10 @@ def _purge_form(asked: FormRequest, head: int) -> Html:
 def _copies(plan: PurgedReport) -> Html | None:
     if not plan.copies:
         return None
-    items = [tag("li", tag("a", one[:60], href=session_path(one))) for one in plan.copies[:_MOST]]
+    items = [
+        tag("li", tag("a", session_id[:60], href=session_path(session_id)))
+        for session_id in plan.copies[:_MOST]
+    ]
     name = "Sessions that hold entries of it, which stay as they are"
     return together(tag("h2", name), tag("ul", items, class_="places"))
 
@@ -157,7 +160,7 @@ def _copies(plan: PurgedReport) -> Html | None:
 def _purge(asked: FormRequest) -> Response:
     """Purge the session, and show the receipt."""
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
-        line = "The session is not purged: what was typed is not its id."
+        line = "The session was not purged: the typed text is not its id."
         raise InvalidOption(line, name="confirmed", advice="")
     asked.check_head()
     asked.store.purge(asked.session_id)

@@ -28,7 +28,7 @@ def search_page(request: Request) -> Response:
     asked = request.query_params
     query, session = asked.get("q", "").strip(), asked.get("session") or None
     wanted = asked.get("among", "all")
-    among: Among | None = next((one for one in get_args(Among) if one == wanted), None)
+    among: Among | None = next((value for value in get_args(Among) if value == wanted), None)
     if among is None:
         raise InvalidOption(
             f"among must be one of {', '.join(get_args(Among))}.", name="among", advice=""
@@ -64,8 +64,8 @@ def _form(query: str, session: str | None, among: str) -> Html:
         "hidden": "hidden ones",
     }
     options = [
-        tag("option", names.get(one, one), value=one, selected=one == among)
-        for one in get_args(Among)
+        tag("option", names.get(value, value), value=value, selected=value == among)
+        for value in get_args(Among)
     ]
     return tag(
         "form",

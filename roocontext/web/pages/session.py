@@ -188,7 +188,8 @@ def _images(view: PageView, excerpt: LogExcerpt) -> int | None:
         return None
     messages = [item.audited for item in entries]
     return sum(
-        IMAGES.count(one.role or "", one.content, one.entry.format or "") for one in messages
+        IMAGES.count(message.role or "", message.content, message.entry.format or "")
+        for message in messages
     )
 
 

@@ -44,7 +44,7 @@ class RememberedCosts:
 
     def of(self, store: "Store", rows: Iterable[SessionRow]) -> dict[str, SessionCost]:
         """The costs of these sessions. Those that would take too long to sum are left out."""
-        found: dict[str, SessionCost] = {}
+        costs: dict[str, SessionCost] = {}
         left = _READ
         for row in rows:
             last_seq, cost = self._known.get(row.session_id, (-1, None))
@@ -57,10 +57,10 @@ class RememberedCosts:
                 except (SessionNotFound, SessionArchived):  # since the list was read
                     continue
                 self._known[row.session_id] = row.last_seq, cost
-            found[row.session_id] = cost
+            costs[row.session_id] = cost
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
-        return found
+        return costs
 
 
 def list_page(request: Request) -> Response:
