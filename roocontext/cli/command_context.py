@@ -65,7 +65,7 @@ class CommandContext(typer.Context):
     @property
     def url(self) -> str:
         """The database: a path, or a URL that may hold a password."""
-        return find_database.checked(find_database.chosen(self.obj.db))
+        return find_database.lasting(find_database.chosen(self.obj.db))
 
     @property
     def whole(self) -> str:

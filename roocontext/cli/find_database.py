@@ -37,7 +37,7 @@ def is_first_use(url: str) -> bool:
     return _is_default(url) and not os.path.lexists(url)
 
 
-def checked(url: str) -> str:
+def lasting(url: str) -> str:
     """The name of a database, if it names one that lasts."""
     if not url:
         raise Refusal(

@@ -100,7 +100,7 @@ class Layout:
     @cached_property
     def tools(self) -> Mapping[BlockRef, str]:
         """The tool that gave each output, by the output's place."""
-        return tools_of(self.situation.visible, self._readings)
+        return tools_by_output(self.situation.visible, self._readings)
 
     @cached_property
     def fresh(self) -> frozenset[int]:
@@ -194,7 +194,7 @@ def whole_groups(parts: Iterable[Group], cores: Collection[int]) -> frozenset[in
     return frozenset().union(*chosen)
 
 
-def tools_of(rows: Sequence[Row], readings: Sequence[RoleAndBlocks]) -> dict[BlockRef, str]:
+def tools_by_output(rows: Sequence[Row], readings: Sequence[RoleAndBlocks]) -> dict[BlockRef, str]:
     """The tool that gave each output, by the output's entry and its block in the content.
 
     Outputs without a call are left out. Ids alone would not do: agents reuse them.

@@ -17,7 +17,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from roocontext.log.clearing import cleared_whole
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, results, text_of
-from roocontext.policies.layout import tools_of
+from roocontext.policies.layout import tools_by_output
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
 from roocontext.tokens.javascript import units
@@ -96,7 +96,7 @@ def steps_of(rows: Sequence[Row], *, without: Collection[int] = ()) -> list[Past
     """
     messages = (row.message for row in rows)
     readings = [read_message(m) for m in messages]
-    tools = tools_of(rows, readings)
+    tools = tools_by_output(rows, readings)
     steps = []
     for row, reading in zip(rows, readings, strict=True):
         outputs = () if row.seq in without else tuple(_outputs(row, reading[1], tools))

@@ -145,8 +145,9 @@ def _take_tables(connection: Connection) -> None:
 
 def wait_for_others(connection: Connection) -> None:
     """Wait on a server until no one else changes the schema, which takes as long as it takes."""
-    for timeout in ("lock_timeout", "statement_timeout"):
-        connection.exec_driver_sql(f"SET LOCAL {timeout} = 0")
+    # SQLAlchemy does not know types whose names the server quotes.
+    for setting in ("lock_timeout", "statement_timeout", "quote_all_identifiers"):
+        connection.exec_driver_sql(f"SET LOCAL {setting} = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
 
 

@@ -118,6 +118,14 @@ def test_write_waits_for_the_lock_timeout(postgres_url: str) -> None:
         assert chat.append("user", "now").seq == 1
 
 
+def test_store_is_created_on_a_server_that_quotes_all_names(postgres: Any) -> None:
+    url = postgres.empty()
+    quoting = make_url(url).update_query_dict({"options": "-c quote_all_identifiers=on"})
+    with Store.open(quoting) as store:
+        assert store.create().append("user", "first").seq == 1
+    postgres.drop(url)
+
+
 def test_upgrade_is_waited_for_as_long_as_it_takes(postgres: Any) -> None:
     url = postgres.empty()
     with ThreadPoolExecutor(1) as threads, psycopg.connect(url) as other:
