@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import uvicorn
 from mcp.server.mcpserver import MCPServer
-from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import Resource, ToolAnnotations
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roocontext import reports
-from roocontext.errors import RooContextError, SessionNotFound
+from roocontext.errors import InvalidIdentifier, RooContextError, SessionNotFound
 from roocontext.mcp.tools import LONGEST, Edits, Queries, answer_text
 
 if TYPE_CHECKING:
@@ -96,8 +96,10 @@ class SessionServer(MCPServer[Any]):
         try:
             chat = self._store.session(id)
             return answer_text(reports.history.effective_history(chat, None), LONGEST)
-        except SessionNotFound as error:
+        except (SessionNotFound, InvalidIdentifier) as error:
             raise ResourceNotFoundError(explained(error)) from None
+        except RooContextError as error:
+            raise ResourceError(explained(error)) from None
 
 
 def run_on_stdio(server: SessionServer) -> None:

@@ -86,13 +86,16 @@ def test_answers_are_the_documents_of_the_command_line(store: Store) -> None:
 
 @on_a_file
 def test_page_of_large_entries_is_short(store: Store) -> None:
-    chat = store.create("large")
+    name = "n" * 1_000  # an id of the greatest length is in the cursor
+    chat = store.create(name)
     for _ in range(3):
         chat.append("user", "x" * 600_000)
+    after = None
     for first in (1, 2, 3):
-        rows = ask(store, "read_history", session="large", first=first)["entries"]
-        assert [row["seq"] for row in rows] == [first]
-    shown = ask(store, "show_session", session="large")
+        page = ask(store, "read_history", session=name, after=after)
+        assert [row["seq"] for row in page["entries"]] == [first]
+        after = page["next"]
+    shown = ask(store, "show_session", session=name)
     assert [row["seq"] for row in shown["messages"]] == [3]
     assert shown["visible_messages"] == 3
 
@@ -181,8 +184,9 @@ def test_hostile_content_does_not_break_the_protocol(store: Store) -> None:
 @on_a_file
 def test_resource_of_no_session_is_refused(store: Store) -> None:
     async def read(client: Client) -> None:
-        with pytest.raises(MCPError, match="There is no session 'nobody'"):
-            await client.read_resource("roocontext://session?id=nobody")
+        for name, words in (("nobody", "There is no session 'nobody'"), ("%00", "holds NUL")):
+            with pytest.raises(MCPError, match=words):
+                await client.read_resource(f"roocontext://session?id={name}")
 
     talk(store, read)
 

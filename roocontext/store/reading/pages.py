@@ -75,7 +75,7 @@ def _parts(cursor: object) -> list[Any]:
         # All errors of the decoders and of the checks are ValueErrors.
         with suppress(ValueError):
             parts = _decode(urlsafe_b64decode(f"{cursor}=="))
-            for part in parts:
+            for part in parts[1:]:  # the name of the list is only compared
                 (check_id if isinstance(part, str) else check_integer)("after", part)
             return parts
     return []
