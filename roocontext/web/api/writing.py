@@ -296,6 +296,7 @@ def post_rewind(asked: ApiRequest) -> Answer:
 def post_undo(asked: ApiRequest) -> Answer:
     """Undo the last change of the view. A second undo is a redo."""
     body = asked.body
+    asked.check_head()  # before what the entries since then would refuse
     change = reports.undo.undo_last_change(
         asked.chat,
         of=body.of,

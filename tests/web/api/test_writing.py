@@ -547,6 +547,7 @@ class TestUndo:
         talk.chat.rewind(1)
         fill(talk.chat, 1)
         assert talk.change("/undo").status == 409
+        assert talk.post("/undo", if_match='"1"').status == 412
         assert talk.change("/undo", {"force": True}).status == 201
 
 
