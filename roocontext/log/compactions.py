@@ -105,15 +105,6 @@ def can_read(model: str | None, maker: str | None) -> bool:
     )
 
 
-def takes_readable(model: str | None, maker: str | None) -> bool:
-    """True if a model accepts a readable compaction as it came: its maker, or one that compacts.
-
-    Older models refuse such a block, and so may those of other vendors behind the same API.
-    """
-    compacts = model is not None and model_groups["compacts"](model) == "anthropic"
-    return compacts or is_same_model(model, maker)
-
-
 def _read(format_: str, index: int, block: Block) -> Compaction:
     text = block.get("content")
     if isinstance(text, str) and text.strip():

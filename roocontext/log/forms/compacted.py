@@ -17,7 +17,6 @@ from roocontext.log.compactions import (
     as_summary,
     can_read,
     compactions_in,
-    takes_readable,
     without_compactions,
 )
 from roocontext.log.encoding import plain
@@ -130,8 +129,8 @@ def _rows(message: Message, form: str, model: str | None) -> Iterator[Message]:
     """A message with compactions, as the model can read it."""
     compacted = message.compacted
     if compacted is not None and not _is_redacted(message, compacted):
-        takes = can_read if compacted.sealed else takes_readable
-        if message.format == form and takes(model, message.model):
+        is_own = message.format == form
+        if is_own and (not compacted.sealed or can_read(model, message.model)):
             yield message
             return
         yield _summary(message, compacted)
