@@ -12,7 +12,7 @@ from roocontext.errors import InvalidPlan
 from roocontext.log.counting import Size
 from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, check_id, encode, plain, whole
 from roocontext.log.entries import Kept, NewMessage, are_distinct, are_kept_of
-from roocontext.log.plan import Action, Plan, as_pairs
+from roocontext.log.plan import Action, Counts, Plan, as_pairs
 from roocontext.log.readings import read_message, reader, text_of
 from roocontext.log.spans import Span
 
@@ -45,7 +45,8 @@ def check_rows(plan: Plan) -> None:
 
 def check_form(plan: Plan) -> None:
     """Refuse a plan that contradicts itself, whatever the session and the counts."""
-    if not all(isinstance(kept, Kept) for kept in plan.keeps):
+    are_kept = isinstance(plan.keeps, tuple | list)
+    if not (are_kept and all(isinstance(kept, Kept) for kept in plan.keeps)):
         raise InvalidPlan("keeps must hold Kept: an entry, a block, a head and a tail.")
     pairs = (*as_pairs(plan.hides), *as_pairs(plan.clears), *plan.keeps)
     numbers = (plan.head_seq, plan.seen or 0, *(number for pair in pairs for number in pair))
@@ -53,8 +54,9 @@ def check_form(plan: Plan) -> None:
         raise InvalidPlan("A seq or block is not a whole number of 64 bits.")
     counts, ts = plan.counts, plan.ts
     is_time = type(ts) is int and MIN_INTEGER <= ts <= MAX_INTEGER
-    are_sizes = (
-        counts is not None and isinstance(counts.before, Size) and isinstance(counts.after, Size)
+    are_sizes = isinstance(counts, Counts) and all(
+        isinstance(size, Size) and all(isinstance(number, int | float) for number in size)
+        for size in (counts.before, counts.after)
     )
     for is_right, fact in (
         (isinstance(plan.policy, str), "policy must be a string."),

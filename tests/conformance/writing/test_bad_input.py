@@ -386,10 +386,12 @@ def plan_with(chat, **changes):
 
 def test_counts_that_are_no_sizes_are_refused(chat):
     fill(chat, 2)
-    for counts in (Counts("c", 2, 1), Counts("c", Size(2), 1), Counts("c", None, Size(1))):
+    sizes = [(2, 1), (Size(2), 1), (None, Size(1)), (Size("2"), Size(1))]
+    for counts in (5, *(Counts("c", before, after) for before, after in sizes)):
         refused(
             chat, InvalidPlan, lambda counts=counts: chat.commit(plan_with(chat, counts=counts))
         )
+    refused(chat, InvalidPlan, lambda: chat.commit(plan_with(chat, keeps=None)))
 
 
 @pytest.mark.values_on_one_leg
