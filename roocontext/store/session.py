@@ -484,6 +484,8 @@ class Session:
         The `notes` and the counts `counted` for a snapshot are written in the same transaction. A
         dry run only returns what would be done.
         """
+        if not (isinstance(notes, Sequence) and all(isinstance(note, NewNote) for note in notes)):
+            raise InvalidOption("notes must be a list of notes: NewNote.", name="notes")
         run = self._database.snapshot if dry_run else self._database.write
         now, salts = self._clock(), self._ids.salt
         return run(

@@ -384,7 +384,7 @@ def plan_with(chat, **changes):
     return Plan(**{**fields, **changes})
 
 
-def test_counts_that_are_no_sizes_are_refused(chat):
+def test_parts_of_a_plan_of_another_type_are_refused(chat):
     fill(chat, 2)
     sizes = [(2, 1), (Size(2), 1), (None, Size(1)), (Size("2"), Size(1))]
     for counts in (5, *(Counts("c", before, after) for before, after in sizes)):
@@ -392,6 +392,8 @@ def test_counts_that_are_no_sizes_are_refused(chat):
             chat, InvalidPlan, lambda counts=counts: chat.commit(plan_with(chat, counts=counts))
         )
     refused(chat, InvalidPlan, lambda: chat.commit(plan_with(chat, keeps=None)))
+    for notes in (5, [5]):
+        refused(chat, InvalidOption, lambda notes=notes: chat.commit(plan_with(chat), notes=notes))
 
 
 @pytest.mark.values_on_one_leg
