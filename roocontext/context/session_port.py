@@ -13,7 +13,7 @@ from roocontext.context.steps import Steps, ask
 from roocontext.errors import InvalidOption
 from roocontext.log import request as recorded
 from roocontext.log.compactions import can_read
-from roocontext.log.counting import BYTES, COMPACTION, Size
+from roocontext.log.counting import BYTES, COMPACTION, Size, count_message
 from roocontext.log.entries import Message
 from roocontext.log.events import Event
 from roocontext.log.forms import newest_reply
@@ -195,7 +195,8 @@ class LiveSession:
             session_id=snapshot.session_id,
             head_seq=snapshot.head_seq,
             seen=snapshot.last_seq,
-            rows=tuple(map(_row, snapshot.rows)),
+            # Only rows of the view say whether their compaction is in effect.
+            rows=tuple(_row(row, is_view=rows is SnapshotRows.VISIBLE) for row in snapshot.rows),
             window=totals.window,
             output=totals.output,
             measure=settings.measure,
@@ -400,10 +401,12 @@ class DryRun(LiveSession):
         return HookResults()
 
 
-def _row(counted: CountedMessage) -> Row:
+def _row(counted: CountedMessage, *, is_view: bool) -> Row:
     message = counted.message
     content = (message.role, message.content, message.format)
     size = Size(counted.tokens, BYTES.count(*content), IMAGES.count(*content))
+    if is_view:  # without a compaction that is not in effect, like the tokens: it is not sent
+        size = size._replace(bytes=count_message(BYTES, message))
     return Row(message, size, counted.condense_parent, counted.truncation_parent)
 
 

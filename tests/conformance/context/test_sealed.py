@@ -91,6 +91,7 @@ class TestManage:
             (one.seq, one.content) for one in chat.view().messages
         ]
         assert foreseen.tokens_after == outcome.tokens_after
+        assert outcome.bytes_after == chat.tokens("bytes")
         assert [one.uncovering for one in foreseen.restorations] == [None, None]
         assert outcome.to_dict()["uncovered"] == list(outcome.uncovered)
         assert chat.request("anthropic", model=CLAUDE)["messages"]
