@@ -60,6 +60,7 @@ from roocontext.formats.writing import (
 )
 from roocontext.log.entries import NewMessage
 from roocontext.log.plan import Plan
+from roocontext.log.times import ORIGIN
 from roocontext.store.session import Session
 from roocontext.store.store import Store
 from roocontext.store.writing.items import CompactedReply, Item, NewNote, Rewind, SetMetadata
@@ -104,11 +105,15 @@ def forks_of(store: Store, session_id: str) -> list[Session]:
     sessions: list[Session] = []
     for number in count(2):
         try:
-            sessions.append(store.session(session_id))
+            session = store.session(session_id)
         except SessionNotFound as error:
             if type(error) is not SessionNotFound:
                 raise  # such as a purged one: its id is taken for ever
             break
+        origin = session.newest_note(ORIGIN) if sessions else None
+        if sessions and (origin is None or origin.content["session_id"] != sessions[-1].id):
+            break  # a source may have such a name too
+        sessions.append(session)
         base = sessions[0].id
         session_id = f"{base}~{number}"
     return sessions

@@ -145,6 +145,13 @@ def test_title_that_a_source_has_again_is_the_title_again(store, tmp_path):
         assert store.session("claude-code:s").info().title == title
 
 
+def test_session_that_is_named_like_a_fork_is_none(store, tmp_path):
+    for name in ("a", "a~2"):
+        talk(tmp_path / f"{name}.jsonl", name)
+    for status in ("created", "unchanged"):
+        assert [one.status for one in import_paths(store, [tmp_path])] == [status] * 2
+
+
 def test_tool_of_a_shared_importer_is_chosen(store, tmp_path):
     task = tmp_path / "tasks" / "1"
     task.mkdir(parents=True)
