@@ -79,6 +79,9 @@ def fitting_item(
             report(event, why)
             record = {"kind": "refused", **_kept({"content": content, "extra": extra})}
             return NewNote(NOTE, record, ts=item.ts, client_id=note_id(f"{SKIPPED}#{key}"))
+        case NewMessage(usage=usage) if why := _refused(usage):
+            report(event, f"it was imported without its usage: {why}")
+            return fitting_item(report, event, key, with_fields(item, usage=None))
         case NewMessage(extra=extra) if why := _refused(extra):
             report(event, f"only its content was taken: {why}")
             words = {name: value for name, value in (extra or {}).items() if name == TYPED}

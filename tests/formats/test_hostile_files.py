@@ -367,3 +367,16 @@ def test_relative_paths_give_the_same_ids(store, tmp_path, monkeypatch):
         monkeypatch.chdir(folder)
         found += taken(list(import_paths(store, [Path()])))
     assert found == ["cline:1", "claude-code:s/a", "gemini-cli:p/x", "gemini-cli:p/prompts"]
+
+
+def test_message_whose_usage_is_refused_is_imported_without_it(store, tmp_path):
+    file = Transcript(tmp_path / "a.jsonl")
+    file.user("one")
+    file.reply("m1", "two", stop="end_turn")
+    file.path.write_text(
+        file.path.read_text().replace('"input_tokens": 10', '"input_tokens": 1e999')
+    )
+    (done,) = import_paths(store, [file.path])
+    assert (done.messages, done.problems[0].what[:35]) == (2, "it was imported without its usage: ")
+    (again,) = import_paths(store, [file.path])
+    assert again.status == "unchanged"
