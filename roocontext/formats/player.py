@@ -381,7 +381,8 @@ class _Player:
             return event
         refusals = filter(None, map(refused_message, event.rows))
         if (why := next(refusals, None)) is None:
-            return event
+            rows = (fitting_item(self._report, event, "", row) for row in event.rows)
+            return replace(event, rows=tuple(row for row in rows if isinstance(row, NewMessage)))
         self._report(event, why)
         record = [{"content": row.content, "extra": row.extra} for row in event.rows]
         return Noted(event.id, "refused", record, event.rows[0].ts, event.line)

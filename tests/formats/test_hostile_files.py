@@ -380,3 +380,17 @@ def test_message_whose_usage_is_refused_is_imported_without_it(store, tmp_path):
     assert (done.messages, done.problems[0].what[:35]) == (2, "it was imported without its usage: ")
     (again,) = import_paths(store, [file.path])
     assert again.status == "unchanged"
+
+
+def test_summary_whose_record_is_refused_hides_what_it_stands_for(store, tmp_path):
+    summary = (
+        '{"role": "user", "content": "S", "isSummary": true, "condenseId": "c", "cost": 1e999}'
+    )
+    first = '{"role": "user", "content": "one", "condenseParent": "c"}'
+    (tmp_path / "ui_messages.json").write_text("[]")
+    (tmp_path / "api_conversation_history.json").write_text(f"[{first}, {summary}]")
+    (done,) = import_paths(store, [tmp_path])
+    assert "only its content was taken" in done.problems[0].what
+    assert [one.content for one in store.session(done.session_id).view().messages] == ["S"]
+    (again,) = import_paths(store, [tmp_path])
+    assert again.status == "unchanged"
