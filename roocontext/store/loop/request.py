@@ -24,8 +24,14 @@ from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.messages import bounds, read_backwards, read_controls
-from roocontext.store.reading.notes import FRAME, REDACTION, read_notes
+from roocontext.store.reading.messages import (
+    CONTROLS,
+    bounds,
+    read_backwards,
+    read_controls,
+    to_controls,
+)
+from roocontext.store.reading.notes import FRAME, REDACTION, notes_query, to_notes
 from roocontext.store.reading.view import read_view, view_now
 
 
@@ -131,7 +137,12 @@ def _sendable(
     came_as = {before.model for before, after in pairs if is_same_model(after.model, chosen)}
     if not _is_bound(came_as, chosen):
         return Sendable(messages, chosen)
-    notes = read_notes(log, FRAME, view.seq)
+    # Of a past view too, the redacted rows are redacted.
+    controls_query = CONTROLS, {"seq": view.seq}
+    frames, redactions, controls = log.all(
+        [notes_query(FRAME, view.seq), notes_query(REDACTION), controls_query]
+    )
+    notes = to_notes(frames)
     if sent is None:
         sent = Frame.of(notes[-1].content) if notes else Frame()
 
@@ -140,10 +151,8 @@ def _sendable(
         then = [note for note in notes if note.seq <= seq]
         return Frame.of(then[-1].content) == sent if then else not notes
 
-    # Of a past view too, the redacted rows are redacted.
-    erased = read_notes(log, REDACTION, read_head(log).last_seq)
-    redacted = {note.target: note.seq for note in erased if note.target is not None}
-    bad = unbound(messages, read_controls(log, view.seq), view.seq, is_same_frame, redacted)
+    redacted = {note.target: note.seq for note in to_notes(redactions) if note.target is not None}
+    bad = unbound(messages, to_controls(controls), view.seq, is_same_frame, redacted)
     return Sendable(messages, chosen, bad)
 
 

@@ -108,15 +108,16 @@ _LAST = "\U0010ffff"
 
 def read_notes(log: SessionLog, note: str, seq: int) -> list[Note]:
     """Read all notes of a kind up to a seq, oldest first."""
-    return _notes(log.rows(_NOTES, note=note, seq=seq))
+    return to_notes(log.rows(_NOTES, note=note, seq=seq))
 
 
 def notes_on(log: SessionLog, note: str, target: int, seq: int) -> list[Note]:
     """Read all notes of a kind on one entry up to a seq, oldest first."""
-    return _notes(log.rows(_NOTES_ON, note=note, target=target, seq=seq))
+    return to_notes(log.rows(_NOTES_ON, note=note, target=target, seq=seq))
 
 
-def _notes(rows: Sequence[SqlRow]) -> list[Note]:
+def to_notes(rows: Sequence[SqlRow]) -> list[Note]:
+    """Make notes of their columns, oldest first."""
     # By seq: the statement has the order of the index, which is by target first.
     return [to_note(*row) for row in sorted(rows)]
 
@@ -138,7 +139,7 @@ def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: 
 def newest_note(log: SessionLog, note: str, target: int | None, seq: int) -> Note | None:
     """Read the note of a kind and target that is current at a seq."""
     row = newest_row(log, note, target, seq)
-    return None if row is None else _notes([row[:-1]])[0]
+    return None if row is None else to_notes([row[:-1]])[0]
 
 
 def newest_row(log: SessionLog, note: str, target: int | None, seq: int) -> SqlRow | None:
@@ -164,29 +165,29 @@ def to_marks(
     pins: Sequence[SqlRow], newest: Sequence[SqlRow]
 ) -> tuple[dict[int, int], Note | None]:
     """The pinned messages with the notes that pin them, and that note, from these queries' rows."""
-    newest_of = {note.target: note for note in _notes(pins)}
+    newest_of = {note.target: note for note in to_notes(pins)}
     pinned_by = {
         target: note.seq
         for target, note in newest_of.items()
         if target is not None and note.content["pinned"]
     }
-    return pinned_by, _notes([newest[0][:-1]])[0] if newest else None
+    return pinned_by, to_notes([newest[0][:-1]])[0] if newest else None
 
 
-def notes_query(note: str) -> Query:
-    """The query for all notes of a kind."""
-    return _ALL_NOTES, {"note": note}
+def notes_query(note: str, seq: int | None = None) -> Query:
+    """The query for all notes of a kind, up to a seq if there is one."""
+    return (_ALL_NOTES, {"note": note}) if seq is None else (_NOTES, {"note": note, "seq": seq})
 
 
 def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
     """The messages that were redacted after a seq, from the rows of that query."""
-    return {note.target for note in _notes(rows) if note.target is not None and note.seq > after}
+    return {note.target for note in to_notes(rows) if note.target is not None and note.seq > after}
 
 
 def to_pins(rows: Sequence[SqlRow]) -> set[int]:
     """The pinned messages, from the rows of that query."""
     # Oldest first, so that the newest note of each target stays.
-    newest_of = {note.target: note for note in _notes(rows)}
+    newest_of = {note.target: note for note in to_notes(rows)}
     return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
 
 

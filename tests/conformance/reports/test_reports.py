@@ -169,12 +169,12 @@ def test_names_that_are_no_unicode_are_shown_as_they_are(tmp_path: Any) -> None:
 
 
 def test_session_is_named_by_the_part_after_the_colon(store: Any) -> None:
-    for name in ("codex:019d021f", "codex:019e", "cline:019e", "177", "cline:177", "a:b:c"):
+    for name in ("codex:019d021f", "codex:019e", "cline:019e", "w77", "cline:w77", "a:b:c"):
         store.create(f"{name}-of-colons")
     find = naming.session_named
     assert find(store, "019d021f") == "codex:019d021f-of-colons"
     assert find(store, "019d") == "codex:019d021f-of-colons"
-    assert find(store, "177") == "177-of-colons"  # a whole beginning comes first
+    assert find(store, "w77") == "w77-of-colons"  # a whole beginning comes first
     assert find(store, "b:c") == "a:b:c-of-colons"
     with pytest.raises(SessionNotFound) as caught:
         find(store, "019e")
