@@ -100,8 +100,8 @@ def test_view_waits_once(chat: Session, waits: Waits) -> None:
 def test_messages_wait_as_often_as_the_view(chat: Session, waits: Waits) -> None:
     assert waits.of(chat.messages) == 1
     assert waits.of(chat.repairs) == 1
-    # a model that binds its thinking: then the head, the recorded frames with the redactions and the
-    # control rows, and the end of the snapshot
+    # a model that binds its thinking: then the head, the recorded frames with the redactions and
+    # the control rows, and the end of the snapshot
     assert waits.of(lambda: chat.messages(model="claude-fable-5-1")) == 4
 
 
