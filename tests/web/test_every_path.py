@@ -14,7 +14,7 @@ from support.web_server import TOKEN, WebClient, serving
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
 MOST = 10_000
-VALUES = {"int": "1", "id": "s", "str": "page.js", "path": "page.js"}
+VALUES = {"seq": "1", "id": "s", "str": "page.js", "path": "page.js"}
 
 
 def path_of(route: Route) -> str:
