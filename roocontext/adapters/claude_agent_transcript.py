@@ -10,7 +10,6 @@ rewind, the transcript is what was live at its target, where the program resumes
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -26,6 +25,7 @@ from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
 from roocontext.formats.writing import clearing, copy_of, hiding
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
+from roocontext.log.moments import iso_utc
 from roocontext.log.readings import reader, text_of
 from roocontext.log.spans import live_ranges, within
 from roocontext.store.reading.audit import AuditEntry
@@ -306,12 +306,11 @@ def transcript_record(shown: AuditEntry, above: str | None) -> Any:
         return shown.content["entry"]
     if shown.redacted:
         message = {"role": entry.role, "content": shown.content}
-        when = datetime.fromtimestamp(entry.happened_at / 1000, UTC).isoformat()
         return {
             "type": entry.role,
             "uuid": entry.message_id,
             "parentUuid": above,
-            "timestamp": when,
+            "timestamp": iso_utc(entry.happened_at),
             "message": message,
         }
     rest = entry.extra["record"]

@@ -7,7 +7,6 @@ is a fork of the session: it copies the entries, which keep their ids.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from roocontext.errors import (
 )
 from roocontext.formats.imported import storable_model
 from roocontext.log.entries import Kind, Message, NewMessage
+from roocontext.log.moments import EPOCH, in_calendar
 from roocontext.log.readings import reader, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
@@ -440,7 +440,7 @@ def _shown_row(row: Message) -> ModelMessage | None:
     if row.format == NAME and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]
     role, blocks = reader(row.format).blocks(row.role, row.content)
-    text, when = text_of(blocks), datetime.fromtimestamp(row.happened_at / 1000, UTC)
+    text, when = text_of(blocks), in_calendar(row.happened_at) or EPOCH
     if not text:
         return None
     if role == "assistant":

@@ -38,7 +38,7 @@ def milliseconds(when: datetime) -> int:
 
 def iso_utc(milliseconds: int) -> str:
     """A time of the log in UTC, with the offset; a number if no calendar has it."""
-    when = _calendar(milliseconds)
+    when = in_calendar(milliseconds)
     return when.isoformat(timespec="milliseconds") if when else f"{milliseconds} ms"
 
 
@@ -50,14 +50,14 @@ def from_iso(text: str) -> int:
 
 def utc(milliseconds: int) -> str:
     """A time of the log as people read it; a number if no calendar has it."""
-    if not (when := _calendar(milliseconds)):
+    if not (when := in_calendar(milliseconds)):
         return f"{milliseconds} ms"
     return f"{when:%Y-%m-%d %H:%M:%S}{f'.{part:03}' if (part := milliseconds % 1_000) else ''} UTC"
 
 
 def utc_minute(milliseconds: int) -> str:
     """The same to the minute."""
-    when = _calendar(milliseconds)
+    when = in_calendar(milliseconds)
     return f"{when:%Y-%m-%d %H:%M} UTC" if when else f"{milliseconds} ms"
 
 
@@ -69,7 +69,8 @@ def day(milliseconds: int, zone: tzinfo | None) -> str:
         return f"{milliseconds} ms"
 
 
-def _calendar(milliseconds: int) -> datetime | None:
+def in_calendar(milliseconds: int) -> datetime | None:
+    """A time of the log as a datetime; None if no calendar has it."""
     try:
         return EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:

@@ -79,7 +79,7 @@ def test_system_prompt_survives_a_summary(quick):
 def test_rows_of_other_formats_are_shown_as_texts(quick):
     quick.save("t", "u1", "a1")
     chat = quick.chat("t")
-    chat.append("user", "by hand")
+    chat.append("user", "by hand", ts=(1 << 63) - 1)  # a time that no calendar has
     chat.append("assistant", [{"type": "text", "text": "an answer"}])
     chat.append("assistant", [{"type": "thinking", "thinking": "hm", "signature": "s"}])
     messages = [*quick.run(quick.adapter.load("t")).messages, said("u2")]
