@@ -17,6 +17,8 @@ from itertools import takewhile
 from operator import eq
 from typing import Any, NamedTuple, TypeGuard
 
+import msgspec
+
 from roocontext.adapters.serializing import framework, serializing
 from roocontext.formats.langchain_conversations import Content, digest_of, is_exact
 
@@ -40,6 +42,8 @@ with framework("langgraph-checkpoint", works=WORKS, extra="langgraph"):
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.types import SendProtocol
+
+_encode = msgspec.msgpack.Encoder().encode
 
 _CLASSES: dict[str, type[BaseMessage]] = {
     cls.model_fields["type"].default: cls
@@ -145,10 +149,11 @@ class Digests:
         """The digest of a message."""
         fields = (type(message).__name__, message.__dict__, message.__pydantic_extra__)
         try:
+            _encode(fields)  # refuses what contains itself, which marshal would take for ever
             # Unlike msgpack, marshal tells a set from a list, and it refuses most other classes.
             # After version 2, its output depends on which objects are shared.
             key = hash(marshal.dumps(fields, 2))
-        except ValueError:
+        except (TypeError, ValueError, OverflowError, RecursionError):
             return digest_of(to_content(message, self._serde))
         digest = self._known.get(key) or self._before.get(key)
         if digest is None:

@@ -20,7 +20,7 @@ class LoopThread:
     def __enter__(self) -> Self:
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
         return self
 
@@ -28,6 +28,13 @@ class LoopThread:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._runner.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                return self._loop.run_forever()
+            except (KeyboardInterrupt, SystemExit):
+                continue  # the call has it too, and raises it
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Run it on the loop, and wait for its result."""
