@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import (
+    InvalidIdentifier,
     InvalidMessage,
     InvalidPlan,
     RooContextError,
@@ -244,7 +245,7 @@ class _Player:
         items = [item for _, _, item in waiting]
         try:
             written = self._open().write_batch(items)
-        except InvalidMessage:
+        except (InvalidIdentifier, InvalidMessage):
             items = [fitting_item(self._report, *item) for item in waiting]
             written = self._open().write_batch(items)
         for (event, _, _), item, receipt in zip(waiting, items, written, strict=True):

@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from roocontext.errors import InvalidMessage
+from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.formats.events import Cleared, Event, Hid, Noted, Place, Problem, TitleSet
 from roocontext.formats.imported import storable_title
 from roocontext.log.clearing import cleared_whole
-from roocontext.log.encoding import encode
+from roocontext.log.encoding import check_id, encode
 from roocontext.log.entries import Message, NewMessage, ranges_of
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
@@ -92,8 +92,9 @@ def fitting_item(
 def refused_message(message: NewMessage) -> str | None:
     """The reason for which the store would refuse a message; None if it would not."""
     try:
+        check_id("role", message.role)
         reader(message.format).check(message.role, message.content)
-    except InvalidMessage as error:
+    except (InvalidIdentifier, InvalidMessage) as error:
         return error.fact
     return _refused(message.content)
 

@@ -350,6 +350,14 @@ def test_name_of_a_model_that_is_too_long_is_reported_and_left_out(store, path):
     assert [message.model for message in store.session("codex:aa").view().messages] == [None, None]
 
 
+def test_item_without_a_role_is_kept_as_a_note(store, path):
+    write(path, META, item("", "whose?"), item("user", "hello"))
+    done = take(store, path)
+    assert (done.messages, done.failed) == (1, False)
+    assert [problem.what for problem in done.problems] == ["role has 0 bytes"]
+    assert seen(store) == ["hello"]
+
+
 def rollout(path: Path, version: str) -> Path:
     file = path / "rollout.jsonl"
     file.unlink(missing_ok=True)
