@@ -27,19 +27,17 @@ def test_log_of_a_million_entries_is_proved_rewound_and_read(
             roles = ("assistant", "user")
             said = [NewMessage(roles[n % 2], f"message {n}") for n in range(first, first + BATCH)]
             assert chat.append_many(said)[-1].seq == first + BATCH - 1
-        view = chat.view(limit=1)
         hidden = range(2, ENTRIES - 9)
-        done = chat.commit(Plan.condense(view, hidden, "what was said"))
+        done = chat.commit(Plan.condense(chat.view(), hidden, "what was said"))
         assert done.hidden == len(hidden)
-        assert [message.seq for message in chat.view().messages][-10:-1] == [
-            *range(ENTRIES - 8, ENTRIES + 1)
-        ]
+        visible = [message.seq for message in chat.view().messages]
+        assert visible == [1, ENTRIES + 1, *range(ENTRIES - 9, ENTRIES + 1)]
         chat.rewind(ENTRIES // 2)
         assert chat.stats().visible_messages == ENTRIES // 2
         chat.undo()
         assert chat.stats().visible_messages == ENTRIES - len(hidden) + 1
         assert sum(1 for _ in chat.audit()) == ENTRIES + 3
-        assert chat.view(as_of=ENTRIES // 3, limit=2).messages[-1].seq == ENTRIES // 3
+        assert chat.view(as_of=ENTRIES // 3, last=2).messages[-1].seq == ENTRIES // 3
         verification = chat.verify()
         assert verification.ok, verification.problem
     record_property("runs", ENTRIES)
@@ -76,7 +74,7 @@ def test_file_of_twenty_gigabytes_is_proved_and_read(
             source = {"type": "base64", "media_type": "image/png", "data": f"{number:08}{data}"}
             chat.append("user", [{"type": "image", "source": source}])
         assert (tmp_path / "store.db").stat().st_size > LARGE
-        (last,) = chat.view(limit=1).messages
+        (last,) = chat.view(last=1).messages
         assert last.content[0]["source"]["data"].startswith(f"{LARGE // IMAGE - 1:08}")
         assert chat.redact(LARGE // IMAGE // 2).seq
         verification = chat.verify()
