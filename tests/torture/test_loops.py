@@ -13,7 +13,7 @@ from roocontext import Store
 from support.examples import TORTURE, everyday
 from torture.processes import Brood, Nursery
 
-SAMPLE = 3
+SAMPLE = 2
 """How many lines are tried each day."""
 MOST = 200
 
