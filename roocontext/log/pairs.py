@@ -139,16 +139,16 @@ def reach(
 
     The view consists of these messages and of `stretches` of others, which are not read yet;
     `before` is the number of stretches before each message. A stretch matters if it follows a call
-    without a result, precedes a result without a call, or lies between the two of a pair.
+    without a result or precedes a result without a call. All of them do if one lies between the two
+    of a pair: it may hold another partner of either, and the other one's may then be anywhere.
     """
     first, end = stretches, 0
     met: set[Place] = set()
     for call, result, _ in matched(messages, links):
         met.add(call)
         met.add(result)
-        start, stop = before[call[0]], before[result[0]]
-        if start != stop:
-            first, end = min(first, start), max(end, stop)
+        if before[call[0]] != before[result[0]]:
+            return range(stretches)
     for index, tools in enumerate(messages):
         if all((index, block) in met for block, _ in tools.ids):
             continue

@@ -179,7 +179,7 @@ def test_unknown_profile_is_refused_with_the_known_ones():
     assert refused.value.known == ("default", "sliding_window", "gemini", "multi_llm_chat")
 
 
-@given(st.text(), st.sampled_from(["default", "gemini", "multi_llm_chat"]))
+@given(st.text(max_size=200), st.sampled_from(["default", "gemini", "multi_llm_chat"]))
 def test_every_model_has_a_limit_and_a_source(model, profile):
     limit = limit_for(model, profile=profile, environ={})
     assert limit.context > 0
