@@ -33,7 +33,7 @@ def _check(url: str, session: str, brood: Brood) -> None:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-@pytest.mark.parametrize("writers", [0, 3])
+@pytest.mark.parametrize("writers", everyday([3], [0, 3]))
 def test_both_sides_of_a_fork_write_open_and_close(
     nursery: Nursery, url: str, seed: int, writers: int
 ) -> None:
