@@ -2,10 +2,11 @@
 
 import os
 import random
+import signal
 from itertools import count
 from typing import Any
 
-from roocontext import ArchiveFolder, NewMessage, Plan, Session, Store
+from roocontext import ArchiveFolder, ContextManager, NewMessage, Plan, Session, Store
 from roocontext.errors import (
     InvalidPlan,
     MessageNotFound,
@@ -114,6 +115,18 @@ def append_after_fork(child: Any, url: str, session: str, times: int) -> None:
         if pid == 0:
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def ask_and_die(child: Any, url: str, session: str, limit: int) -> None:
+    """Manage a session, and be killed while the model is asked for a summary."""
+    child.start()
+
+    def die(_request: Any) -> Any:
+        child.tell(op="asked")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Store.open(url) as store:
+        ContextManager("gpt-4o", limit=limit, summariser=die).manage(store.session(session))
 
 
 def open_new(child: Any, url: str, name: str) -> None:

@@ -16,12 +16,13 @@ import pytest
 
 from roocontext import Store
 from roocontext.errors import VersionConflict
-from support.examples import TORTURE
+from support.examples import TORTURE, examples
 from torture.processes import Nursery
 
 WRITERS = 8
-APPENDS = 250 if TORTURE else 80
-RACES = 200 if TORTURE else 80
+APPENDS = 250 if TORTURE else 30
+RACES = 200 if TORTURE else 30
+STEPS = 20 if TORTURE else 5
 
 
 def test_processes_share_one_session(nursery: Nursery, url: str) -> None:
@@ -68,7 +69,7 @@ def test_one_version_has_one_winner(nursery: Nursery, url: str) -> None:
 
 
 def test_stores_of_one_process_race_too(url: str) -> None:
-    rounds = 25
+    rounds = 25 if TORTURE else 10
     start = threading.Barrier(4, timeout=30)
 
     def writer(number: int) -> list[tuple[int, bool, int]]:
@@ -94,7 +95,7 @@ def test_stores_of_one_process_race_too(url: str) -> None:
 
 
 def test_threads_share_one_store(url: str) -> None:
-    times, start = 40, threading.Barrier(16, timeout=60)
+    times, start = 40 if TORTURE else 20, threading.Barrier(16, timeout=60)
 
     def worker(number: int) -> None:
         chat = store.create(f"s{number}")
@@ -121,11 +122,11 @@ def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: 
     common = {"url": url, "session": "torn"}
 
     brood = nursery.run(
-        ("append_each", {**common, "times": 150, "name": "a"}),
-        ("append_each", {**common, "times": 150, "name": "b"}),
-        ("condense_again_and_again", {**common, "times": 60, "seed": 1}),
-        ("condense_again_and_again", {**common, "times": 60, "seed": 2}),
-        ("rewind_again_and_again", {**common, "times": 25, "seed": 3}),
+        ("append_each", {**common, "times": 8 * STEPS, "name": "a"}),
+        ("append_each", {**common, "times": 8 * STEPS, "name": "b"}),
+        ("condense_again_and_again", {**common, "times": 3 * STEPS, "seed": 1}),
+        ("condense_again_and_again", {**common, "times": 3 * STEPS, "seed": 2}),
+        ("rewind_again_and_again", {**common, "times": STEPS, "seed": 3}),
     )
 
     assert brood.ends == [0] * 5
@@ -142,7 +143,7 @@ def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: 
         found = chat.verify()
         assert found.ok, found.problem
         said = Counter(m.content for m in chat.audit() if m.role == "user")
-        assert all(said[f"{name}:{number}"] == 1 for name in "ab" for number in range(150))
+        assert all(said[f"{name}:{number}"] == 1 for name in "ab" for number in range(8 * STEPS))
 
 
 def test_new_database_is_opened_by_many_at_once(nursery: Nursery, empty_url: str) -> None:
@@ -158,7 +159,7 @@ def test_new_database_is_opened_by_many_at_once(nursery: Nursery, empty_url: str
         assert all(store.session(f"s{number}").verify().ok for number in range(12))
 
 
-@pytest.mark.parametrize("round_", range(5))
+@pytest.mark.parametrize("round_", range(examples(1)))
 def test_new_file_is_opened_by_many_at_once(nursery: Nursery, tmp_path: Path, round_: int) -> None:
     path = str(tmp_path / "new.db")
 
@@ -232,7 +233,7 @@ def test_retries_of_one_request_write_it_once(url: str) -> None:
     def request(seed: int) -> list[tuple[int, bool]]:
         chance = random.Random(seed)
         got = []
-        for number in range(20):
+        for number in range(2 * STEPS):
             start.wait()
             if chance.random() < 0.5:
                 receipt = chat.append("user", f"{number}", client_id=f"{number}")

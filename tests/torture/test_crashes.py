@@ -24,7 +24,7 @@ from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
 from torture.wire import wait_until_left
 
-KILLS = 20 if TORTURE else 6
+KILLS = 20 if TORTURE else 4
 STEPS = 40
 LONGEST = 0.045
 SIGKILLED = -9
@@ -194,7 +194,7 @@ def _how_long_a_birth_takes(nursery: Nursery, path: Path) -> float:
     return time.perf_counter() - begin
 
 
-APPENDS = 100
+APPENDS = 100 if TORTURE else 20
 APPEND_UNDER_WATCH = f"""
 import os, sys
 from roocontext import Store
@@ -213,7 +213,17 @@ def test_receipt_comes_after_the_sync(tmp_path: Path) -> None:
     with Store.open(path) as store, store._database.read() as tx:
         assert tx.command("PRAGMA synchronous") == (2,)
         assert tx.command("PRAGMA journal_mode") == ("wal",)
-    watch = ["strace", "-f", "-y", "-qq", "-e", "trace=write,fsync,fdatasync", "-o", str(trace)]
+    watch = [
+        "strace",
+        "-f",
+        "--seccomp-bpf",
+        "-y",
+        "-qq",
+        "-e",
+        "trace=write,fsync,fdatasync",
+        "-o",
+        str(trace),
+    ]
     if not _works([*watch, "true"]):
         return
     command = [*watch, sys.executable, "-c", APPEND_UNDER_WATCH, str(path)]

@@ -8,9 +8,15 @@ import pytest
 
 from roocontext import Store
 from support.examples import everyday
+from support.pgbouncer import bouncers
 from torture.processes import Brood, Nursery
 
 ROUNDS = 15 if os.environ.get("ROOCONTEXT_TORTURE") else 1
+
+PLACES = everyday(["file", "postgres"], ["file", "postgres", *bouncers()])
+"""Each day not through a pooler: a fork leaves its connections as it leaves any others."""
+
+each_place = pytest.mark.parametrize("url", PLACES, indirect=True)
 
 
 def _create(url: str, session: str) -> None:
@@ -34,6 +40,7 @@ def _check(url: str, session: str, brood: Brood) -> None:
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 @pytest.mark.parametrize("writers", everyday([3], [0, 3]))
+@each_place
 def test_both_sides_of_a_fork_write_open_and_close(
     nursery: Nursery, url: str, seed: int, writers: int
 ) -> None:
@@ -43,6 +50,7 @@ def test_both_sides_of_a_fork_write_open_and_close(
     _check(url, "family", brood)
 
 
+@each_place
 def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
@@ -50,6 +58,7 @@ def test_two_processes_fork_at_once(nursery: Nursery, url: str) -> None:
     _check(url, "family", brood)
 
 
+@each_place
 def test_threads_may_fork(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     options = {"url": url, "session": "family", "times": 10}
@@ -87,6 +96,7 @@ def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job
     _check(url, "family", nursery.run((job, {"url": url, "session": "family"})))
 
 
+@each_place
 def test_fork_does_not_wait_for_an_open_audit(nursery: Nursery, url: str) -> None:
     _create(url, "family")
     _check(url, "family", nursery.run(("fork_amid_an_audit", {"url": url, "session": "family"})))

@@ -18,12 +18,12 @@ from sqlalchemy import URL, make_url
 
 from roocontext import Session, Store
 from roocontext.errors import StoreUnavailable
-from support.examples import everyday, examples
+from support.examples import TORTURE, everyday, examples
 from support.pgbouncer import bouncers, pooled
 from support.postgres_server import killable
 
 NAME = "victim"
-OUTAGES = 50
+OUTAGES = 50 if TORTURE else 15
 PATIENCE_S = 60
 _HANG_UP = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE application_name = %s AND datname = current_database()"""

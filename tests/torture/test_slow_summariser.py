@@ -5,9 +5,6 @@ acknowledged all that it appended. The long form takes a minute.
 """
 
 import asyncio
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,17 +16,17 @@ import pytest
 from roocontext import AsyncContextManager, AsyncStore, ContextManager, Store
 from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
-from support.examples import everyday
+from support.examples import TORTURE, everyday
 from support.fake_provider import Answer, Exchange, ModelServer
 from support.nasty_sessions import long
 from support.run_judge import changes_since
 from torture.processes import Nursery
 
-SECONDS = 60 if os.environ.get("ROOCONTEXT_TORTURE") else 0
+SECONDS = 60 if TORTURE else 0
 APPENDS = 5
-LIMIT = 20_000
+LIMIT = 20_000 if TORTURE else 5_000
 """More than the view, what is appended in the longest run included, needs after the summary."""
-LONG = 600
+LONG = 600 if TORTURE else 150
 PATIENCE = 180
 
 
@@ -119,30 +116,14 @@ def test_session_is_appended_to_while_a_task_waits_for_the_model(
         as_planned(chat, outcome, said, acknowledged)
 
 
-ASKING = """
-import sys, time
-from roocontext import ContextManager, Store
-
-def hang(request):
-    print("asked", flush=True)
-    time.sleep(600)
-
-with Store.open(sys.argv[1]) as store:
-    ContextManager("gpt-4o", limit=int(sys.argv[2]), summariser=hang).manage(store.session("slow"))
-"""
-
-
 @pytest.mark.parametrize("url", everyday(["file"], ["file", "postgres"]), indirect=True)
-def test_manager_killed_while_it_asks_leaves_no_trace(url: str) -> None:
+def test_manager_killed_while_it_asks_leaves_no_trace(nursery: Nursery, url: str) -> None:
     with Store.open(url) as store:
         chat = store.create("slow")
         said = long(chat, LONG)
         before = chat.head()
-        command = [sys.executable, "-c", ASKING, url, str(LIMIT)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == "asked\n"
-            process.kill()
+        brood = nursery.run(("ask_and_die", {"url": url, "session": "slow", "limit": LIMIT}))
+        assert ([facts["op"] for facts in brood.told], brood.ends) == (["asked"], [-9])
         assert chat.head() == before
         said += fill(chat, 1)
         outcome = manager(chat, limit=LIMIT, summariser=Scripted()).manage(chat)
