@@ -6,7 +6,7 @@ the query.
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from heapq import merge
@@ -126,21 +126,26 @@ class Matcher:
         """The messages that match, in the order of the search; so many are read at once."""
         keys = _candidates(self._tx, self._search, self._text_search)
         while page := list(islice(keys, batch)):
+            self._read_spans(key.session_id for key in page)
             wanted = list(filter(self._is_wanted, page))
             for row in self._rows(wanted) if wanted else ():
                 if match := self._match(row):
                     yield match
 
     def span_of(self, key: MatchKey) -> Span:
-        """The span of a message now."""
-        spans_ = self._spans.get(key.session_id)
-        if spans_ is None:
-            rows = self._tx.rows(SPANS, session_id=key.session_id)
-            spans_ = self._spans[key.session_id] = [Span(*row) for row in rows]
+        """The span now of a message of `matches`."""
+        spans_ = self._spans[key.session_id]
         index = bisect_right(spans_, key.seq, key=attrgetter("lo")) - 1
         if index < 0:
             raise HistoryCorrupt(f"No span holds entry {key.seq}.", seq=key.seq)
         return spans_[index]
+
+    def _read_spans(self, session_ids: Iterable[str]) -> None:
+        """Read the spans of sessions that were not met before, in one round trip."""
+        unread = [name for name in dict.fromkeys(session_ids) if name not in self._spans]
+        read = self._tx.all([(SPANS, {"session_id": name}) for name in unread])
+        for name, rows in zip(unread, read, strict=True):
+            self._spans[name] = [Span(*row) for row in rows]
 
     def _is_wanted(self, key: MatchKey) -> bool:
         if self._search.among == "all":
