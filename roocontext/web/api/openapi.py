@@ -19,13 +19,6 @@ from roocontext.web.api.operations import JSON, PREFIX, TURN, Operation
 from roocontext.web.errors import PROBLEM
 
 _REF: Final = "#/components/schemas/{model}"
-_TAGS: Final = {
-    "GET": "Read",
-    "POST": "Change",
-    "PUT": "Change",
-    "PATCH": "Change",
-    "DELETE": "Change",
-}
 _STATUSES: Final = {
     200: "Done, or nothing had to be done.",
     201: "Written.",
@@ -80,7 +73,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     summary, _, rest = text.partition("\n\n")
     described: dict[str, Any] = {
         "operationId": operation.handler.__name__,
-        "tags": [_TAGS[operation.method]],
+        "tags": ["Read" if operation.method == "GET" else "Change"],
         "summary": summary.rstrip("."),
         "parameters": [*_path_parameters(operation), *_query(operation), *_headers(operation)],
         "responses": {str(status): _response(operation, status) for status in statuses(operation)},
@@ -99,7 +92,7 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 def statuses(operation: Operation) -> list[int]:
     """All statuses that an operation may have."""
-    statuses = {*operation.answers, *_EVERYWHERE, *operation.refuses}
+    statuses = {*operation.statuses, *_EVERYWHERE, *operation.refuses}
     if operation.has_session:
         statuses.add(404)
     if operation.version:
@@ -130,7 +123,7 @@ def _path_parameters(operation: Operation) -> Iterator[dict[str, Any]]:
         if name == "seq":
             schema = {"type": "integer", "minimum": 0}
             about = "The number of an entry."
-        yield {"name": name, "in": "path", "required": True, "schema": schema, "description": about}
+        yield _parameter("path", name, schema, about, required=True)
 
 
 def _query(operation: Operation) -> Iterator[dict[str, Any]]:
@@ -147,50 +140,44 @@ def _query(operation: Operation) -> Iterator[dict[str, Any]]:
 def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
     tag = {"type": "string", "pattern": r'^("[0-9]{1,18}"|\*)$'}
     if operation.if_match:
-        required = operation.if_match == "required"
         about = "The ETag of `GET /head`: the `head_seq` that the change is based on."
-        yield _header("If-Match", about, tag, required=required)
+        required = operation.if_match == "required"
+        yield _parameter("header", "If-Match", tag, about, required=required)
     if operation.turn:
         about = "The token of the turn in which this is done: refused if it is lost."
         token = {"type": "string", "pattern": r"^[0-9a-f]{32}$"}
-        yield _header(TURN, about, token, required=operation.turn == "required")
+        yield _parameter("header", TURN, token, about, required=operation.turn == "required")
     if operation.takes_key:
         about = "A name of this request, the entry's client id. With it, it is safe to repeat."
         key = {"type": "string", "pattern": r"^[A-Za-z0-9_.:-]{1,200}$"}
-        yield _header("Idempotency-Key", about, key)
+        yield _parameter("header", "Idempotency-Key", key, about)
     if operation.version:
         about = "An ETag that is known: if it is current, the answer is 304."
-        yield _header("If-None-Match", about, {"type": "string"})
+        yield _parameter("header", "If-None-Match", {"type": "string"}, about)
 
 
-def _header(
-    name: str, about: str, schema: Mapping[str, Any], *, required: bool = False
+def _parameter(
+    place: str, name: str, schema: Mapping[str, Any], about: str, *, required: bool = False
 ) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "header",
-        "required": required,
-        "schema": schema,
-        "description": about,
-    }
+    described = {"schema": schema, "description": about}
+    return {"name": name, "in": place, "required": required, **described}
 
 
 def _response(operation: Operation, status: int) -> dict[str, Any]:
     response: dict[str, Any] = {"description": _STATUSES[status]}
     if status == 304:
         return response
-    if status not in operation.answers:
+    if status not in operation.statuses:
         response["content"] = {PROBLEM: {"schema": {"$ref": _REF.format(model="Problem")}}}
         return response
-    answer = operation.answers[status]
-    if answer in (bytes, str):
+    if operation.answer in (bytes, str):
         string = {"type": "string"}
         response["content"] = {
             media.partition(";")[0]: {"schema": {} if media == JSON else string}
             for media in operation.media
         }
     else:
-        kinds = answer if isinstance(answer, tuple) else (answer,)
+        kinds = _kinds(operation)
         schemas = [_schema_of(kind) for kind in kinds]
         if "content" in operation.query.model_fields:
             schemas.append({"$ref": _REF.format(model=f"{kinds[0].__name__}InTexts")})
@@ -199,6 +186,11 @@ def _response(operation: Operation, status: int) -> dict[str, Any]:
     if operation.version:
         response["headers"] = {"ETag": {"schema": {"type": "string"}, "required": True}}
     return response
+
+
+def _kinds(operation: Operation) -> Sequence[Any]:
+    """The documents of the successes."""
+    return operation.answer if isinstance(operation.answer, tuple) else (operation.answer,)
 
 
 def _schema_of(kind: Any) -> dict[str, Any]:
@@ -221,8 +213,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     kinds: list[Any] = [
         get_args(kind)[0] if isinstance(kind, GenericAlias) else kind
         for operation in operations
-        for answer in operation.answers.values()
-        for kind in (answer if isinstance(answer, tuple) else (answer,))
+        for kind in _kinds(operation)
     ]
     documents = {kind for kind in kinds if issubclass(kind, BaseModel)}
     structs = {kind for kind in kinds if issubclass(kind, msgspec.Struct)}
@@ -237,8 +228,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     schemas = {**made["$defs"], **own, "Problem": _PROBLEM_SCHEMA}
     for operation in operations:
         if "content" in operation.query.model_fields:
-            (kind,) = {*operation.answers.values()}
-            _add_texts(schemas, kind)
+            _add_texts(schemas, operation.answer)
     return dict(sorted(schemas.items()))
 
 

@@ -10,7 +10,7 @@ that is not a note, which is the ETag of `GET /head`.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from starlette.concurrency import run_in_threadpool
@@ -106,20 +106,21 @@ Version: TypeAlias = Literal["", "log", "head"]
 Match: TypeAlias = Literal["", "optional", "required"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class Operation:
-    """One method of one path.
+    """One method of one path. The method is the first word of the handler's name.
 
-    `answers` are the documents of its successes, by status. `version` says what the ETag of the
-    answer is made of. `many` says that the body may also be a list of documents. `turn` says
-    whether it can be part of a turn. `refuses` are the statuses of errors besides those that every
-    operation has.
+    `answer` is the document of its successes, or a tuple of several kinds, and `statuses` are
+    theirs. `version` says what the ETag of the answer is made of. `many` says that the body may
+    also be a list of documents. `turn` says whether it can be part of a turn. `refuses` are the
+    statuses of errors besides those that every operation has.
     """
 
-    method: str
     path: str
     handler: Callable[[ApiRequest], Answer]
-    answers: Mapping[int, Any]
+    answer: Any
+    _: KW_ONLY
+    statuses: Sequence[int] = (200,)
     query: type[Parameters] = Parameters
     body: type[InputDocument] | None = None
     many: bool = False
@@ -130,6 +131,11 @@ class Operation:
     takes_key: bool = False
     media: Sequence[str] = (JSON,)
     refuses: Sequence[int] = ()
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.handler.__name__.partition("_")[0].upper()
 
     @property
     def has_session(self) -> bool:
