@@ -162,11 +162,9 @@ class ArchivingReport(Document):
 
 def archiving(done: "Archiving") -> ArchivingReport:
     """The outcome of an archiving."""
-    return ArchivingReport(
-        archived=[ArchivedRow.of(session) for session in done.archived],
-        left=[NotArchivedRow.of(session) for session in done.left],
+    return ArchivingReport.of(
+        done,
         messages=sum(session.messages for session in done.archived),
         bytes=sum(session.bytes for session in done.archived),
         size=sum(session.size or 0 for session in done.archived),
-        dry_run=done.dry_run,
     )

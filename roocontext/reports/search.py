@@ -60,5 +60,4 @@ class Found(Document):
 
 def found(query: str, page: "HitPage") -> Found:
     """A page of hits as a document."""
-    hits = [HitRow.of(hit) for hit in page]
-    return Found(query=query, hits=hits, next=page.next, archived=page.archived)
+    return Found.of(page, query=query, hits=page)

@@ -153,7 +153,7 @@ def purged(
         and (hi is None or receipt.purged_at < hi)
     ]
     page = cut_page(receipts, limit, cursor_of_receipt)
-    return Sessions(sessions=[], purged=[PurgedRow.of(receipt) for receipt in page], next=page.next)
+    return Sessions.of(page, sessions=[], purged=page)
 
 
 def total_stats(store: "Store") -> StatsReport:

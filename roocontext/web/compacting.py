@@ -10,14 +10,15 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, cast
 
 from roocontext import ContextManager, reports
-from roocontext.errors import InvalidOption
+from roocontext.errors import InvalidOption, SummaryFailed, VersionConflict
+from roocontext.log.events import Status
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import AnySummariser, is_async
 from roocontext.tokens.limits import DEFAULT
 from roocontext.tokens.refusals import REFUSED
 
 if TYPE_CHECKING:
-    from roocontext import Session
+    from roocontext import Outcome, Session
     from roocontext.summarisers import Summariser
 
 _REMEMBERED: Final = 32
@@ -65,6 +66,16 @@ def compaction_manager(
         summariser=summariser,
         protected_tools=protected_tools,
     )
+
+
+def checked_outcome(chat: "Session", outcome: "Outcome", expected: int | None) -> "Outcome":
+    """The outcome of a run; an error if the run failed, or if another writer came first."""
+    if outcome.status is Status.CONFLICT:
+        actual = chat.head_seq()
+        raise VersionConflict(outcome.reason, expected=expected, actual=actual)
+    if outcome.status is Status.FAILED:
+        raise SummaryFailed(outcome.reason)
+    return outcome
 
 
 def with_known_window(chat: "Session", manager: ContextManager) -> ContextManager:

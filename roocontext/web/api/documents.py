@@ -23,9 +23,7 @@ from roocontext.web.api.queries import (
 )
 
 if TYPE_CHECKING:
-    from roocontext import Request, Session
-    from roocontext.context import Restored
-    from roocontext.log.request import Frame
+    from roocontext import Session
 
 _READ_AT_ONCE: Final = 100
 
@@ -378,12 +376,11 @@ def messages_report(chat: "Session", query: MessagesQuery) -> MessagesReport:
     """A view in a provider's form."""
     as_of = chat.view(as_of=query.as_of, recorded=query.recorded, limit=1).seq
     asked: dict[str, Any] = {"model": query.model, "dialect": query.dialect, "as_of": as_of}
-    return MessagesReport(
+    return MessagesReport.of(
+        query,
         session_id=chat.id,
-        form=query.form,
-        model=query.model,
         messages=chat.messages(query.form, **asked),
-        repairs=list(map(RepairRow.of, chat.repairs(query.form, **asked))),
+        repairs=chat.repairs(query.form, **asked),
     )
 
 
@@ -397,12 +394,7 @@ def notes_report(chat: "Session", query: NotesQuery) -> NotesReport:
     notes = sorted((note for note in notes if note.seq > query.after), key=lambda note: note.seq)
     page = notes[: query.limit]
     following = page[-1].seq if len(page) < len(notes) else None
-    return NotesReport(session_id=chat.id, notes=list(map(NoteRow.of, page)), next=following)
-
-
-def frame_report(chat: "Session", frame: "Frame | None") -> FrameReport:
-    """The recorded system prompt and tools."""
-    return FrameReport(session_id=chat.id, frame=None if frame is None else frame.content())
+    return NotesReport.of(session_id=chat.id, notes=page, next=following)
 
 
 def tokens_report(chat: "Session", query: TokensQuery) -> TokensReport:
@@ -426,21 +418,3 @@ def timeline_report(chat: "Session", most: int) -> TimelineReport:
     left_out = len(tree.stretches) + len(acts) - marks
     parts = {"stretches": stretches, "hidings": hidings, "rewinds": rewinds}
     return TimelineReport.of(tree, **parts, left_out=left_out)
-
-
-def restored_report(session_id: str, done: "Restored") -> RestoredReport:
-    """The outcome of a restoration."""
-    return RestoredReport.of(
-        done, session_id=session_id, steps=list(map(RestoredRow.of, done.steps))
-    )
-
-
-def request_report(request: "Request") -> RequestReport:
-    """A request for the model's turn."""
-    return RequestReport.of(request, repairs=list(map(RepairRow.of, request.repairs)))
-
-
-def pending_report(chat: "Session") -> PendingReport:
-    """The tool calls that wait."""
-    pending = list(map(PendingRow.of, chat.pending()))
-    return PendingReport(session_id=chat.id, waits_for=chat.waits_for(), pending=pending)

@@ -68,7 +68,8 @@ def get_session_events(asked: ApiRequest) -> Answer:
         line = "A stream of a session begins after an entry's number."
         raise MalformedRequest(line, name="after")
     after = chat.info().last_seq if last_id is None else min(int(last_id), MAX_INTEGER)
-    return _stream(asked, _entries(asked.request.app.state, asked.session_id, after))
+    events = _entries(asked.request.app.state, asked.session_id, after)
+    return Answer(streamed(asked.request, events))
 
 
 def get_events(asked: ApiRequest) -> Answer:
@@ -80,7 +81,7 @@ def get_events(asked: ApiRequest) -> Answer:
     last_id = _given(asked)
     cursor = asked.store.change_cursor() if last_id is None else last_id
     feed = asked.request.app.state.async_store.changes(cursor)  # refuses an unknown cursor
-    return _stream(asked, _sessions(asked.request.app.state, feed))
+    return Answer(streamed(asked.request, _sessions(asked.request.app.state, feed)))
 
 
 def _given(asked: ApiRequest) -> str | None:
@@ -88,10 +89,6 @@ def _given(asked: ApiRequest) -> str | None:
     last: str | None = asked.request.headers.get("last-event-id")
     after: str | None = asked.query.after
     return last or after
-
-
-def _stream(asked: ApiRequest, events: AsyncIterator[str]) -> Answer:
-    return Answer(streamed(asked.request, events))
 
 
 def streamed(request: Request, chunks: AsyncIterator[str | bytes], media: str = STREAM) -> Response:

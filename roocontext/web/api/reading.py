@@ -110,7 +110,8 @@ def get_frame(asked: ApiRequest) -> Answer:
     """Read the system prompt and the tools that were recorded last, now or at a moment."""
     query = asked.query
     frame = asked.chat.frame(as_of=query.as_of, recorded=query.recorded)
-    return _answer(asked, documents.frame_report(asked.chat, frame))
+    content = None if frame is None else frame.content()
+    return _answer(asked, documents.FrameReport(session_id=asked.session_id, frame=content))
 
 
 def get_tokens(asked: ApiRequest) -> Answer:
@@ -125,7 +126,9 @@ def get_notes(asked: ApiRequest) -> Answer:
 
 def get_pending(asked: ApiRequest) -> Answer:
     """Read whose turn it is, and the tool calls that wait for an answer."""
-    return _answer(asked, documents.pending_report(asked.chat))
+    chat = asked.chat
+    pending = {"waits_for": chat.waits_for(), "pending": chat.pending()}
+    return _answer(asked, documents.PendingReport.of(session_id=chat.id, **pending))
 
 
 def get_pins(asked: ApiRequest) -> Answer:

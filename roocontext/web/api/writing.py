@@ -1,6 +1,6 @@
 """The operations that change a session, or would."""
 
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from msgspec import structs
@@ -14,7 +14,6 @@ from roocontext import (
     Request,
     Rewind,
     Rewound,
-    Session,
     View,
     reports,
 )
@@ -25,10 +24,7 @@ from roocontext.errors import (
     SessionArchived,
     SessionNotFound,
     SessionPurged,
-    SummaryFailed,
-    VersionConflict,
 )
-from roocontext.log.events import Status
 from roocontext.store.loop.runner import Held
 from roocontext.store.turn import GivenTurn
 from roocontext.store.writing.append import Receipt
@@ -45,13 +41,18 @@ from roocontext.web.api.bodies import (
 )
 from roocontext.web.api.json_text import in_texts, json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
-from roocontext.web.compacting import compaction_manager, with_known_window
+from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
 _REQUEST_OPTIONS = (
     *("model", "dialect", "cache", "as_of", "recorded"),
     *("unanswered", "prefill", "compact", "betas"),
+)
+
+
+_Change: TypeAlias = (
+    reports.undo.ViewChange | reports.erasing.RedactedReport | reports.erasing.PurgedReport
 )
 
 
@@ -92,18 +93,18 @@ def put_session(asked: ApiRequest) -> Answer:
 def patch_session(asked: ApiRequest) -> Answer:
     """Replace the title, the metadata, or both; or change single keys of the metadata."""
     body, chat = asked.body, asked.chat
-    items: list[SetTitle | SetMetadata] = []
     if body.updates:
-        first = chat.update_metadata(
-            body.value("changes", dict), remove=body.remove, client_id=asked.key
-        )
-        return _described(chat, first)
-    if body.title is not None:
-        items.append(SetTitle(body.title, asked.key))
-    if body.replaces:
-        key = asked.key if asked.key is None or not items else f"{asked.key} metadata"
-        items.append(SetMetadata(body.value("metadata", dict), key))
-    return _described(chat, chat.write_batch(items)[0])
+        changes = body.value("changes", dict)
+        receipt = chat.update_metadata(changes, remove=body.remove, client_id=asked.key)
+    else:
+        items: list[SetTitle | SetMetadata] = []
+        if body.title is not None:
+            items.append(SetTitle(body.title, asked.key))
+        if body.replaces:
+            key = asked.key if asked.key is None or not items else f"{asked.key} metadata"
+            items.append(SetMetadata(body.value("metadata", dict), key))
+        receipt = chat.write_batch(items)[0]
+    return _written(documents.session_report(chat), new=receipt.new, status=200)
 
 
 def post_entries(asked: ApiRequest) -> Answer:
@@ -118,12 +119,13 @@ def post_entries(asked: ApiRequest) -> Answer:
             raise MalformedRequest("Only a list takes `skip_stored`.", name="skip_stored")
         fields = structs.asdict(_message(asked, asked.body))
         role, content = fields.pop("role"), fields.pop("content")
-        return _received(chat.append(role, content, expected_seq=asked.expected_seq, **fields))
+        receipt = chat.append(role, content, expected_seq=asked.expected_seq, **fields)
+        return _written(receipt, new=receipt.new)
     _refuse_key(asked)
     messages = [_message(asked, item) for item in asked.body]
     skips = {"skip_stored": asked.query.skip_stored}
     receipts = chat.append_many(messages, expected_seq=asked.expected_seq, **skips)
-    return _all_received(receipts)
+    return _written(receipts, new=any(receipt.new for receipt in receipts))
 
 
 def post_notes(asked: ApiRequest) -> Answer:
@@ -135,13 +137,12 @@ def post_notes(asked: ApiRequest) -> Answer:
         note = _note(asked, asked.body)
         more = {"target": note.target, "ts": note.ts}
         receipt = asked.chat.note(note.note, note.content, client_id=note.client_id, **more)
-        return _received(receipt)
+        return _written(receipt, new=receipt.new)
     _refuse_key(asked)
     written = asked.chat.write_batch([_note(asked, item) for item in asked.body])
     fields = Receipt.__struct_fields__
-    return _all_received(
-        [Receipt(**{name: getattr(receipt, name) for name in fields}) for receipt in written]
-    )
+    receipts = [Receipt(**{name: getattr(one, name) for name in fields}) for one in written]
+    return _written(receipts, new=any(receipt.new for receipt in receipts))
 
 
 def post_request(asked: ApiRequest) -> Answer:
@@ -151,10 +152,8 @@ def post_request(asked: ApiRequest) -> Answer:
     """
     body: RequestInput = asked.body
     options = {name: getattr(body, name) for name in _REQUEST_OPTIONS}
-    management = body.value("context_management")
-    made = documents.request_report(
-        asked.chat.request(body.form, context_management=management, **options, **body.frame)
-    )
+    options |= {"context_management": body.value("context_management"), **body.frame}
+    made = documents.RequestReport.of(asked.chat.request(body.form, **options))
     return Answer(in_texts(made) if asked.query.content == "text" else made)
 
 
@@ -166,13 +165,13 @@ def post_record(asked: ApiRequest) -> Answer:
         named = (given.names, given.requested)
         request = Request({}, given.seq, given.form, given.model, (), *named)
     receipt = asked.chat.record(body.value("reply", dict, list), request, extra=body.value("extra"))
-    done = documents.ReplyReport.of(receipt)
-    return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)
+    return _written(documents.ReplyReport.of(receipt), new=receipt.new)
 
 
 def post_begin(asked: ApiRequest) -> Answer:
     """Record that a tool is about to run, so that a crash leaves a trace of it."""
-    return _received(asked.chat.begin((asked.body.seq, asked.body.block)))
+    receipt = asked.chat.begin((asked.body.seq, asked.body.block))
+    return _written(receipt, new=receipt.new)
 
 
 def post_answer(asked: ApiRequest) -> Answer:
@@ -184,7 +183,7 @@ def post_answer(asked: ApiRequest) -> Answer:
         is_error=body.is_error,
         extra=body.value("extra"),
     )
-    return _received(receipt)
+    return _written(receipt, new=receipt.new)
 
 
 def post_turn(asked: ApiRequest) -> Answer:
@@ -237,8 +236,7 @@ def post_compaction(asked: ApiRequest) -> Answer:
         # As a batch, because its client id is looked up before the head is compared.
         expected = plan.head_seq if asked.expected_seq is None else asked.expected_seq
         (receipt,) = chat.write_batch([plan], expected_seq=expected)
-        done = documents.CompactionReceipt.of(receipt)
-        return Answer(done, 201) if receipt.new else Answer(done, headers=_REPLAYED)
+        return _written(documents.CompactionReceipt.of(receipt), new=receipt.new)
     asked.check_head()
     manager = _known_manager(asked)
     run = manager.prune if body.aim == "clear" else getattr(manager, body.aim)
@@ -267,7 +265,7 @@ def post_restoration(asked: ApiRequest) -> Answer:
     asked.check_head()
     manager = _known_manager(asked)
     done = manager.restore(asked.chat, dry_run=body.dry_run, **body.frame)
-    report = documents.restored_report(asked.session_id, done)
+    report = documents.RestoredReport.of(done, session_id=asked.session_id)
     return Answer(report, 201 if done.changed and not done.dry_run else 200)
 
 
@@ -327,8 +325,8 @@ def post_fork(asked: ApiRequest) -> Answer:
 def post_redaction(asked: ApiRequest) -> Answer:
     """Erase the content of an entry for good, in every fork too; by default only show it."""
     asked.check_head()
-    done = reports.erasing.redaction(asked.chat, asked.body.seq, dry_run=asked.body.dry_run)
-    return Answer(done, 201 if done.changed and not done.dry_run else 200)
+    body = asked.body
+    return _changed(reports.erasing.redaction(asked.chat, body.seq, dry_run=body.dry_run))
 
 
 def post_purge(asked: ApiRequest) -> Answer:
@@ -341,11 +339,11 @@ def post_purge(asked: ApiRequest) -> Answer:
     except SessionArchived:  # which no client can have read the head of
         pass
     if dry_run:
-        plan = reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
-        return Answer(plan)
+        return _changed(
+            reports.erasing.planned_purge(asked.store, asked.session_id, changed=is_new)
+        )
     receipt = asked.store.purge(asked.session_id)
-    done = reports.erasing.PurgedReport.of(receipt, changed=is_new, dry_run=False)
-    return Answer(done, 201 if is_new else 200)
+    return _changed(reports.erasing.PurgedReport.of(receipt, changed=is_new, dry_run=False))
 
 
 def _turn_report(asked: ApiRequest, held: Held) -> documents.TurnReport:
@@ -356,28 +354,19 @@ def _location(session_id: str) -> dict[str, str]:
     return {"Location": f"{PREFIX}/sessions/{quote(session_id, safe='')}"}
 
 
-def _received(receipt: Receipt) -> Answer:
-    return Answer(receipt, 201) if receipt.new else Answer(receipt, headers=_REPLAYED)
+def _written(document: Any, *, new: bool, status: int = 201) -> Answer:
+    """The answer to a change with an id, which may be a repetition."""
+    return Answer(document, status) if new else Answer(document, headers=_REPLAYED)
 
 
-def _changed(change: reports.undo.ViewChange) -> Answer:
+def _changed(change: _Change) -> Answer:
     return Answer(change, 201 if change.changed and not change.dry_run else 200)
-
-
-def _all_received(receipts: list[Receipt]) -> Answer:
-    is_new = any(receipt.new for receipt in receipts)
-    return Answer(receipts, 201) if is_new else Answer(receipts, headers=_REPLAYED)
-
-
-def _described(chat: Session, receipt: Receipt) -> Answer:
-    headers = {} if receipt.new else _REPLAYED
-    return Answer(documents.session_report(chat), headers=headers)
 
 
 def _pinned(asked: ApiRequest, receipt: Receipt) -> Answer:
     pins = sorted(asked.chat.pins())
     answer = reports.results.Pins(session_id=asked.session_id, pins=pins, changed=receipt.new)
-    return Answer(answer, headers={} if receipt.new else _REPLAYED)
+    return _written(answer, new=receipt.new, status=200)
 
 
 def _keyed_rewind(asked: ApiRequest) -> Answer:
@@ -396,7 +385,7 @@ def _keyed_rewind(asked: ApiRequest) -> Answer:
     counts = record["left"], record["returned"]
     place = chat.id, to, receipt.seq, receipt.hash, receipt.head_seq
     change = reports.undo.rewound_report(chat, Rewound(*place, *counts, changed=True))
-    return Answer(change, 201) if receipt.new else Answer(change, headers=_REPLAYED)
+    return _written(change, new=receipt.new)
 
 
 def _refuse_key(asked: ApiRequest) -> None:
@@ -467,13 +456,9 @@ def _planned(body: PlanInput, view: View, client_id: str | None) -> Plan:
 
 def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
     """The outcome of a run of the manager."""
-    if outcome.status is Status.CONFLICT:
-        actual = asked.chat.head_seq()
-        raise VersionConflict(outcome.reason, expected=asked.expected_seq, actual=actual)
-    if outcome.status is Status.FAILED:
-        raise SummaryFailed(outcome.reason)
-    report = reports.results.outcome_report(asked.session_id, outcome)
-    return Answer(report, 201 if outcome.changed else 200)
+    done = checked_outcome(asked.chat, outcome, asked.expected_seq)
+    report = reports.results.outcome_report(asked.session_id, done)
+    return Answer(report, 201 if done.changed else 200)
 
 
 def _manager(asked: ApiRequest) -> ContextManager:
