@@ -6,7 +6,7 @@ parent. It never reaches redacted content, and rewound messages only if it asks 
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
@@ -37,24 +37,31 @@ _TOOLS: Final = (SEARCH_HISTORY, READ_HISTORY)
 IN_VIEW: Final = "still in your context"
 
 AnySession: TypeAlias = Session | AsyncSession
+StoreT = TypeVar("StoreT", Store, AsyncStore)
+SessionT = TypeVar("SessionT", Session, AsyncSession)
 
 
-class RecallRuns:
+class RecallRuns(Generic[StoreT, SessionT]):
     """The answers, as runs that both interfaces drive."""
+
+    _kinds: ClassVar[tuple[type, type]]
+    _needs: ClassVar[str]
 
     def __init__(
         self,
-        store: Store | AsyncStore,
-        chat: AnySession,
+        store: StoreT,
+        chat: SessionT,
         *,
-        budget: int,
-        counter: Counter | str | None,
+        budget: int = 2_000,
+        counter: Counter | str | None = None,
     ) -> None:
+        if not all(map(isinstance, (store, chat), self._kinds)):
+            raise InvalidOption(self._needs, name="chat")
         if type(budget) is not int or budget < 1:
             raise InvalidOption("budget must be a number of tokens, at least 1.", name="budget")
         counting = counter_for("", name=counter) if isinstance(counter, str | None) else counter
-        self._store = store
-        self._chat = chat
+        self._store: Store | AsyncStore = store
+        self._chat: AnySession = chat
         self._budget = AnswerBudget(budget, lambda text: counting.count("user", text, "anthropic"))
 
     def tools(self, form: str = "anthropic") -> list[dict[str, Any]]:
@@ -227,20 +234,11 @@ def _holds(message: Original, query: str) -> bool:
     return occurrences(parse_query(query), composed(passages("anthropic", role, own))) is not None
 
 
-class Recall(RecallRuns):
+class Recall(RecallRuns[Store, Session]):
     """The recall tools of one session. `budget` is the most tokens that an answer quotes."""
 
-    def __init__(
-        self,
-        store: Store,
-        chat: Session,
-        *,
-        budget: int = 2_000,
-        counter: Counter | str | None = None,
-    ) -> None:
-        if not isinstance(store, Store) or not isinstance(chat, Session):
-            raise InvalidOption("Recall needs a Store and a Session.", name="chat")
-        super().__init__(store, chat, budget=budget, counter=counter)
+    _kinds = (Store, Session)
+    _needs = "Recall needs a Store and a Session."
 
     def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
         """Answer a call, for a loop that stores the answer itself, with its `extra`."""
@@ -251,20 +249,11 @@ class Recall(RecallRuns):
         return drive(self._answered(call))
 
 
-class AsyncRecall(RecallRuns):
+class AsyncRecall(RecallRuns[AsyncStore, AsyncSession]):
     """The same for AsyncSession."""
 
-    def __init__(
-        self,
-        store: AsyncStore,
-        chat: AsyncSession,
-        *,
-        budget: int = 2_000,
-        counter: Counter | str | None = None,
-    ) -> None:
-        if not isinstance(store, AsyncStore) or not isinstance(chat, AsyncSession):
-            raise InvalidOption("AsyncRecall needs an AsyncStore and an AsyncSession.", name="chat")
-        super().__init__(store, chat, budget=budget, counter=counter)
+    _kinds = (AsyncStore, AsyncSession)
+    _needs = "AsyncRecall needs an AsyncStore and an AsyncSession."
 
     async def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
         """See Recall.handle."""
