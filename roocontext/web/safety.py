@@ -10,8 +10,6 @@ CORS headers. A socket file needs no token, because its permissions already say 
 import hmac
 import logging
 import re
-import secrets
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from ipaddress import ip_address
@@ -19,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 from urllib.parse import parse_qs, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -134,11 +133,6 @@ def check_permitted(settings: ServerSettings, need: Need) -> None:
         raise WritingRefused(line, option="--allow-write")
 
 
-def new_token() -> str:
-    """A random token of 256 bits."""
-    return secrets.token_urlsafe(32)
-
-
 class Guard:
     """Refuses the requests that may not be answered, and adds headers to every answer."""
 
@@ -199,7 +193,7 @@ class Guard:
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and _same(sent.strip(), self._token):
             return None
-        if not _same(_cookie(headers.getlist("cookie"), settings.cookie), self._cookie):
+        if not _same(HTTPConnection(scope).cookies.get(settings.cookie, ""), self._cookie):
             raise Unauthorized
         if method not in _SAFE and not headers.get("origin"):
             raise OriginRefused("A change that is authorised by a cookie must have an Origin.")
@@ -255,15 +249,6 @@ def _protect(headers: MutableHeaders) -> None:
     for name, value in _HEADERS.items():
         headers.setdefault(name, value)
     headers.setdefault("Cache-Control", _CACHE)
-
-
-def _cookie(headers: Iterable[str], name: str) -> str:
-    for header in headers:
-        for part in header.split(";"):
-            key, _, value = part.strip().partition("=")
-            if key == name:
-                return value
-    return ""
 
 
 def _same(given: str, secret: str) -> bool:

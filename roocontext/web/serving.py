@@ -7,6 +7,7 @@ stays, so a reader has to ask the server, or look whether its process still runs
 
 import json
 import os
+import secrets
 import signal
 import socket
 import stat
@@ -24,7 +25,7 @@ from starlette.applications import Starlette
 
 from roocontext.errors import InvalidOption
 from roocontext.web.app import create_app
-from roocontext.web.safety import LEAST_TOKEN, ServerSettings, new_token
+from roocontext.web.safety import LEAST_TOKEN, ServerSettings
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -168,7 +169,7 @@ def token_for(given: str | None, *, public: bool) -> str:
                 advice="",
                 name="host",
             )
-        return new_token()
+        return secrets.token_urlsafe(32)
     if len(given) < LEAST_TOKEN or not all("!" <= character <= "~" for character in given):
         line = f"ROOCONTEXT_TOKEN must have at least {LEAST_TOKEN} characters of ASCII, no spaces."
         raise InvalidOption(line, advice="", name="token")
