@@ -1,6 +1,7 @@
 """The arguments and options that more than one command has, as types of parameters."""
 
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -31,46 +32,36 @@ def _store(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
         setattr(ctx.obj, str(param.name), value)
 
 
+_everywhere = partial(typer.Option, expose_value=False, callback=_store)
+
 Database = Annotated[
     str | None,
-    typer.Option(
+    _everywhere(
         "--db",
         metavar="URL",
-        expose_value=False,
-        callback=_store,
         help=f"The database: a file or a URL. Default: {find_database.VARIABLE}, or"
         " ~/.local/share/roocontext/roocontext.db.",
     ),
 ]
 Owner = Annotated[
     str | None,
-    typer.Option(
+    _everywhere(
         "--owner",
         metavar="NAME",
-        expose_value=False,
-        callback=_store,
         help="Only the sessions of this owner. New sessions get this owner too.",
     ),
 ]
-Json = Annotated[
-    bool, typer.Option("--json", expose_value=False, callback=_store, help="Print JSON.")
-]
+Json = Annotated[bool, _everywhere("--json", help="Print JSON.")]
 Utc = Annotated[
     bool,
-    typer.Option(
+    _everywhere(
         "--utc",
-        expose_value=False,
         callback=use_utc,
         is_eager=True,  # before any time is read
         help="Show and read times in UTC.",
     ),
 ]
-Debug = Annotated[
-    bool,
-    typer.Option(
-        "--debug", expose_value=False, callback=_store, help="Show the whole traceback of an error."
-    ),
-]
+Debug = Annotated[bool, _everywhere("--debug", help="Show the whole traceback of an error.")]
 
 # Sessions.
 

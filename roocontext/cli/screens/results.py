@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from roocontext.cli.screens import timeline
 from roocontext.cli.screens.next_commands import draw_next, next_command
-from roocontext.cli.screens.safe_text import named, one_line, safe, visible_json
+from roocontext.cli.screens.safe_text import one_line, safe, visible_json
 from roocontext.cli.screens.screen import Screen
 from roocontext.log.entries import Kind
 from roocontext.reports.naming import quantity, ranges_in_words, size
@@ -77,9 +77,8 @@ def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
 
 def draw_forked(screen: Screen, answer: "Forked") -> None:
     """The new session."""
-    more = screen.signs.more
-    origin = f"{named(answer.forked_from, more)} up to entry {answer.at}"
-    screen.line(f"Created {named(answer.session_id, more)} as a copy of {origin}.")
+    origin = f"{screen.name(answer.forked_from)} up to entry {answer.at}"
+    screen.line(f"Created {screen.name(answer.session_id)} as a copy of {origin}.")
 
 
 def draw_pins(screen: Screen, answer: "Pins") -> None:
@@ -369,8 +368,7 @@ def left_out_line(missing: list[str]) -> str:
 
 
 def _session(session: "ImportedSession", screen: Screen) -> str:
-    more = screen.signs.more
-    name = named(session.session_id, more) if session.session_id else "a session"
+    name = screen.name(session.session_id) if session.session_id else "a session"
     what = quantity(session.messages, "message")
     if session.again:
         what += f" ({session.again} written again after a summary)"
@@ -379,5 +377,5 @@ def _session(session: "ImportedSession", screen: Screen) -> str:
         what += f", {quantity(session.controls, 'control row')}"
     if session.redacted:
         what += f", {quantity(session.redacted, 'copy', 'copies')} of redacted messages erased"
-    forked = f" from {named(session.forked_from, more)}" if session.forked_from else ""
+    forked = f" from {screen.name(session.forked_from)}" if session.forked_from else ""
     return f"{session.status}{forked}: {name}, {what}"

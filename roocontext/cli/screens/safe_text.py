@@ -30,9 +30,6 @@ _MARKS = 6
 
 _STACKED = frozenset({"Mn", "Me", "Cf"})
 
-_LONGEST_NAME = 100
-"""How many cells of an id are shown. The beginning of an id names it too."""
-
 
 @dataclass(frozen=True, slots=True)
 class Signs:
@@ -73,11 +70,6 @@ def visible_json(document: str) -> str:
 def unbroken(text: str) -> str:
     """The whole text on one line."""
     return safe(text).replace("\n", "\\n")
-
-
-def named(session_id: str, more: str) -> str:
-    """An id on one line, cut only if it is very long."""
-    return cut_line(unbroken(session_id), _LONGEST_NAME, more)
 
 
 def one_line(text: str, *, longest: int = 400) -> str:

@@ -21,8 +21,8 @@ from roocontext.cli.screens.safe_text import (
     UNICODE_SIGNS,
     Signs,
     cut_line,
-    named,
     one_line,
+    unbroken,
 )
 
 NARROW = 56
@@ -32,6 +32,9 @@ _USUAL = 80
 
 _LONGEST_TITLE = 160
 """How many cells of a title are shown."""
+
+_LONGEST_NAME = 100
+"""How many cells of an id are shown. The beginning of an id names it too."""
 
 _ENDLESS = 1 << 16
 """The columns of an output that is not a terminal."""
@@ -101,7 +104,7 @@ class Screen:
 
     def name(self, session_id: str) -> str:
         """An id on one line, cut only if it is very long."""
-        return named(session_id, self.signs.more)
+        return cut_line(unbroken(session_id), _LONGEST_NAME, self.signs.more)
 
     def headline(self, session_id: str, title: str | None) -> None:
         """The line that names a session."""
