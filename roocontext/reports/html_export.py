@@ -15,12 +15,12 @@ from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
 from roocontext.reports.markup.body import Links
-from roocontext.reports.markup.elements import Child, Html, is_safe_address, tag
+from roocontext.reports.markup.elements import Child, Html, facts, is_safe_address, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
 from roocontext.reports.markup.timeline import Timeline
 from roocontext.reports.masking import Masker, counts_in_words
-from roocontext.reports.naming import quantity
+from roocontext.reports.naming import quantity, tool_named
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import zoned_time
 from roocontext.store.session import Session
@@ -112,7 +112,7 @@ class _Section(Links):
         around = tag(
             "section",
             tag("h2", self.title, id=self._name),
-            tag("p", [tag("span", fact) for fact in self._facts(sections)], class_="facts"),
+            facts(*self._facts(sections)),
             gauge_bar(
                 context_of(excerpt.overview, excerpt.overview.model),
                 visible_bytes=stats.visible_bytes,
@@ -142,8 +142,7 @@ class _Section(Links):
     def _facts(self, sections: "Mapping[str, _Section]") -> Iterator[Child]:
         info, stats = self._excerpt.overview.info, self._excerpt.overview.stats
         yield tag("code", self._text(info.session_id))
-        metadata = info.metadata if isinstance(info.metadata, dict) else {}
-        if isinstance(tool := metadata.get("tool"), str):
+        if tool := tool_named(info.metadata):
             yield self._text(tool[:40])
         yield f"{zoned_time(info.created_at)} to {zoned_time(info.happened_at)}"
         seen = f"the model sees {stats.visible_messages:,}"

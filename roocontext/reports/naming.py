@@ -9,7 +9,7 @@ id; `last` is the newest entry that is not a note.
 import re
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
 
@@ -32,6 +32,12 @@ def size(count: int) -> str:
         amount, unit = amount / 1000, unit + 1
     digits = f"{amount:.3g}" if unit and amount < 99.95 else f"{amount:.0f}"
     return f"{digits} {_UNITS[unit]}"
+
+
+def tool_named(metadata: Any) -> str | None:
+    """The tool whose session this was, if the metadata name one."""
+    tool = metadata.get("tool") if isinstance(metadata, dict) else None
+    return tool if isinstance(tool, str) else None
 
 
 def ranges_in_words(pairs: Sequence[Sequence[int]], most: int | None = None) -> str:

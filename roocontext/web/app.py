@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
@@ -30,16 +29,20 @@ from roocontext.web.errors import (
     NothingHere,
 )
 from roocontext.web.failure import failed_response, nearest_to
-from roocontext.web.pages.change import change_routes
-from roocontext.web.pages.compact import compact_routes
-from roocontext.web.pages.entry import entry_routes
-from roocontext.web.pages.erase import erase_routes
-from roocontext.web.pages.history import history_routes
-from roocontext.web.pages.respond import static_routes
-from roocontext.web.pages.search import search_routes
-from roocontext.web.pages.session import session_routes
-from roocontext.web.pages.sessions import RememberedCosts, list_routes
-from roocontext.web.pages.tail import tail_routes
+from roocontext.web.pages import (
+    change,
+    compact,
+    entry,
+    erase,
+    history,
+    respond,
+    search,
+    session,
+    sessions,
+    tail,
+)
+from roocontext.web.pages.addresses import LIST, SEARCH
+from roocontext.web.pages.forms import form_route
 from roocontext.web.safety import HEALTH, Guard, ServerSettings
 
 if TYPE_CHECKING:
@@ -93,19 +96,47 @@ def create_app(store: "Store", settings: ServerSettings) -> Starlette:
     app.state.async_store = AsyncStore(store, app.state.threads)
     app.state.settings = settings
     app.state.summariser = RememberedSummaries(summariser_for(settings.summariser))
-    app.state.costs = RememberedCosts()
+    app.state.costs = sessions.RememberedCosts()
     app.state.closing = asyncio.Event()
     return app
 
 
 def routes() -> Sequence[BaseRoute]:
     """Every route of the server."""
-    described = Route(f"{PREFIX}/openapi.json", _openapi)
-    pages = (
-        *(static_routes(), list_routes(), search_routes(), tail_routes(), session_routes()),
-        *(history_routes(), entry_routes(), change_routes(), compact_routes(), erase_routes()),
-    )
-    return [Route(HEALTH, _health), described, *to_routes(OPERATIONS), *chain(*pages)]
+    of_session, of_entry = "/s/{session:id}", "/s/{session:id}/e/{seq:seq}"
+    return [
+        Route(HEALTH, _health),
+        Route(f"{PREFIX}/openapi.json", _openapi),
+        *to_routes(OPERATIONS),
+        Route(respond.STYLE, respond.style_sheet),
+        Route(respond.SCRIPT, respond.page_script),
+        Route(LIST, sessions.list_page),
+        Route(SEARCH, search.search_page),
+        Route(of_session, session.session_page),
+        Route(f"{of_session}/follow", tail.follow),
+        Route(f"{of_session}/rows", tail.rows),
+        Route(f"{of_session}/diff", history.difference_page),
+        Route(f"{of_session}/timeline", history.timeline_page),
+        Route(f"{of_session}/usage", history.usage_page),
+        Route(f"{of_session}/export", history.download_page),
+        Route(of_entry, session.entry_address),
+        Route(f"{of_entry}/whole", entry.whole_page),
+        Route(f"{of_entry}/raw", entry.raw),
+        Route(f"{of_entry}/image/{{digest}}", entry.image_file),
+        Route(f"{of_entry}/request", entry.request_page),
+        form_route(f"{of_entry}/change", change.entry_menu),
+        form_route(f"{of_session}/change", change.session_menu),
+        form_route(f"{of_session}/rewind", change.rewind_preview, change.make_rewind),
+        form_route(f"{of_session}/undo", change.undo_preview, change.make_undo),
+        form_route(f"{of_session}/uncover", change.uncover_preview, change.make_uncovering),
+        form_route(f"{of_session}/pin", None, change.change_pin),
+        form_route(f"{of_session}/fork", None, change.make_fork),
+        form_route(f"{of_session}/compact", compact.compact_preview, compact.make_compaction),
+        form_route(
+            f"{of_session}/redact", erase.redact_preview, erase.make_redaction, needs="admin"
+        ),
+        form_route(f"{of_session}/purge", erase.purge_preview, erase.make_purge, needs="admin"),
+    ]
 
 
 async def _health(_request: Request) -> Response:

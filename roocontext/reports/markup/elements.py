@@ -58,6 +58,11 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
     return Html("".join(parts))
 
 
+def facts(*parts: Child, class_: str = "facts") -> Html:
+    """Facts on a line. Those that are None are left out."""
+    return tag("p", (tag("span", part) for part in parts if part is not None), class_=class_)
+
+
 def is_safe_address(address: str) -> bool:
     """True for addresses of our own pages, of the web, of mail, and for images inside the page."""
     return _SAFE_ADDRESS.fullmatch(address) is not None

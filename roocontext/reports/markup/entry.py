@@ -67,7 +67,7 @@ class EntryRows:
     _blocks: list[int] = field(default_factory=list)
     """The entry with which the block of each row begins."""
 
-    def render(self, entries: Sequence[ExcerptEntry], room: Room | None, *, newest: bool) -> Html:
+    def render(self, entries: Sequence[ExcerptEntry], room: Room, *, newest: bool) -> Html:
         """The entries as items of a list. A page that ends with the newest fits these in first."""
         speakers = [self._speaker(entry.audited) for entry in entries]
         self.spoken.update(zip((entry.audited.seq for entry in entries), speakers, strict=True))
@@ -79,8 +79,7 @@ class EntryRows:
             def row(level: Level, entry: ExcerptEntry = entry, speaker: str = speaker) -> Html:
                 return self._row(entry, speaker, level)
 
-            others = len(entries) - done - 1
-            rows[index] = row(EVERYTHING_SHOWN) if room is None else room.fitted(row, others)
+            rows[index] = room.fitted(row, len(entries) - done - 1)
         return together(self._folded((entries[index], rows[index]) for index in indices))
 
     def _speaker(self, entry: AuditEntry) -> str:

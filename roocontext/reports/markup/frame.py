@@ -10,8 +10,8 @@ from typing import Final
 from roocontext.log.entries import Kind
 from roocontext.log.readings import text_of
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.markup.body import MessageSource, blocks_of
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.body import MessageSource, blocks_of, on_one_line
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.naming import quantity, size
 from roocontext.store.sessions.excerpt import ExcerptEntry
 from roocontext.tokens import limit_for
@@ -87,13 +87,12 @@ def gauge_bar(
         "section",
         bar,
         tag("p", line),
-        tag(
-            "p",
-            [tag("span", part) for part in _how_known(gauge, visible_bytes, compactions)],
-            tag("span", quantity(images, "image")) if images else None,
-            tag("span", f"{drift:.2f} times the estimate was reported") if drift else None,
-            tag("span", "pinned: ", pins) if pins else None,
-            tag("span", tag("a", "count", href=counted)) if counted else None,
+        facts(
+            *_how_known(gauge, visible_bytes, compactions),
+            quantity(images, "image") if images else None,
+            f"{drift:.2f} times the estimate was reported" if drift else None,
+            ["pinned: ", pins] if pins else None,
+            tag("a", "count", href=counted) if counted else None,
             class_="note facts",
         ),
         class_="gauge",
@@ -182,5 +181,4 @@ def _first_words(item: ExcerptEntry) -> str:
     if entry.role is None or entry.content is None:
         return ""
     message = MessageSource(entry.seq, entry.role, entry.content, entry.entry.format or "")
-    line = " ".join(text_of(blocks_of(message))[:200].split())
-    return line if len(line) <= 60 else f"{line[:59]}…"
+    return on_one_line(text_of(blocks_of(message)), 60)

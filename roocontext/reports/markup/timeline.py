@@ -28,12 +28,11 @@ _SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The data of a timeline: up to entry `last`, with the entry that is shown at `now`."""
+    """The data of a timeline, up to entry `last`."""
 
     last: int
     spans: Sequence[Span]
     controls: Sequence[Control]
-    now: int | None = None
 
     def picture(self, links: Links, most: int) -> Html:
         """The picture, of at most so many marks, each a link."""
@@ -54,9 +53,6 @@ class Timeline:
             self._mark(control, links) for control in acting[-(left - min(len(parts), left // 2)) :]
         ]
         height = _TOP + _LANE * (max(lanes.values(), default=0) + 1)
-        if self.now is not None:
-            x = self._x(self.now)
-            drawn.append(tag("line", x1=x, x2=x, y1=0, y2=height, class_="now"))
         name = f"Timeline of {self.last:,} entries"
         return tag("svg", drawn, viewBox=f"0 0 {_WIDTH} {height}", role="group", aria_label=name)
 

@@ -5,20 +5,20 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from roocontext.errors import NothingToUndo, UndoRefused
 from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.reports.history import EntryRow, difference, one_entry, rows_from, text_in
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.body import on_one_line
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.reports.undo import last_change, undo_last_change
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
 from roocontext.web.pages.addresses import PageLinks, address, session_path
 from roocontext.web.pages.compact import compact_form
-from roocontext.web.pages.forms import FormRequest, change_form, form_route
+from roocontext.web.pages.forms import FormRequest, change_form, number_field
 from roocontext.web.pages.history import MOST_LISTED, changed_messages
 from roocontext.web.pages.respond import framed
 from roocontext.web.pages.session import session_title
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from roocontext.store.writing.uncover import Uncovered
 
 NOTHING_LOST: Final = "Nothing is deleted: undo takes it back."
-_BEGINNING: Final = 200
 
 
 def session_menu(asked: FormRequest) -> Response:
@@ -55,11 +54,7 @@ def session_menu(asked: FormRequest) -> Response:
         tag("h2", "Rewind"),
         tag(
             "form",
-            tag(
-                "label",
-                "To what it was right after entry ",
-                tag("input", type="text", name="to", inputmode="numeric", size=8, required=True),
-            ),
+            number_field("To what it was right after entry ", "to", required=True),
             tag("button", "Show what changes"),
             action=f"{path}/rewind",
             class_="change",
@@ -81,11 +76,7 @@ def _fork_form(path: str, at: int) -> Html:
     return change_form(
         f"{path}/fork",
         "Fork",
-        tag(
-            "label",
-            "A new session with the entries up to ",
-            tag("input", type="text", name="at", value=str(at), inputmode="numeric", size=8),
-        ),
+        number_field("A new session with the entries up to ", "at", at),
         tag("label", "named ", tag("input", type="text", name="title", size=24)),
     )
 
@@ -100,13 +91,11 @@ def entry_menu(asked: FormRequest) -> Response:
         asked,
         excerpt,
         f"Change at entry {seq}",
-        tag(
-            "p",
-            tag("span", tag("a", f"Entry {seq}", href=f"{path}/e/{seq}")),
-            tag("span", row.speaker or row.note or row.kind),
-            class_="facts",
+        facts(
+            tag("a", f"Entry {seq}", href=f"{path}/e/{seq}"),
+            row.speaker or row.note or row.kind,
         ),
-        tag("p", _first_line(row), class_="quoted", dir="auto"),
+        tag("p", on_one_line(text_in(row) or "", 200), class_="quoted", dir="auto"),
         tag("ul", actions, class_="actions"),
         tag("h2", "Fork"),
         _fork_form(path, seq),
@@ -139,12 +128,6 @@ def _actions(asked: FormRequest, chat: "Session", row: EntryRow) -> Iterator[Htm
         yield tag("a", "Redact: see what would be erased for good", href=link)
 
 
-def _first_line(row: EntryRow) -> str:
-    text = text_in(row) or ""
-    line = " ".join(text[: 4 * _BEGINNING].split())
-    return line if len(line) <= _BEGINNING else f"{line[: _BEGINNING - 1]}…"
-
-
 # Rewind
 
 
@@ -171,7 +154,7 @@ def rewind_preview(asked: FormRequest) -> Response:
     )
 
 
-def _rewind(asked: FormRequest) -> Response:
+def make_rewind(asked: FormRequest) -> Response:
     """Rewind, and show the session."""
     done = asked.chat.rewind(asked.number("to"), expected_seq=asked.number("head"))
     return asked.done(done.seq)
@@ -212,7 +195,7 @@ def undo_preview(asked: FormRequest) -> Response:
     return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, preview)
 
 
-def _undo(asked: FormRequest) -> Response:
+def make_undo(asked: FormRequest) -> Response:
     """Undo the last change, and show the session."""
     done = undo_last_change(
         asked.chat,
@@ -246,7 +229,7 @@ def uncover_preview(asked: FormRequest) -> Response:
     )
 
 
-def _uncover(asked: FormRequest) -> Response:
+def make_uncovering(asked: FormRequest) -> Response:
     """Uncover an entry, and show the session."""
     done = asked.chat.uncover(asked.number("seq", 1), expected_seq=asked.number("head"))
     return asked.done(done.seq)
@@ -284,14 +267,14 @@ def _messages(chat: "Session", ranges: Iterable[Range], last: int) -> list[Entry
 # Pin and fork
 
 
-def _pin(asked: FormRequest) -> Response:
+def change_pin(asked: FormRequest) -> Response:
     """Pin or unpin a message, and show it."""
     chat, seq = asked.chat, asked.number("seq", 1)
     (chat.pin if asked.fields.get("pinned") == "1" else chat.unpin)(seq)
     return RedirectResponse(f"{asked.path}/e/{seq}", 303)
 
 
-def _fork(asked: FormRequest) -> Response:
+def make_fork(asked: FormRequest) -> Response:
     """Make a fork, and show it."""
     branch = asked.chat.fork(asked.number("at"))
     if title := asked.fields.get("title", "").strip():
@@ -307,17 +290,3 @@ def _framed(asked: FormRequest, excerpt: LogExcerpt, title: str, *body: Child) -
     name = session_title(excerpt.overview.info)
     back = tag("p", tag("a", name, href=asked.path), class_="note")
     return framed(f"{title}, {name}", tag("h1", title), back, body, session=asked.session_id)
-
-
-def change_routes() -> list[Route]:
-    """The routes of this module."""
-    path = "/s/{session:id}"
-    return [
-        form_route(f"{path}/change", session_menu),
-        form_route(f"{path}/e/{{seq:seq}}/change", entry_menu),
-        form_route(f"{path}/rewind", rewind_preview, _rewind),
-        form_route(f"{path}/undo", undo_preview, _undo),
-        form_route(f"{path}/uncover", uncover_preview, _uncover),
-        form_route(f"{path}/pin", None, _pin),
-        form_route(f"{path}/fork", None, _fork),
-    ]

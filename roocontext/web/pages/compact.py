@@ -3,18 +3,16 @@
 from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
-from starlette.routing import Route
 
-from roocontext.errors import InvalidOption, SummaryFailed, VersionConflict
-from roocontext.log.events import Status
+from roocontext.errors import InvalidOption
 from roocontext.policies.builtin import policies
 from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.naming import quantity
-from roocontext.web.compacting import compaction_manager, with_known_window
+from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
 from roocontext.web.pages.addresses import PageLinks
-from roocontext.web.pages.forms import FormRequest, change_form, form_route
+from roocontext.web.pages.forms import FormRequest, change_form
 from roocontext.web.pages.history import changed_messages
 from roocontext.web.pages.respond import framed
 
@@ -106,9 +104,9 @@ def compact_preview(asked: FormRequest) -> Response:
 
 
 def _back(asked: FormRequest) -> Html:
-    links = [("Back to the session", asked.path), ("Other changes", f"{asked.path}/change")]
-    return tag(
-        "p", [tag("span", tag("a", name, href=where)) for name, where in links], class_="facts"
+    return facts(
+        tag("a", "Back to the session", href=asked.path),
+        tag("a", "Other changes", href=f"{asked.path}/change"),
     )
 
 
@@ -124,16 +122,16 @@ def _figures(outcome: "Outcome") -> Html:
         )
         if count
     ]
-    facts: list[Child] = [
+    figures: list[Child] = [
         tag("b", f"{sign}{before:,} → {sign}{after:,}"),
         *counts,
         f"policy {outcome.policy}, for {outcome.window:,} tokens, by {outcome.counter}",
     ]
     if outcome.cost:
-        facts.append(f"the summary cost ${outcome.cost:.4f}")
+        figures.append(f"the summary cost ${outcome.cost:.4f}")
     reason = outcome.reason or ("" if outcome.changed else "There is nothing to do.")
     return together(
-        tag("p", [tag("span", fact) for fact in facts], class_="facts outcome"),
+        facts(*figures, class_="facts outcome"),
         tag("p", reason) if reason else None,
     )
 
@@ -166,19 +164,11 @@ def _written(row: MessageRow, room: Room, links: PageLinks, others: int) -> Html
     return tag("section", header, room.fitted(body, others), class_=f"entry {row.kind}")
 
 
-def _compact(asked: FormRequest) -> Response:
+def make_compaction(asked: FormRequest) -> Response:
     """Do what the preview showed, and show the session."""
     chat, (aim, policy) = asked.chat, _choice(asked)
     asked.check_head()
     manager = _manager(asked, chat, policy)
-    outcome = (manager.prune if aim == "clear" else getattr(manager, aim))(chat)
-    if outcome.status is Status.CONFLICT:
-        raise VersionConflict(outcome.reason, expected=asked.number("head"), actual=chat.head_seq())
-    if outcome.status is Status.FAILED:
-        raise SummaryFailed(outcome.reason)
+    run = manager.prune if aim == "clear" else getattr(manager, aim)
+    outcome = checked_outcome(chat, run(chat), asked.number("head"))
     return asked.done(outcome.seqs[-1] if outcome.seqs else None)
-
-
-def compact_routes() -> list[Route]:
-    """The routes of this module."""
-    return [form_route("/s/{session:id}/compact", compact_preview, _compact)]

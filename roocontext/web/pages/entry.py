@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports.markup.body import images_in
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.store.reading.audit import AuditEntry
@@ -37,26 +36,16 @@ def whole_page(request: Request) -> Response:
     excerpt = _read(request)
     entry = excerpt.entries[0].audited
     info = excerpt.overview.info
-    path = f"{session_path(info.session_id)}/e/{entry.seq}"
+    path, name = f"{session_path(info.session_id)}/e/{entry.seq}", f"entry-{entry.seq}.json"
     text = "\n\n".join(_texts(entry)) or "Nothing."
     return framed(
         f"Entry {entry.seq}, {session_title(info)}",
         tag("h1", f"Entry {entry.seq}"),
-        tag(
-            "p",
-            tag("span", tag("a", session_title(info), href=path)),
-            tag("span", entry.role or entry.kind.value),
-            tag("span", size(excerpt.entries[0].size)),
-            tag(
-                "span",
-                tag(
-                    "a",
-                    "download as it is stored",
-                    href=f"{path}/raw",
-                    download=f"entry-{entry.seq}.json",
-                ),
-            ),
-            class_="facts",
+        facts(
+            tag("a", session_title(info), href=path),
+            entry.role or entry.kind.value,
+            size(excerpt.entries[0].size),
+            tag("a", "download as it is stored", href=f"{path}/raw", download=name),
         ),
         _part(request, text, f"{path}/whole"),
         session=info.session_id,
@@ -171,30 +160,18 @@ def request_page(request: Request) -> Response:
     return framed(
         f"Request of entry {entry.seq}, {session_title(info)}",
         tag("h1", f"The request that entry {entry.seq} answers"),
-        tag(
-            "p",
-            tag("span", tag("a", session_title(info), href=path)),
-            tag(
-                "span",
+        facts(
+            tag("a", session_title(info), href=path),
+            tag("a", f"as of entry {read}", href=address(session_path(chat.id), as_of=read)),
+            *(
                 tag(
                     "a",
-                    f"as of entry {read}",
-                    href=address(session_path(info.session_id), as_of=read),
-                ),
-            ),
-            [
-                tag(
-                    "span",
-                    tag(
-                        "a",
-                        one,
-                        href=address(f"{path}/request", form=one),
-                        aria_current="true" if one == form else None,
-                    ),
+                    one,
+                    href=address(f"{path}/request", form=one),
+                    aria_current="true" if one == form else None,
                 )
                 for one in forms
-            ],
-            class_="facts",
+            ),
         ),
         tag("p", f"{quantity(len(repairs), 'repair')} for the provider:", class_="note")
         if repairs
@@ -208,14 +185,3 @@ def request_page(request: Request) -> Response:
         ),
         session=info.session_id,
     )
-
-
-def entry_routes() -> list[Route]:
-    """The routes of this module."""
-    path = "/s/{session:id}/e/{seq:seq}"
-    return [
-        Route(f"{path}/whole", whole_page),
-        Route(f"{path}/raw", raw),
-        Route(f"{path}/image/{{digest}}", image_file),
-        Route(f"{path}/request", request_page),
-    ]

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.reports.erasing import PurgedReport, RedactedReport, planned_purge, redaction
-from roocontext.reports.markup.elements import Html, tag, together
+from roocontext.reports.markup.elements import Html, facts, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import zoned_time
 from roocontext.web.pages.addresses import PageLinks, address, session_path
-from roocontext.web.pages.forms import FormRequest, change_form, form_route
+from roocontext.web.pages.forms import FormRequest, change_form
 from roocontext.web.pages.respond import framed
 
 _MOST = 40
@@ -84,7 +83,7 @@ def _places(name: str, places: Sequence[Sequence[Any]]) -> Html | None:
     return together(tag("h2", name), tag("ul", items, more, class_="places"))
 
 
-def _redact(asked: FormRequest) -> Response:
+def make_redaction(asked: FormRequest) -> Response:
     """Erase the content of an entry, and show what is left."""
     asked.check_head()
     seq = asked.number("seq", 1)
@@ -113,14 +112,12 @@ def purge_preview(asked: FormRequest) -> Response:
 
 
 def _sizes(plan: PurgedReport) -> Html:
-    facts = [
+    return facts(
         quantity(plan.entries, "entry", "entries"),
         quantity(plan.messages, "message"),
         size(plan.bytes),
-    ]
-    if not plan.changed:
-        facts.append(f"purged {zoned_time(plan.purged_at)}")
-    return tag("p", [tag("span", fact) for fact in facts], class_="facts")
+        None if plan.changed else f"purged {zoned_time(plan.purged_at)}",
+    )
 
 
 def _purge_form(asked: FormRequest, head: int) -> Html:
@@ -157,7 +154,7 @@ def _copies(plan: PurgedReport) -> Html | None:
     return together(tag("h2", name), tag("ul", items, class_="places"))
 
 
-def _purge(asked: FormRequest) -> Response:
+def make_purge(asked: FormRequest) -> Response:
     """Purge the session, and show the receipt."""
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
         line = "The session was not purged: the typed text is not its id."
@@ -165,12 +162,3 @@ def _purge(asked: FormRequest) -> Response:
     asked.check_head()
     asked.store.purge(asked.session_id)
     return RedirectResponse(f"{asked.path}/purge", 303)
-
-
-def erase_routes() -> list[Route]:
-    """The routes of this module."""
-    path = "/s/{session:id}"
-    return [
-        form_route(f"{path}/redact", redact_preview, _redact, needs="admin"),
-        form_route(f"{path}/purge", purge_preview, _purge, needs="admin"),
-    ]

@@ -117,6 +117,12 @@ def _fields(media: str, body: bytes) -> QueryParams:
     return QueryParams(pairs)
 
 
+def number_field(label: str, name: str, value: int | None = None, **more: bool) -> Html:
+    """A field for the number of an entry."""
+    field = tag("input", type="text", name=name, value=value, inputmode="numeric", size=8, **more)
+    return tag("label", label, field)
+
+
 def change_form(where: str, button: str, *shown: Child, danger: bool = False, **kept: Any) -> Html:
     """A form with what is shown in it, and with fields that are not."""
     hidden = [

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from roocontext.errors import InvalidOption
 from roocontext.formats import exports
 from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
 from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
@@ -24,6 +23,7 @@ from roocontext.reports.usage import UsageReport, usage_of
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
 from roocontext.tokens import spending, usage_tokens
 from roocontext.web.pages.addresses import PageLinks, address, number_asked, session_path
+from roocontext.web.pages.forms import number_field
 from roocontext.web.pages.respond import framed
 from roocontext.web.pages.session import heading, session_title
 
@@ -61,18 +61,8 @@ def difference_page(request: Request) -> Response:
     path = session_path(chat.id)
     form = tag(
         "form",
-        tag(
-            "label",
-            "From entry ",
-            tag("input", type="text", name="from", value=str(old), inputmode="numeric", size=8),
-        ),
-        tag(
-            "label",
-            "to entry ",
-            tag(
-                "input", type="text", name="to", value=str(excerpt.seq), inputmode="numeric", size=8
-            ),
-        ),
+        number_field("From entry ", "from", old),
+        number_field("to entry ", "to", excerpt.seq),
         tag("button", "Compare"),
         action=f"{path}/diff",
         class_="tools",
@@ -85,11 +75,9 @@ def difference_page(request: Request) -> Response:
     return framed(
         f"Changes {old} to {excerpt.seq}, {session_title(excerpt.overview.info)}",
         tag("h1", "What changed in the view"),
-        tag(
-            "p",
-            tag("span", tag("a", session_title(excerpt.overview.info), href=path)),
-            tag("span", f"entry {old} to entry {excerpt.seq}"),
-            class_="facts",
+        facts(
+            tag("a", session_title(excerpt.overview.info), href=path),
+            f"entry {old} to entry {excerpt.seq}",
         ),
         form,
         [
@@ -368,14 +356,3 @@ def download_page(request: Request) -> Response:
         "Content-Security-Policy": "default-src 'none'; sandbox",
     }
     return StreamingResponse(file.chunks, media_type=_EXPORTS[to], headers=headers)
-
-
-def history_routes() -> list[Route]:
-    """The routes of this module."""
-    path = "/s/{session:id}"
-    return [
-        Route(f"{path}/diff", difference_page),
-        Route(f"{path}/timeline", timeline_page),
-        Route(f"{path}/usage", usage_page),
-        Route(f"{path}/export", download_page),
-    ]

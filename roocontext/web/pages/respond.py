@@ -6,14 +6,13 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from roocontext.reports.markup.elements import Child, Html, tag
 from roocontext.reports.markup.frame import page_frame
 from roocontext.web.pages.addresses import LIST, SEARCH
 
-_STYLE: Final = "/static/page.css"
-_SCRIPT: Final = "/static/page.js"
+STYLE: Final = "/static/page.css"
+SCRIPT: Final = "/static/page.js"
 
 
 class HtmlPage(Response):
@@ -61,9 +60,9 @@ def framed(
             ),
             tag("main", body, id="main"),
             head=(
-                tag("link", rel="stylesheet", href=_STYLE),
+                tag("link", rel="stylesheet", href=STYLE),
                 tag("link", rel="icon", href="data:image/png;base64,"),
-                tag("script", src=_SCRIPT, defer=True),
+                tag("script", src=SCRIPT, defer=True),
             ),
             data={f"data-{name}": value for name, value in data.items()},
         )
@@ -75,14 +74,11 @@ def _static(folder: str, name: str) -> bytes:
     return (files(folder) / name).read_bytes()
 
 
-def _style(_request: Request) -> Response:
+def style_sheet(_request: Request) -> Response:
+    """The style of all pages."""
     return Response(_static("roocontext.reports.markup", "page/page.css"), media_type="text/css")
 
 
-def _script(_request: Request) -> Response:
+def page_script(_request: Request) -> Response:
+    """The script of all pages."""
     return Response(_static("roocontext.web", "static/page.js"), media_type="text/javascript")
-
-
-def static_routes() -> list[Route]:
-    """The two files that pages load."""
-    return [Route(_STYLE, _style), Route(_SCRIPT, _script)]

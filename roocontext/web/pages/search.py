@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from roocontext.errors import InvalidOption, StoreReadOnly
-from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.reports.markup.elements import Child, Html, facts, tag
 from roocontext.reports.search import HitRow, SnippetRow, found
 from roocontext.reports.times import local_time
 from roocontext.search.query import Among
@@ -95,17 +94,16 @@ def _hit(hit: HitRow) -> Html:
             "hidden by ",
             tag("a", f"{hit.hider.kind} {hit.hider.seq}", href=links.entry(hit.hider.seq)),
         ]
-    facts = [
-        tag("span", tag("a", hit.session_id[:60], href=session_path(hit.session_id))),
-        tag("span", hit.speaker),
-        tag("span", local_time(hit.happened_at)[:16]),
-        tag("span", state),
-    ]
     return tag(
         "li",
         tag("a", f"Entry {hit.seq}", href=links.entry(hit.seq), class_="name"),
         tag("p", _snippet(hit.snippet), class_="hit", dir="auto"),
-        tag("p", facts, class_="facts"),
+        facts(
+            tag("a", hit.session_id[:60], href=session_path(hit.session_id)),
+            hit.speaker,
+            local_time(hit.happened_at)[:16],
+            state,
+        ),
     )
 
 
@@ -119,8 +117,3 @@ def _snippet(snippet: SnippetRow) -> Iterator[Child]:
         end = stop
     yield snippet.text[end:]
     yield " …" if snippet.continues else ""
-
-
-def search_routes() -> list[Route]:
-    """The routes of this module."""
-    return [Route(SEARCH, search_page)]

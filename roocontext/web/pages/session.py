@@ -6,17 +6,16 @@ from typing import Any, Final
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import Route
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
-from roocontext.reports.markup.body import Room
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.body import Room, on_one_line
+from roocontext.reports.markup.elements import Child, Html, facts, tag, together
 from roocontext.reports.markup.entry import EntryRows, failure_in_words, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
-from roocontext.reports.naming import quantity
+from roocontext.reports.naming import quantity, tool_named
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
@@ -31,6 +30,7 @@ from roocontext.web.pages.addresses import (
     number_asked,
     session_path,
 )
+from roocontext.web.pages.forms import number_field
 from roocontext.web.pages.respond import framed
 
 _ROOM: Final = (1_500, 46_000)
@@ -131,11 +131,6 @@ def session_body(
         else tag("p", _nothing(excerpt), class_="note"),
         _pager(view, excerpt, "Pages, again"),
     )
-    timeline = Timeline(
-        excerpt.overview.info.last_seq if not excerpt.is_past else excerpt.seq,
-        excerpt.spans,
-        excerpt.controls,
-    )
     return together(
         heading(excerpt, changes=changes),
         _notice(done, excerpt, links),
@@ -149,7 +144,7 @@ def session_body(
             drift=_drift(excerpt),
             pins=_pins(excerpt.pins, links),
         ),
-        _strip(timeline, view, links) if excerpt.seq else None,
+        _strip(excerpt, links) if excerpt.seq else None,
         tab_bar(
             view.extent.value,
             _counts(excerpt),
@@ -237,43 +232,38 @@ def _notice(done: int | None, excerpt: LogExcerpt, links: PageLinks) -> Html | N
 def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
     """The title of a session, and facts about it."""
     info = excerpt.overview.info
-    metadata = info.metadata if isinstance(info.metadata, dict) else {}
-    facts: list[Child] = [tag("code", _cut(info.session_id, 60))]
-    if isinstance(tool := metadata.get("tool"), str):
-        facts.append(_cut(tool, 40))
-    facts.append(local_time(info.happened_at)[:16])
-    facts.append(quantity(info.last_seq, "entry", "entries"))
+    path, tool = session_path(info.session_id), tool_named(info.metadata)
+    parent: Child = None
     if info.parent:
-        facts.append(
-            ["sub-agent of ", tag("a", _cut(info.parent, 40), href=session_path(info.parent))]
-        )
-    path = session_path(info.session_id)
-    facts += [
-        tag("a", "timeline", href=f"{path}/timeline"),
-        tag("a", "usage", href=f"{path}/usage"),
-        tag("a", "export", href=f"{path}/export"),
-    ]
-    if changes:
-        facts.append(tag("a", "change", href=f"{path}/change"))
+        name = on_one_line(info.parent, 40)
+        parent = ["sub-agent of ", tag("a", name, href=session_path(info.parent))]
     children = [
-        tag("span", tag("a", _cut(session_title(child), 50), href=session_path(child.session_id)))
+        tag(
+            "span",
+            tag("a", on_one_line(session_title(child), 50), href=session_path(child.session_id)),
+        )
         for child in excerpt.children
     ]
     return together(
         tag("h1", session_title(info)),
-        tag("p", [tag("span", fact) for fact in facts], class_="facts"),
+        facts(
+            tag("code", on_one_line(info.session_id, 60)),
+            None if tool is None else on_one_line(tool, 40),
+            local_time(info.happened_at)[:16],
+            quantity(info.last_seq, "entry", "entries"),
+            parent,
+            tag("a", "timeline", href=f"{path}/timeline"),
+            tag("a", "usage", href=f"{path}/usage"),
+            tag("a", "export", href=f"{path}/export"),
+            tag("a", "change", href=f"{path}/change") if changes else None,
+        ),
         tag("p", "Sub-agents: ", children, class_="facts") if children else None,
     )
 
 
 def session_title(info: SessionInfo) -> str:
     """The name of a session for people."""
-    return _cut(info.title or info.first_prompt or info.session_id, 160)
-
-
-def _cut(text: str, longest: int) -> str:
-    line = " ".join(text[: 4 * longest].split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return on_one_line(info.title or info.first_prompt or info.session_id, 160)
 
 
 def _counts(excerpt: LogExcerpt) -> dict[str, int]:
@@ -291,8 +281,9 @@ def _nothing(excerpt: LogExcerpt) -> str:
     return "The session has no entries." if not excerpt.seq else "The model sees nothing."
 
 
-def _strip(timeline: Timeline, view: PageView, links: PageLinks) -> Html:
-    everything = PageLinks(view.session_id, frozenset(), links.as_of)
+def _strip(excerpt: LogExcerpt, links: PageLinks) -> Html:
+    timeline = Timeline(excerpt.seq, excerpt.spans, excerpt.controls)
+    everything = PageLinks(links.session_id, as_of=links.as_of)
     key = [
         tag("span", tag("span", class_=f"key{style}"), name)
         for style, name in (
@@ -315,11 +306,7 @@ def _moment(view: PageView, excerpt: LogExcerpt, *, changes: bool) -> Html:
     ]
     form = tag(
         "form",
-        tag(
-            "label",
-            "As of entry ",
-            tag("input", type="text", name="as_of", value=str(seq), inputmode="numeric", size=8),
-        ),
+        number_field("As of entry ", "as_of", seq),
         hidden,
         tag("button", "Go"),
         action=session_path(view.session_id),
@@ -393,11 +380,3 @@ def _pager(view: PageView, excerpt: LogExcerpt, name: str) -> Html | None:
         items.append(tag("a", "Later →", href=view.address(**{**none, "after": last})))
         items.append(tag("a", "Newest", href=view.elsewhere()))
     return tag("nav", items, class_="pager", aria_label=name)
-
-
-def session_routes() -> list[Route]:
-    """The routes of this module."""
-    return [
-        Route("/s/{session:id}", session_page),
-        Route("/s/{session:id}/e/{seq:seq}", entry_address),
-    ]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from roocontext.errors import SessionArchived, SessionNotFound
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.markup.elements import Child, Html, tag
-from roocontext.reports.naming import quantity, size
+from roocontext.reports.markup.elements import Child, Html, facts, tag
+from roocontext.reports.naming import quantity, size, tool_named
 from roocontext.reports.sessions import SessionRow, matching_sessions
 from roocontext.reports.times import age, local_time
 from roocontext.reports.usage import cost_of
@@ -142,25 +141,21 @@ class _Rows:
         return tag("li", name, self._facts(row), family)
 
     def _facts(self, row: SessionRow) -> Html:
-        context = row.context
-        facts: list[Child] = [tag("code", row.short_id)]
-        metadata = row.metadata if isinstance(row.metadata, dict) else {}
-        if isinstance(tool := metadata.get("tool"), str):
-            facts.append(tool[:40])
+        context, tool = row.context, tool_named(row.metadata)
         when = f"{age(row.happened_at, self.now)} ago"
-        facts.append(tag("time", when, title=local_time(row.happened_at)))
-        seen = f"{quantity(row.messages, 'message')}, the model sees {row.visible_messages:,}"
-        facts += [seen, size(row.bytes)]
-        if context.model:
-            facts.append(context.model[:60])
-        if context.limit:
-            facts.append(_fill(context))
-        facts.append(self._cost(row))
-        if row.forked_from is not None:
-            facts.append(["fork of ", self._origin(row.forked_from, row.forked_at)])
-        if row.parent:
-            facts.append(["sub-agent of ", self._link(row.parent, session_path(row.parent))])
-        return tag("p", [tag("span", fact) for fact in facts if fact is not None], class_="facts")
+        forked, parent = row.forked_from, row.parent
+        return facts(
+            tag("code", row.short_id),
+            tool and tool[:40],
+            tag("time", when, title=local_time(row.happened_at)),
+            f"{quantity(row.messages, 'message')}, the model sees {row.visible_messages:,}",
+            size(row.bytes),
+            context.model[:60] if context.model else None,
+            _fill(context) if context.limit else None,
+            self._cost(row),
+            ["fork of ", self._origin(forked, row.forked_at)] if forked is not None else None,
+            ["sub-agent of ", self._link(parent, session_path(parent))] if parent else None,
+        )
 
     def _cost(self, row: SessionRow) -> Child:
         cost = self.costs.get(row.session_id)
@@ -189,8 +184,3 @@ def _fill(context: Gauge) -> Child:
     filled = min(context.tokens, limit)
     meter = tag("meter", share, min=0, max=limit, value=filled, aria_label="Context window")
     return [meter, f" {'' if context.exact else '~'}{share} full"]
-
-
-def list_routes() -> list[Route]:
-    """The routes of this module."""
-    return [Route(LIST, list_page)]

@@ -11,12 +11,11 @@ from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from roocontext.errors import RooContextError
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports.markup.body import Room
-from roocontext.reports.markup.elements import Html, tag
+from roocontext.reports.markup.elements import Html, facts, tag
 from roocontext.reports.markup.entry import EntryRows
 from roocontext.store.aio import AsyncStore
 from roocontext.store.reading.audit import AuditEntry
@@ -44,12 +43,7 @@ def follow(request: Request) -> Response:
     around = framed(
         f"Following {title}",
         tag("h1", title),
-        tag(
-            "p",
-            tag("span", "New entries appear at the end."),
-            tag("span", tag("a", "Stop following", href=view.address())),
-            class_="facts",
-        ),
+        facts("New entries appear at the end.", tag("a", "Stop following", href=view.address())),
         tag("ol", markup, Html(_SPLIT), class_="entries", id="entries"),
         tag("p", tag("a", "Follow on", href=f"{session_path(chat.id)}/follow"), class_="more"),
         session=chat.id,
@@ -129,8 +123,3 @@ def _is_shown(entry: AuditEntry, extent: Extent) -> bool:
     if extent is Extent.ALL:
         return True
     return entry.kind in MESSAGE_KINDS or entry.kind is not Kind.NOTE
-
-
-def tail_routes() -> list[Route]:
-    """The routes of this module."""
-    return [Route("/s/{session:id}/follow", follow), Route("/s/{session:id}/rows", rows)]
