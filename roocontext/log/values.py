@@ -7,15 +7,7 @@ from typing import Any
 
 import msgspec
 
-
-class StoredJson(msgspec.Struct, frozen=True):
-    """A value with the text that the store keeps of it, which is sent instead of the value."""
-
-    text: str
-    value: Any
-
-
-_SCALARS = frozenset({str, int, float, bool, type(None), StoredJson})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class Value:
@@ -45,11 +37,6 @@ def as_json(value: Any) -> Any:
     if isinstance(value, list | tuple | frozenset) and not hasattr(value, "_asdict"):
         return list(map(as_json, value))
     return fields_as_json(value)
-
-
-def value_of(content: Any) -> Any:
-    """The value of a content, whether it was read with its text or not."""
-    return content.value if isinstance(content, StoredJson) else content
 
 
 def fields_as_json(value: Any) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
-from roocontext.log.values import StoredJson, value_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
@@ -37,7 +36,6 @@ class Speakers:
 
     def named(self, role: str, content: Any, form: str) -> tuple[str, list[str]]:
         """The role, or `tool` if the message holds only outputs; and their tools, in order."""
-        content = value_of(content)
         if isinstance(content, str):
             return role, []
         blocks = pieces(reader(form).blocks(role, content)[1])
@@ -190,8 +188,7 @@ def within_bytes(rows: Iterable[RowT], most: int = PAGE_BYTES) -> Iterator[RowT]
     """The first rows whose contents together take at most so many bytes of JSON; at least one."""
     total = 0
     for row in rows:
-        content = row.content
-        size = len(content.text if isinstance(content, StoredJson) else json.dumps(content))
+        size = len(json.dumps(row.content))
         if total and total + size > most:
             return
         total += size
@@ -309,26 +306,21 @@ def some_entries(
     return Entries(entries=rows, next=following)
 
 
-def rows_from(
-    chat: "Session", first: int, *, as_of: int, stored: bool = False
-) -> Iterator[EntryRow]:
-    """The entries from one on, as of a moment, read a few at a time.
-
-    With `stored`, everything that is JSON comes with its stored text.
-    """
+def rows_from(chat: "Session", first: int, *, as_of: int) -> Iterator[EntryRow]:
+    """The entries from one on, as of a moment, read a few at a time."""
     speakers, before = Speakers(), max(0, first - 1 - _CALLED_WITHIN)
-    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of, stored=stored)
+    pages = chat.internals.audit_pages(_READ_AT_ONCE, after=before, as_of=as_of)
     rows = (entry_row(entry, speakers) for page in pages for entry in page)
     return (row for row in rows if row.seq >= first)
 
 
-def one_entry(chat: "Session", seq: int, *, stored: bool = False) -> EntryRow:
+def one_entry(chat: "Session", seq: int) -> EntryRow:
     """One entry; MessageNotFound if there is none with this number."""
     last = chat.info().last_seq
     if not 1 <= seq <= last:
         holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
         raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
-    return next(rows_from(chat, seq, as_of=last, stored=stored))
+    return next(rows_from(chat, seq, as_of=last))
 
 
 def text_in(row: EntryRow | MessageRow) -> str | None:

@@ -7,7 +7,6 @@ hidden messages, adapters read notes by their client ids.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from roocontext.errors import StoreReadOnly
@@ -18,7 +17,7 @@ from roocontext.log.request import GivenFrame
 from roocontext.store.counting import count
 from roocontext.store.counting.count import CountedView, Restorable
 from roocontext.store.counting.snapshot import Snapshot, Wanted, read_snapshot
-from roocontext.store.engine.check_arguments import check_maybe, check_whole, to_point
+from roocontext.store.engine.check_arguments import check_maybe, check_whole
 from roocontext.store.engine.clock_and_ids import Clock, Ids
 from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.engine.observing import Observer, StoreOperation, observing
@@ -33,7 +32,7 @@ from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextra
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
-from roocontext.store.reading.view import Part, read_view, to_part
+from roocontext.store.reading.view import Part, read_view
 from roocontext.store.sessions import sessions
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes, read_excerpt
 from roocontext.store.sessions.sessions import Outline
@@ -211,33 +210,15 @@ class SessionInternals:
         """Read the entries of a page, now or right after an entry."""
         return self._database.snapshot(read_excerpt, extent, place, sizes, as_of=as_of)
 
-    def stored_view(
-        self,
-        *,
-        as_of: int | datetime | None = None,
-        recorded: bool = False,
-        after: int | None = None,
-        limit: int | None = None,
-        before: int | None = None,
-        last: int | None = None,
-    ) -> View:
-        """Read the same as `Session.view`, with the stored texts of the contents."""
-        point = to_point("as_of", as_of, recorded=recorded)
-        part = to_part(after, limit, before, last)
-        return self._database.snapshot(read_view, as_of=point, part=part, stored=True)
-
     def audit_pages(
-        self, size: int, *, after: int = 0, as_of: int | None = None, stored: bool = False
+        self, size: int, *, after: int = 0, as_of: int | None = None
     ) -> Iterator[list[AuditEntry]]:
-        """Read the audit page by page, all of one moment even if more is written: now, or a seq.
-
-        With `stored`, everything that is JSON comes with its stored text.
-        """
+        """Read the audit page by page, all of one moment even if more is written: now, or a seq."""
         check_whole("size", size, least=1)
         check_whole("after", after)
         after = min(after, MAX_INTEGER - 1)
         with self._database.read() as log:
-            auditor = audit.Auditor(log, as_of, stored=stored)
+            auditor = audit.Auditor(log, as_of)
             page = auditor.page(log, after, size)
         while page:
             yield page

@@ -7,9 +7,7 @@ of a message. The advice of the library's errors names calls of the library, so 
 
 import json
 import re
-import secrets
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, ClassVar, Final
 
 from starlette.responses import Response
@@ -17,7 +15,7 @@ from starlette.responses import Response
 from roocontext import errors
 from roocontext.errors import Category, RooContextError
 from roocontext.log.moments import iso_utc
-from roocontext.log.values import StoredJson, as_json
+from roocontext.log.values import as_json
 
 PROBLEM: Final = "application/problem+json"
 
@@ -154,10 +152,6 @@ _TIMES: Final = frozenset({"archived_at", "expires_at", "purged_at"})
 """The attributes that are times."""
 
 _RETRY_SECONDS: Final = "1"
-_LONE: Final = "backslashreplace"
-"""A lone surrogate in a stored text becomes the escape that JSON has for it."""
-_PLACE: Final = secrets.token_hex(32)
-"""Where a stored text goes. No document has this text, because it is in no answer."""
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -211,16 +205,8 @@ class AsciiJson(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Encode the document. Stored texts are put into it as they are."""
-        texts: list[str] = []
-
-        def keep_place(stored: StoredJson) -> str:
-            texts.append(stored.text)
-            return _PLACE
-
-        text = json.dumps(as_json(content), separators=(",", ":"), default=keep_place)
-        parts = text.split(f'"{_PLACE}"')
-        return "".join(chain(*zip(parts, [*texts, ""], strict=True))).encode("utf-8", _LONE)
+        """Encode the document."""
+        return json.dumps(as_json(content), separators=(",", ":")).encode()
 
 
 def headers_of(error: RooContextError) -> dict[str, str]:

@@ -182,7 +182,6 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "pages": lambda _, chat: list(chat.internals.pages(2)),
     "messages": lambda _, chat: chat.messages(),
     "repairs": lambda _, chat: chat.repairs(),
-    "stored_view": lambda _, chat: chat.internals.stored_view(limit=3),
     "counted": lambda _, chat: chat.internals.counted(BYTES),
     "unextracted": lambda _, chat: chat.internals.unextracted(),
     "hidden_by": lambda _, chat: chat.internals.hidden_by(13),

@@ -22,7 +22,7 @@ from roocontext.log.entries import (
 )
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, within
-from roocontext.log.values import StoredJson, Value, fields_as_json
+from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import AFTER_SEQ, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import read_head
@@ -128,19 +128,8 @@ class Auditor:
     `spans` and `controls` are those of that moment.
     """
 
-    def __init__(
-        self,
-        log: SessionLog,
-        seq: int | None = None,
-        *,
-        last: int | None = None,
-        stored: bool = False,
-    ) -> None:
-        """`last` is the last entry of the log, if it was read in this transaction.
-
-        With `stored`, everything of an entry that is JSON comes with its text.
-        """
-        self._stored = stored
+    def __init__(self, log: SessionLog, seq: int | None = None, *, last: int | None = None) -> None:
+        """`last` is the last entry of the log, if it was read in this transaction."""
         last = read_head(log).last_seq if last is None else last
         self.seq = last if seq is None else min(seq, last)
         rows = log.rows(_CONTROLS, seq=self.seq)
@@ -172,7 +161,7 @@ class Auditor:
 
     def _judged(self, row: SqlRow, span: Span) -> AuditEntry:
         *fields, salt, digest = row
-        entry = _to_entry(fields, stored=self._stored)
+        entry = _to_entry(fields)
         is_message = entry.kind in MESSAGE_KINDS
         cleared = tuple(self._cleared.get(entry.seq, ()))
         if is_message and span.visible and salt is not None and not cleared:
@@ -213,15 +202,14 @@ def _block(clearing: tuple[BlockRef, Control]) -> BlockRef:
     return clearing[0]
 
 
-def _to_entry(fields: list[Any], *, stored: bool) -> Entry:
+def _to_entry(fields: list[Any]) -> Entry:
     """Make an entry of its columns, in the order of its fields."""
     *values, answers_seq, answers_block = fields
     try:
         values[1] = _KINDS[values[1]]
         for place in _JSON:
             if (text := values[place]) is not None:
-                value = decode(text)
-                values[place] = StoredJson(text, value) if stored else value
+                values[place] = decode(text)
     except (HistoryCorrupt, KeyError):
         raise HistoryCorrupt(
             f"Entry {values[0]} cannot be read: its kind is unknown, or its content, usage, extra"

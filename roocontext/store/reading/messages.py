@@ -17,7 +17,6 @@ from roocontext.log.encoding import decode_all
 from roocontext.log.entries import MESSAGE_KINDS, Compacted, Control, Message, Range, block_ref
 from roocontext.log.readings import is_known
 from roocontext.log.spans import clearings_of, compacted_at
-from roocontext.log.values import StoredJson
 from roocontext.store.engine.schema import (
     IN_LOG,
     IN_RANGE,
@@ -125,21 +124,9 @@ def shown_messages(
     rows: Sequence[SqlRow],
     cleared: Cleared,
     compacted: Mapping[int, Compacted] = MappingProxyType({}),
-    *,
-    stored: bool = False,
 ) -> list[Message]:
-    """Make messages of rows, with their cleared blocks as the view shows them.
-
-    With `stored`, the contents that are shown as they are stored come with their texts.
-    """
+    """Make messages of rows, with their cleared blocks as the view shows them."""
     messages = rows_to_messages(rows)
-    if stored:
-        messages = [
-            message
-            if message.seq in cleared
-            else replace(message, content=StoredJson(row[3], message.content))
-            for message, row in zip(messages, rows, strict=True)
-        ]
     if compacted:
         messages = [
             replace(message, compacted=compaction)

@@ -162,20 +162,11 @@ def view_now(database: SessionDatabase) -> View:
     return run(read_view)
 
 
-def read_view(
-    log: SessionLog,
-    *,
-    as_of: Point = None,
-    part: Part = WHOLE,
-    stored: bool = False,
-) -> View:
-    """Read the view, or a part of it, now or at a point in time.
-
-    With `stored`, the contents come with their texts, so that these can be sent.
-    """
+def read_view(log: SessionLog, *, as_of: Point = None, part: Part = WHOLE) -> View:
+    """Read the view, or a part of it, now or at a point in time."""
     is_whole_now = as_of is None and part == WHOLE
     if is_whole_now and log.tx.has_round_trips:
-        return _at_once(log, stored=stored)
+        return _at_once(log)
     seq, head_seq, ranges, cleared = (
         _present(log, part) if as_of is None else _past(log, as_of, part)
     )
@@ -189,7 +180,7 @@ def read_view(
         cleared = placeholders(log.each(_CLEARED_IN, bounds(read)))
     compacted = compacted_in(log, seq, rows)
     ordered = rows[::-1] if part.newest else rows
-    messages = shown_messages(ordered, cleared, compacted, stored=stored)
+    messages = shown_messages(ordered, cleared, compacted)
     return View(log.session_id, seq, head_seq, tuple(messages), part == WHOLE)
 
 
@@ -419,7 +410,7 @@ _NULLS = {0, len(_SPAN_COLUMNS)}
 """How many columns of a span are NULL: none, or all in the row of a view without spans."""
 
 
-def _at_once(log: SessionLog, *, stored: bool) -> View:
+def _at_once(log: SessionLog) -> View:
     while not _is_whole(rows := log.rows(_WHOLE_VIEW)):
         # These raise the reason, unless the session was created or rebuilt in between.
         read_head(log)
@@ -435,7 +426,7 @@ def _at_once(log: SessionLog, *, stored: bool) -> View:
     last_seq, head_seq = rows[0][_HEAD]
     own = checked_rows(SHOWN, [row[_SHOWN] for row in present])
     compacted = compacted_in(log, last_seq, own)
-    messages = shown_messages(own, cleared, compacted, stored=stored)
+    messages = shown_messages(own, cleared, compacted)
     return View(log.session_id, last_seq, head_seq, tuple(messages))
 
 

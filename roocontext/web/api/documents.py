@@ -317,11 +317,7 @@ def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     """A page of the log, as of one moment."""
     last = chat.info().last_seq
     if query.after is not None:
-        members = (
-            rows_from(chat, query.after + 1, as_of=last, stored=True)
-            if query.after < last
-            else iter(())
-        )
+        members = rows_from(chat, query.after + 1, as_of=last) if query.after < last else iter(())
         rows = [*_page(members, query)]
     else:
         end = last if query.before is None else min(query.before - 1, last)
@@ -359,7 +355,7 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
     """The entries from one on, newest first."""
     while end > 0:
         first = max(1, end - _READ_AT_ONCE + 1)
-        found = rows_from(chat, first, as_of=as_of, stored=True)
+        found = rows_from(chat, first, as_of=as_of)
         rows = [*takewhile(lambda row: row.seq <= end, found)]  # noqa: B023 - used up here
         yield from reversed(rows)
         end = first - 1
@@ -368,7 +364,7 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
 def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
     """A view, or a part of it."""
     part = {"after": query.after, "limit": query.limit, "before": query.before, "last": query.last}
-    view = chat.internals.stored_view(as_of=query.as_of, recorded=query.recorded, **part)
+    view = chat.view(as_of=query.as_of, recorded=query.recorded, **part)
     return ViewReport.of(view, messages=[*message_rows(view.messages)])
 
 

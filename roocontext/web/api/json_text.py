@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, Final, NoReturn
 
 from roocontext.errors import InvalidMessage
-from roocontext.log.values import StoredJson
 from roocontext.reports.document import Document
 from roocontext.web.errors import MalformedRequest
 
@@ -38,9 +37,7 @@ def read_json_text(text: str, path: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The text of a value, as the store writes it, or the stored text."""
-    if isinstance(value, StoredJson):
-        return value.text
+    """The text of a value, as the store writes it."""
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 

@@ -72,13 +72,13 @@ def get_entries(asked: ApiRequest) -> Answer:
 
 def get_entry(asked: ApiRequest) -> Answer:
     """Read one entry as it was written, and what hides it now."""
-    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq, stored=True))
+    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq))
 
 
 def get_message(asked: ApiRequest) -> Answer:
     """Find the newest live message with this id of the agent's, or else the newest rewound one."""
     seq = asked.chat.message(asked.query.message_id).seq
-    return _answer(asked, reports.history.one_entry(asked.chat, seq, stored=True))
+    return _answer(asked, reports.history.one_entry(asked.chat, seq))
 
 
 def get_content(asked: ApiRequest) -> Answer:

@@ -33,7 +33,6 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     **READING,
     **WRITING,
     "verify": lambda _, chat: chat.verify(),
-    "stored_view": lambda _, chat: chat.internals.stored_view(),
     "first_written": lambda _, chat: chat.internals.first_written("once"),
     "counted": lambda _, chat: chat.internals.counted(BYTES),
     "unextracted": lambda _, chat: chat.internals.unextracted(),

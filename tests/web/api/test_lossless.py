@@ -128,8 +128,8 @@ def test_metadata_frame_and_notes_keep_their_values(web, talk):
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_stored_texts_are_sent_as_they_are(opened, engine):
-    """Whoever wrote them: another release may write the same values in another way."""
+def test_text_of_another_writer_keeps_its_values(opened, engine):
+    """Another release may write the same values in another way."""
     said = '[ {"type":"text", "text":"\\u0041", "n":1.50E+2} ]'
     extra = '{"a":1,  "b":100000000000000000000.0}'
     with opened(engine, "sync") as lab, serving(lab.store) as client:
@@ -139,13 +139,14 @@ def test_stored_texts_are_sent_as_they_are(opened, engine):
         lab.drop_guards()
         lab.sql(f"UPDATE entries SET content = '{said}', extra = '{extra}' WHERE seq = 1")
         for path in ("/entries/1", "/entries?limit=1&before=2", "/view?limit=1", "/view"):
-            body = client.get(session_path("s", path)).body.decode()
-            assert f'"content":{said},' in body
-            assert ("view" in path) or f'"extra":{extra},' in body
+            document = client.get(session_path("s", path)).json
+            (row, *_) = document.get("entries") or document.get("messages") or [document]
+            assert same(row["content"], json.loads(said))
+            assert ("view" in path) or same(row["extra"], json.loads(extra))
             sign = "&" if "?" in path else "?"
             document = client.get(session_path("s", f"{path}{sign}content=text")).json
             (row, *_) = document.get("entries") or document.get("messages") or [document]
-            assert row["content_json"] == said
+            assert same(json.loads(row["content_json"]), json.loads(said))
         assert client.get(session_path("s", "/entries/1/content")).body.decode() == said
 
 
