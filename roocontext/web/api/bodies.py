@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.reports.document import Text
@@ -79,7 +79,9 @@ class SessionChange(InputDocument):
         return self
 
 
-_Call: TypeAlias = Annotated[list[SeqOrZero], Field(min_length=2, max_length=2)]
+_Call: TypeAlias = Annotated[
+    list[SeqOrZero], Field(min_length=2, max_length=2), AfterValidator(tuple)
+]
 
 
 class EntryInput(InputDocument):
@@ -129,7 +131,7 @@ class FrameInput(InputDocument):
     @property
     def frame(self) -> dict[str, Any]:
         """The system prompt and the tools."""
-        return {"system": self.value("system"), "tools": self.value("tools", list)}
+        return {"system": self.value("system"), "tools": self.value("tools")}
 
 
 class RequestInput(FrameInput):

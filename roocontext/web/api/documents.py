@@ -363,8 +363,8 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
 
 def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
     """A view, or a part of it."""
-    part = {"after": query.after, "limit": query.limit, "before": query.before, "last": query.last}
-    view = chat.view(as_of=query.as_of, recorded=query.recorded, **part)
+    options: dict[str, Any] = query.model_dump(exclude={"content"})
+    view = chat.view(**options)
     return ViewReport.of(view, messages=[*message_rows(view.messages)])
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_origin
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import (
@@ -95,12 +95,20 @@ class InputDocument(Input):
                 raise ValueError(f"Give `{name}` or `{name.removesuffix('_json')}`, not both.")
         return self
 
-    def value(self, name: str, *kinds: type) -> Any:
-        """The value of a field that may be given as text, where it must be of one of the kinds."""
+    def values(self) -> dict[str, Any]:
+        """The values of the fields, by their names."""
+        names = [name for name in type(self).model_fields if not name.endswith("_json")]
+        return {name: self.value(name) for name in names}
+
+    def value(self, name: str) -> Any:
+        """The value of a field, which may be given as text."""
         text = getattr(self, f"{name}_json", None)
         if text is None:
             return getattr(self, name)
         value = read_json_text(text, f"{name}_json")
+        annotation = type(self).model_fields[name].annotation
+        origins: Iterable[Any] = map(get_origin, get_args(annotation))
+        kinds = tuple(filter(None, origins))
         if kinds and not isinstance(value, kinds):
             line = f"{name}_json: it holds a {type(value).__name__}, which {name} cannot be."
             raise InvalidDocument(line, path=f"{name}_json")
@@ -147,17 +155,6 @@ def read_body(kind: type[InputDocument], document: Any, path: str = "") -> Any:
         where, reason = _first(error)
         where = ".".join(filter(None, (path, where)))
         raise InvalidDocument(f"{where or 'The body'}: {reason}", path=where) from None
-
-
-def where_of(pairs: Iterable[str]) -> dict[str, str]:
-    """The conditions of `where`, by key."""
-    values: dict[str, str] = {}
-    for pair in pairs:
-        key, equals, value = pair.partition("=")
-        if not equals or key in values:
-            raise MalformedRequest("`where` takes key=value, each key once.", name="where")
-        values[key] = value
-    return values
 
 
 def _first(error: ValidationError) -> tuple[str, str]:

@@ -13,9 +13,9 @@ from roocontext.formats import exports
 from roocontext.reports.document import Document
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
-from roocontext.web.api.inputs import where_of
 from roocontext.web.api.json_text import in_texts
 from roocontext.web.api.operations import JSON, Answer, ApiRequest
+from roocontext.web.errors import MalformedRequest
 
 EXPORT_MEDIA = {
     "jsonl": "application/jsonl",
@@ -27,22 +27,8 @@ _ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
-    query = asked.query
-    return _answer(
-        asked,
-        reports.sessions.matching_sessions(
-            asked.store,
-            query.text,
-            parent=query.parent,
-            where=where_of(query.where) or None,
-            since=query.since,
-            until=query.until,
-            recorded=query.recorded,
-            limit=query.limit,
-            after=query.after,
-            model=query.model,
-        ),
-    )
+    options, where = asked.query.model_dump(exclude={"where", "content"}), _where(asked)
+    return _answer(asked, reports.sessions.matching_sessions(asked.store, where=where, **options))
 
 
 def get_purged(asked: ApiRequest) -> Answer:
@@ -175,17 +161,8 @@ def get_usage(asked: ApiRequest) -> Answer:
 
 def get_spending(asked: ApiRequest) -> Answer:
     """Read the costs of the model calls of all sessions."""
-    query = asked.query
-    return Answer(
-        reports.usage.spending_of(
-            asked.store,
-            query.by,
-            since=query.since,
-            until=query.until,
-            where=where_of(query.where) or None,
-            recorded=query.recorded,
-        )
-    )
+    options, where = asked.query.model_dump(exclude={"where"}), _where(asked)
+    return Answer(reports.usage.spending_of(asked.store, where=where, **options))
 
 
 def get_search(asked: ApiRequest) -> Answer:
@@ -195,7 +172,7 @@ def get_search(asked: ApiRequest) -> Answer:
     with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
         asked.store.index()
     options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
-    page = asked.store.search(query.q, where=where_of(query.where) or None, **options)
+    page = asked.store.search(query.q, where=_where(asked), **options)
     return Answer(reports.search.found(query.q, page))
 
 
@@ -210,6 +187,17 @@ def get_export(asked: ApiRequest) -> Answer:
     name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', chat.id)[:80]}.{_ENDINGS.get(to, 'json')}"
     stream = StreamingResponse(chain([first], chunks), media_type=EXPORT_MEDIA.get(to, JSON))
     return Answer(stream, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+
+
+def _where(asked: ApiRequest) -> dict[str, str] | None:
+    """The conditions of `where`, by key."""
+    values: dict[str, str] = {}
+    for pair in asked.query.where:
+        key, equals, value = pair.partition("=")
+        if not equals or key in values:
+            raise MalformedRequest("`where` takes key=value, each key once.", name="where")
+        values[key] = value
+    return values or None
 
 
 def _answer(asked: ApiRequest, document: Document) -> Answer:

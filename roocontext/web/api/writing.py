@@ -3,8 +3,6 @@
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
-from msgspec import structs
-
 from roocontext import (
     ContextManager,
     NewMessage,
@@ -36,7 +34,6 @@ from roocontext.web.api.bodies import (
     NoteInput,
     PlanInput,
     RecoveryInput,
-    RequestInput,
     RestorationInput,
 )
 from roocontext.web.api.json_text import in_texts, json_text
@@ -45,10 +42,6 @@ from roocontext.web.compacting import checked_outcome, compaction_manager, with_
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
-_REQUEST_OPTIONS = (
-    *("model", "dialect", "cache", "as_of", "recorded"),
-    *("unanswered", "prefill", "compact", "betas"),
-)
 
 
 _Change: TypeAlias = (
@@ -66,27 +59,20 @@ class _Refusal(Exception):
 
 def post_session(asked: ApiRequest) -> Answer:
     """Create a session. With an id it is safe to repeat: the second time it exists."""
-    body = asked.body
-    metadata = body.value("metadata", dict)
-    chat = asked.store.create(
-        body.session_id, title=body.title, metadata=metadata, parent=body.parent
-    )
+    chat = asked.store.create(**asked.body.values())
     return Answer(documents.session_report(chat), 201, _location(chat.id))
 
 
 def put_session(asked: ApiRequest) -> Answer:
     """Open the session with this id, or create it if there is none yet."""
-    body, status = asked.body, 200
+    status = 200
     try:
         asked.store.session(asked.session_id)
     except SessionPurged:
         raise
     except SessionNotFound:
         status = 201
-    metadata = body.value("metadata", dict)
-    chat = asked.store.open_session(
-        asked.session_id, title=body.title, metadata=metadata, parent=body.parent
-    )
+    chat = asked.store.open_session(asked.session_id, **asked.body.values())
     return Answer(documents.session_report(chat), status)
 
 
@@ -94,7 +80,7 @@ def patch_session(asked: ApiRequest) -> Answer:
     """Replace the title, the metadata, or both; or change single keys of the metadata."""
     body, chat = asked.body, asked.chat
     if body.updates:
-        changes = body.value("changes", dict)
+        changes = body.value("changes")
         receipt = chat.update_metadata(changes, remove=body.remove, client_id=asked.key)
     else:
         items: list[SetTitle | SetMetadata] = []
@@ -102,7 +88,7 @@ def patch_session(asked: ApiRequest) -> Answer:
             items.append(SetTitle(body.title, asked.key))
         if body.replaces:
             key = asked.key if asked.key is None or not items else f"{asked.key} metadata"
-            items.append(SetMetadata(body.value("metadata", dict), key))
+            items.append(SetMetadata(body.value("metadata"), key))
         receipt = chat.write_batch(items)[0]
     return _written(documents.session_report(chat), new=receipt.new, status=200)
 
@@ -117,12 +103,11 @@ def post_entries(asked: ApiRequest) -> Answer:
     if isinstance(asked.body, EntryInput):
         if asked.query.skip_stored:
             raise MalformedRequest("Only a list takes `skip_stored`.", name="skip_stored")
-        fields = structs.asdict(_message(asked, asked.body))
-        role, content = fields.pop("role"), fields.pop("content")
-        receipt = chat.append(role, content, expected_seq=asked.expected_seq, **fields)
+        fields = _fields(asked, asked.body)
+        receipt = chat.append(expected_seq=asked.expected_seq, **fields)
         return _written(receipt, new=receipt.new)
     _refuse_key(asked)
-    messages = [_message(asked, item) for item in asked.body]
+    messages = [NewMessage(**_fields(asked, item)) for item in asked.body]
     skips = {"skip_stored": asked.query.skip_stored}
     receipts = chat.append_many(messages, expected_seq=asked.expected_seq, **skips)
     return _written(receipts, new=any(receipt.new for receipt in receipts))
@@ -134,12 +119,10 @@ def post_notes(asked: ApiRequest) -> Answer:
     With an Idempotency-Key, or with a client id for each note, the request is safe to repeat.
     """
     if isinstance(asked.body, NoteInput):
-        note = _note(asked, asked.body)
-        more = {"target": note.target, "ts": note.ts}
-        receipt = asked.chat.note(note.note, note.content, client_id=note.client_id, **more)
+        receipt = asked.chat.note(**_fields(asked, asked.body))
         return _written(receipt, new=receipt.new)
     _refuse_key(asked)
-    written = asked.chat.write_batch([_note(asked, item) for item in asked.body])
+    written = asked.chat.write_batch([NewNote(**_fields(asked, item)) for item in asked.body])
     fields = Receipt.__struct_fields__
     receipts = [Receipt(**{name: getattr(one, name) for name in fields}) for one in written]
     return _written(receipts, new=any(receipt.new for receipt in receipts))
@@ -150,21 +133,15 @@ def post_request(asked: ApiRequest) -> Answer:
 
     The system prompt and the tools are recorded when they change, unless the server is read-only.
     """
-    body: RequestInput = asked.body
-    options = {name: getattr(body, name) for name in _REQUEST_OPTIONS}
-    options |= {"context_management": body.value("context_management"), **body.frame}
-    made = documents.RequestReport.of(asked.chat.request(body.form, **options))
+    made = documents.RequestReport.of(asked.chat.request(**asked.body.values()))
     return Answer(in_texts(made) if asked.query.content == "text" else made)
 
 
 def post_record(asked: ApiRequest) -> Answer:
     """Append a model's reply. If it was recorded before, this is its first receipt."""
-    body, request = asked.body, None
-    if body.request is not None:
-        given = body.request
-        named = (given.names, given.requested)
-        request = Request({}, given.seq, given.form, given.model, (), *named)
-    receipt = asked.chat.record(body.value("reply", dict, list), request, extra=body.value("extra"))
+    body, read = asked.body, asked.body.request
+    request = None if read is None else Request({}, repairs=(), **read.values())
+    receipt = asked.chat.record(body.value("reply"), request, extra=body.value("extra"))
     return _written(documents.ReplyReport.of(receipt), new=receipt.new)
 
 
@@ -176,13 +153,8 @@ def post_begin(asked: ApiRequest) -> Answer:
 
 def post_answer(asked: ApiRequest) -> Answer:
     """Append the result of a tool call. A call has one answer: a second one is not written."""
-    body = asked.body
-    receipt = asked.chat.answer(
-        (body.seq, body.block),
-        body.value("output"),
-        is_error=body.is_error,
-        extra=body.value("extra"),
-    )
+    fields = asked.body.values()
+    receipt = asked.chat.answer((fields.pop("seq"), fields.pop("block")), **fields)
     return _written(receipt, new=receipt.new)
 
 
@@ -394,34 +366,12 @@ def _refuse_key(asked: ApiRequest) -> None:
         raise MalformedRequest(line, name="Idempotency-Key")
 
 
-def _client_id(asked: ApiRequest, given: EntryInput | NoteInput) -> str | None:
+def _fields(asked: ApiRequest, given: EntryInput | NoteInput) -> dict[str, Any]:
+    """The fields of a message or a note of a request."""
     if asked.key is not None and given.client_id not in (None, asked.key):
         line = "The client_id and the Idempotency-Key are different."
         raise MalformedRequest(line, name="Idempotency-Key")
-    return given.client_id if asked.key is None else asked.key
-
-
-def _note(asked: ApiRequest, given: NoteInput) -> NewNote:
-    """A note of a request."""
-    content, client_id = given.value("content", dict), _client_id(asked, given)
-    return NewNote(given.note, content, given.target, given.ts, client_id)
-
-
-def _message(asked: ApiRequest, given: EntryInput) -> NewMessage:
-    """A message of a request."""
-    return NewMessage(
-        given.role,
-        given.value("content"),
-        given.format,
-        given.ts,
-        given.message_id,
-        _client_id(asked, given),
-        given.model,
-        given.value("usage"),
-        given.value("extra"),
-        given.asked_at,
-        None if given.answers is None else (given.answers[0], given.answers[1]),
-    )
+    return given.values() | ({} if asked.key is None else {"client_id": asked.key})
 
 
 def _own_plan(asked: ApiRequest) -> Plan | None:
