@@ -27,7 +27,7 @@ from roocontext.errors import (
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.store.turn import GivenTurn
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
-from roocontext.web.api.json_text import read_json
+from roocontext.web.api.json_text import in_texts, read_json
 from roocontext.web.errors import (
     AsciiJson,
     MalformedRequest,
@@ -209,7 +209,9 @@ def _answered(operation: Operation, asked: ApiRequest) -> Response:
         headers["ETag"] = f'"{answer.document.head_seq}"'
         if _is_known(headers["ETag"], known):
             return Response(status_code=304, headers=headers)
-    return AsciiJson(answer.document, answer.status, {**headers, **answer.headers})
+    is_text = getattr(asked.query, "content", "json") == "text"
+    document = in_texts(answer.document) if is_text else answer.document
+    return AsciiJson(document, answer.status, {**headers, **answer.headers})
 
 
 def _check_accepted(operation: Operation, accept: str) -> None:

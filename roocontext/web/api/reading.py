@@ -10,10 +10,8 @@ from starlette.responses import Response, StreamingResponse
 from roocontext import reports
 from roocontext.errors import MessageNotFound, StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.formats import exports
-from roocontext.reports.document import Document
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
-from roocontext.web.api.json_text import in_texts
 from roocontext.web.api.operations import JSON, Answer, ApiRequest
 from roocontext.web.errors import MalformedRequest
 
@@ -28,7 +26,7 @@ _ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
     options, where = asked.query.model_dump(exclude={"where", "content"}), _where(asked)
-    return _answer(asked, reports.sessions.matching_sessions(asked.store, where=where, **options))
+    return Answer(reports.sessions.matching_sessions(asked.store, where=where, **options))
 
 
 def get_purged(asked: ApiRequest) -> Answer:
@@ -38,7 +36,7 @@ def get_purged(asked: ApiRequest) -> Answer:
 
 def get_session(asked: ApiRequest) -> Answer:
     """Read the title, metadata, times and sizes of a session."""
-    return _answer(asked, documents.session_report(asked.chat))
+    return Answer(documents.session_report(asked.chat))
 
 
 def get_head(asked: ApiRequest) -> Answer:
@@ -53,18 +51,18 @@ def get_context(asked: ApiRequest) -> Answer:
 
 def get_entries(asked: ApiRequest) -> Answer:
     """Read a page of the log, hidden and rewound entries too, by default the newest."""
-    return _answer(asked, documents.page_of_entries(asked.chat, asked.query))
+    return Answer(documents.page_of_entries(asked.chat, asked.query))
 
 
 def get_entry(asked: ApiRequest) -> Answer:
     """Read one entry as it was written, and what hides it now."""
-    return _answer(asked, reports.history.one_entry(asked.chat, asked.seq))
+    return Answer(reports.history.one_entry(asked.chat, asked.seq))
 
 
 def get_message(asked: ApiRequest) -> Answer:
     """Find the newest live message with this id of the agent's, or else the newest rewound one."""
     seq = asked.chat.message(asked.query.message_id).seq
-    return _answer(asked, reports.history.one_entry(asked.chat, seq))
+    return Answer(reports.history.one_entry(asked.chat, seq))
 
 
 def get_content(asked: ApiRequest) -> Answer:
@@ -84,12 +82,12 @@ def get_why(asked: ApiRequest) -> Answer:
 
 def get_view(asked: ApiRequest) -> Answer:
     """Read what the model sees, or saw at an entry or a time."""
-    return _answer(asked, documents.view_report(asked.chat, asked.query))
+    return Answer(documents.view_report(asked.chat, asked.query))
 
 
 def get_messages(asked: ApiRequest) -> Answer:
     """Read what the model sees in the form that a provider accepts, and what was repaired."""
-    return _answer(asked, documents.messages_report(asked.chat, asked.query))
+    return Answer(documents.messages_report(asked.chat, asked.query))
 
 
 def get_frame(asked: ApiRequest) -> Answer:
@@ -97,7 +95,7 @@ def get_frame(asked: ApiRequest) -> Answer:
     query = asked.query
     frame = asked.chat.frame(as_of=query.as_of, recorded=query.recorded)
     content = None if frame is None else frame.content()
-    return _answer(asked, documents.FrameReport(session_id=asked.session_id, frame=content))
+    return Answer(documents.FrameReport(session_id=asked.session_id, frame=content))
 
 
 def get_tokens(asked: ApiRequest) -> Answer:
@@ -107,14 +105,14 @@ def get_tokens(asked: ApiRequest) -> Answer:
 
 def get_notes(asked: ApiRequest) -> Answer:
     """Read the notes of a kind. The newest note on each target is current."""
-    return _answer(asked, documents.notes_report(asked.chat, asked.query))
+    return Answer(documents.notes_report(asked.chat, asked.query))
 
 
 def get_pending(asked: ApiRequest) -> Answer:
     """Read whose turn it is, and the tool calls that wait for an answer."""
     chat = asked.chat
     pending = {"waits_for": chat.waits_for(), "pending": chat.pending()}
-    return _answer(asked, documents.PendingReport.of(session_id=chat.id, **pending))
+    return Answer(documents.PendingReport.of(session_id=chat.id, **pending))
 
 
 def get_pins(asked: ApiRequest) -> Answer:
@@ -128,7 +126,7 @@ def get_diff(asked: ApiRequest) -> Answer:
     """Compare the views at two moments."""
     query = asked.query
     change = reports.history.difference(asked.chat, query.from_, query.to, recorded=query.recorded)
-    return _answer(asked, change)
+    return Answer(change)
 
 
 def get_timeline(asked: ApiRequest) -> Answer:
@@ -198,8 +196,3 @@ def _where(asked: ApiRequest) -> dict[str, str] | None:
             raise MalformedRequest("`where` takes key=value, each key once.", name="where")
         values[key] = value
     return values or None
-
-
-def _answer(asked: ApiRequest, document: Document) -> Answer:
-    """The document, with its contents as JSON or as texts."""
-    return Answer(in_texts(document) if asked.query.content == "text" else document)

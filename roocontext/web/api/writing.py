@@ -30,13 +30,12 @@ from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.web.api import documents
 from roocontext.web.api.bodies import (
     EntryInput,
-    ManagerInput,
     NoteInput,
     PlanInput,
     RecoveryInput,
     RestorationInput,
 )
-from roocontext.web.api.json_text import in_texts, json_text
+from roocontext.web.api.json_text import json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
 from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
@@ -133,8 +132,7 @@ def post_request(asked: ApiRequest) -> Answer:
 
     The system prompt and the tools are recorded when they change, unless the server is read-only.
     """
-    made = documents.RequestReport.of(asked.chat.request(**asked.body.values()))
-    return Answer(in_texts(made) if asked.query.content == "text" else made)
+    return Answer(documents.RequestReport.of(asked.chat.request(**asked.body.values())))
 
 
 def post_record(asked: ApiRequest) -> Answer:
@@ -265,33 +263,23 @@ def post_rewind(asked: ApiRequest) -> Answer:
 
 def post_undo(asked: ApiRequest) -> Answer:
     """Undo the last change of the view. A second undo is a redo."""
-    body = asked.body
     asked.check_head()  # before what the entries since then would refuse
-    change = reports.undo.undo_last_change(
-        asked.chat,
-        of=body.of,
-        force=body.force,
-        expected_seq=asked.expected_seq,
-        dry_run=body.dry_run,
-    )
-    return _changed(change)
+    options = asked.body.values() | {"expected_seq": asked.expected_seq}
+    return _changed(reports.undo.undo_last_change(asked.chat, **options))
 
 
 def post_uncover(asked: ApiRequest) -> Answer:
     """Take back one summary, marker, covering or clearing, and keep everything after it."""
-    body, chat = asked.body, asked.chat
-    done = chat.uncover(
-        body.seq, expected_seq=asked.expected_seq, trigger=body.trigger, dry_run=body.dry_run
-    )
+    chat = asked.chat
+    done = chat.uncover(expected_seq=asked.expected_seq, **asked.body.values())
     return _changed(reports.undo.uncovered_report(chat, done))
 
 
 def post_fork(asked: ApiRequest) -> Answer:
     """Create a session that begins as a copy of this one."""
-    body, chat = asked.body, asked.chat
     asked.check_head()
-    branch = chat.fork(body.at, session_id=body.session_id, parent=body.parent, ts=body.ts)
-    return Answer(reports.results.forked_report(branch, chat.id), 201, _location(branch.id))
+    branch, origin = asked.chat.fork(**asked.body.values()), asked.session_id
+    return Answer(reports.results.forked_report(branch, origin), 201, _location(branch.id))
 
 
 def post_redaction(asked: ApiRequest) -> Answer:
@@ -413,15 +401,8 @@ def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
 
 def _manager(asked: ApiRequest) -> ContextManager:
     """The manager that the body asks for."""
-    body: ManagerInput = asked.body
-    return compaction_manager(
-        asked.chat,
-        asked.request.app.state.summariser,
-        policy=body.policy,
-        model=body.model,
-        limit=body.limit,
-        protected_tools=body.protected_tools,
-    )
+    options = asked.body.model_dump(include={"policy", "model", "limit", "protected_tools"})
+    return compaction_manager(asked.chat, asked.request.app.state.summariser, **options)
 
 
 def _known_manager(asked: ApiRequest) -> ContextManager:

@@ -12,7 +12,7 @@ from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports.markup.body import images_in
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Html, facts, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.store.reading.audit import AuditEntry
@@ -57,19 +57,14 @@ def _part(request: Request, text: str, path: str, **query: Any) -> Html:
     count = max(1, -(-len(text) // _PART))
     number = min(number_asked(request.query_params, "part", 1) or 1, count)
     part = text[(number - 1) * _PART : number * _PART]
-    links: list[Child] = []
-    if number > 1:
-        links.append(
-            tag("a", "← Part before", href=address(path, **query, part=number - 1), rel="prev")
-        )
-    if count > 1:
-        links.append(tag("span", f"part {number:,} of {count:,}"))
-    if number < count:
-        links.append(
-            tag("a", "Next part →", href=address(path, **query, part=number + 1), rel="next")
-        )
-    pager = tag("nav", links, class_="pager", aria_label="Parts") if links else None
-    return together(pager, Html(preformatted(part, "code")), pager if count > 1 else None)
+    before, after = (address(path, **query, part=number + step) for step in (-1, 1))
+    links = (
+        tag("a", "← Part before", href=before, rel="prev") if number > 1 else None,
+        tag("span", f"part {number:,} of {count:,}"),
+        tag("a", "Next part →", href=after, rel="next") if number < count else None,
+    )
+    pager = tag("nav", links, class_="pager", aria_label="Parts") if count > 1 else None
+    return together(pager, Html(preformatted(part, "code")), pager)
 
 
 def _read(request: Request, *, whole: int = MAX_INTEGER) -> LogExcerpt:
