@@ -15,7 +15,7 @@ from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
 from roocontext.reports.markup.body import Links
-from roocontext.reports.markup.elements import Child, Html, facts, is_safe_address, tag
+from roocontext.reports.markup.elements import Child, Html, facts, is_safe_address, link_to, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
 from roocontext.reports.markup.timeline import Timeline
@@ -102,7 +102,7 @@ class _Section(Links):
     @property
     def link(self) -> Html:
         """A link to it."""
-        return tag("a", self.title, href=f"#{self._name}")
+        return link_to(self.title, f"#{self._name}")
 
     def parts(self, sections: "Mapping[str, _Section]") -> Iterator[Html]:
         """The markup of the section, entry by entry."""

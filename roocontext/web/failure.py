@@ -18,7 +18,7 @@ from roocontext.errors import (
     SessionPurged,
     VersionConflict,
 )
-from roocontext.reports.markup.elements import tag
+from roocontext.reports.markup.elements import link_to, tag
 from roocontext.reports.markup.frame import inline_style, page_frame
 from roocontext.reports.naming import after_colon
 from roocontext.web.errors import HostRefused, headers_of, problem, problem_response
@@ -61,8 +61,8 @@ def failed_response(
     name = _NAMES.get(status, document["title"])
     style, known_as = inline_style()
     # Under a name that is not this server's there is no page to link.
-    home = None if isinstance(error, HostRefused) else tag("a", "roocontext", href=LIST)
-    links = [tag("li", tag("a", name, href=where)) for name, where in nearest]
+    home = None if isinstance(error, HostRefused) else link_to("roocontext", LIST)
+    links = [tag("li", link_to(name, where)) for name, where in nearest]
     page = page_frame(
         f"{name} – roocontext",
         tag("header", home or tag("b", "roocontext"), class_="bar"),
@@ -76,9 +76,7 @@ def failed_response(
         head=(style,),
     )
     policy = f"default-src 'none'; style-src {known_as}; base-uri 'none'; form-action 'none'"
-    headers = headers_of(error) | {
-        "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
-    }
+    headers = headers_of(error) | {"Content-Security-Policy": f"{policy}; frame-ancestors 'none'"}
     content = page.encode("utf-8", "backslashreplace")
     return Response(content, status, headers, media_type="text/html; charset=utf-8")
 

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple, Protocol
 
 from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
-from roocontext.reports.markup.elements import Child, Html, count_elements, tag, together
+from roocontext.reports.markup.elements import Child, Html, count_elements, link_to, tag, together
 from roocontext.reports.markup.markdown import code_block, markdown
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
@@ -234,9 +234,7 @@ class MessageBody:
 
     def _more(self, what: str) -> Html:
         address = self._links.whole(self._message.seq)
-        return tag(
-            "p", tag("a", f"{what}: show all", href=address) if address else what, class_="more"
-        )
+        return tag("p", link_to(f"{what}: show all", address) if address else what, class_="more")
 
     def _call(self, piece: Piece) -> Html:
         arguments = piece.block.get("input")
@@ -286,7 +284,7 @@ class MessageBody:
             beside = sum(other.seq == call.seq for other in self._calls.values())
             is_known = self._is_joined and beside == 1
             named += [
-                tag("a", call.tool, href=self._links.entry(call.seq)),
+                link_to(call.tool, self._links.entry(call.seq)),
                 [" ", tag("code", call.brief)] if call.brief and not is_known else None,
             ]
         parts = [

@@ -58,9 +58,15 @@ def tag(name: str, /, *children: Child, **attributes: str | float | bool | None)
     return Html("".join(parts))
 
 
-def facts(*parts: Child, class_: str = "facts") -> Html:
+def link_to(child: Child, address: str | None, **attributes: str | float | bool | None) -> Html:
+    """A link. Without an address it leads nowhere."""
+    return tag("a", child, href=address, **attributes)
+
+
+def facts(*parts: Child, class_: str = "facts", role: str | None = None) -> Html:
     """Facts on a line. Those that are None are left out."""
-    return tag("p", (tag("span", part) for part in parts if part is not None), class_=class_)
+    spans = (tag("span", part) for part in parts if part is not None)
+    return tag("p", spans, class_=class_, role=role)
 
 
 def is_safe_address(address: str) -> bool:

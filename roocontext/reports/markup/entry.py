@@ -29,7 +29,7 @@ from roocontext.reports.markup.body import (
     on_one_line,
     tool_calls,
 )
-from roocontext.reports.markup.elements import Child, Html, tag, together
+from roocontext.reports.markup.elements import Child, Html, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import local_time, zoned_time
@@ -161,7 +161,7 @@ class EntryRows:
 
     def link(self, seq: int, text: str = "") -> Html:
         """A link to an entry."""
-        return tag("a", text or str(seq), href=self.links.entry(seq))
+        return link_to(text or str(seq), self.links.entry(seq))
 
     def _row(self, item: ExcerptEntry, speaker: str, level: Level) -> Html:
         entry = item.audited
@@ -185,7 +185,7 @@ class EntryRows:
         return self._item(entry, style, header, effect, body, self._remarks(entry))
 
     def _heading(self, seq: int, who: str) -> Html:
-        number = tag("a", str(seq), href=self.links.entry(seq), class_="seq")
+        number = link_to(str(seq), self.links.entry(seq), class_="seq")
         return tag(self.heading, number, " ", tag("span", who, class_="who"))
 
     def _item(self, entry: AuditEntry, style: str, *children: Child) -> Html:
@@ -205,7 +205,7 @@ class EntryRows:
     def _change(self, entry: AuditEntry) -> Html | None:
         address = self.links.change(entry.seq)
         name = f"Change at entry {entry.seq}"
-        return tag("a", "change", href=address, class_="act", aria_label=name) if address else None
+        return link_to("change", address, class_="act", aria_label=name) if address else None
 
     def _time(self, entry: AuditEntry) -> Html:
         at = entry.entry.happened_at
@@ -217,7 +217,7 @@ class EntryRows:
         if item.head is not None:
             shown = Html(preformatted(item.head[: min(level.characters, 4_000)], "text"))
             what = f"The stored content has {size(item.size)}: show all"
-            return together(shown, tag("p", tag("a", what, href=whole), class_="more"))
+            return together(shown, tag("p", link_to(what, whole), class_="more"))
         try:
             body = MessageBody(
                 _source(entry),
@@ -301,7 +301,7 @@ class EntryRows:
             yield ["Pinned by ", self.link(pin, f"entry {pin}")]
         asked = entry.entry.asked_at
         if asked is not None and (address := self.links.request(entry.seq)):
-            yield tag("a", "The request as it was sent", href=address)
+            yield link_to("The request as it was sent", address)
 
     def _event(self, item: ExcerptEntry, level: Level) -> Html:
         """An entry that is no message, on a row."""
@@ -359,7 +359,7 @@ class EntryRows:
                 return (
                     "rewind",
                     "undo" if isinstance(undone, int) else "rewind",
-                    [back, moved, [" ", tag("a", "compare", href=compare)] if compare else None],
+                    [back, moved, [" ", link_to("compare", compare)] if compare else None],
                 )
             case Kind.COVERING:
                 source = acts.get("source") or [0, 0]

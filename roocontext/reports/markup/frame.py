@@ -11,17 +11,14 @@ from roocontext.log.entries import Kind
 from roocontext.log.readings import text_of
 from roocontext.reports.gauge import Gauge
 from roocontext.reports.markup.body import MessageSource, blocks_of, on_one_line
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity, size
 from roocontext.store.sessions.excerpt import ExcerptEntry
 from roocontext.tokens import limit_for
 
 
 def page_frame(
-    title: str,
-    *body: Child,
-    head: Sequence[Child] = (),
-    data: Mapping[str, str] | None = None,
+    title: str, *body: Child, head: Sequence[Child] = (), data: Mapping[str, str] | None = None
 ) -> Html:
     """A whole page."""
     return together(
@@ -92,7 +89,7 @@ def gauge_bar(
             quantity(images, "image") if images else None,
             f"{drift:.2f} times the estimate was reported" if drift else None,
             ["pinned: ", pins] if pins else None,
-            tag("a", "count", href=counted) if counted else None,
+            link_to("count", counted) if counted else None,
             class_="note facts",
         ),
         class_="gauge",
@@ -161,7 +158,7 @@ def contents(
         else:
             continue
         style = "acts" if entry.kind in _ACTING else None
-        items.append(tag("li", tag("a", name, href=f"#{anchor}{entry.seq}"), class_=style))
+        items.append(tag("li", link_to(name, f"#{anchor}{entry.seq}"), class_=style))
     if not items:
         return None
     # A page ends with the newest ones.

@@ -16,7 +16,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
-from roocontext.reports.markup.elements import Html, is_safe_address, tag
+from roocontext.reports.markup.elements import Html, is_safe_address, link_to, tag
 from roocontext.reports.markup.safe_html import escaped, visible
 
 _LONGEST_CODE: Final = 8_000
@@ -58,7 +58,7 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
         address = str(tokens[idx].attrs.get("src", ""))
         name = tokens[idx].content or address
-        return tag("a", f"Image: {name}", href=address, rel=_OUTSIDE)
+        return link_to(f"Image: {name}", address, rel=_OUTSIDE)
 
     def fence(
         self, tokens: Sequence[Token], idx: int, _: Any, env: MutableMapping[str, Any]

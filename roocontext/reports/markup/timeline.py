@@ -11,7 +11,7 @@ from typing import Final
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span
 from roocontext.reports.markup.body import Links
-from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.reports.markup.elements import Child, Html, link_to, tag
 from roocontext.reports.naming import ranges_in_words
 from roocontext.reports.tree import StretchBounds, stretches_of
 
@@ -85,7 +85,7 @@ class Timeline:
             y2=_TOP,
             class_="seen" if is_seen else "unseen",
         )
-        return tag("a", line, href=links.entry(lo), aria_label=name)
+        return link_to(line, links.entry(lo), aria_label=name)
 
     def _branch(self, stretch: StretchBounds, lanes: Mapping[int, int], links: Links) -> Html:
         y = _TOP + _LANE * lanes[stretch.lo]
@@ -102,10 +102,9 @@ class Timeline:
 
     def _mark(self, control: Control, links: Links) -> Html:
         sign = _SIGNS[control.kind].format(x=self._x(control.seq - 0.5), y=_TOP - 2)
-        return tag(
-            "a",
+        return link_to(
             tag("path", d=sign, class_=control.kind.value),
-            href=links.entry(control.seq),
+            links.entry(control.seq),
             aria_label=f"{control.kind} {control.seq}",
         )
 

@@ -12,7 +12,7 @@ from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.reports.history import EntryRow, difference, one_entry, rows_from, text_in
 from roocontext.reports.markup.body import on_one_line
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.reports.undo import last_change, undo_last_change
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
@@ -39,9 +39,9 @@ def session_menu(asked: FormRequest) -> Response:
         name = f"{last.kind} {last.seq}"
         undo = [
             "The last change is ",
-            tag("a", name, href=f"{path}/e/{last.seq}"),
+            link_to(name, f"{path}/e/{last.seq}"),
             ". ",
-            tag("a", "See what undoing it would do", href=f"{path}/undo"),
+            link_to("See what undoing it would do", f"{path}/undo"),
         ]
     return _framed(
         asked,
@@ -68,7 +68,7 @@ def session_menu(asked: FormRequest) -> Response:
 def _purge_link(asked: FormRequest) -> Html | None:
     if not asked.settings.admin:
         return None
-    link = tag("a", "See what a purge would delete", href=f"{asked.path}/purge")
+    link = link_to("See what a purge would delete", f"{asked.path}/purge")
     return together(tag("h2", "Delete for good"), tag("p", link))
 
 
@@ -91,10 +91,7 @@ def entry_menu(asked: FormRequest) -> Response:
         asked,
         excerpt,
         f"Change at entry {seq}",
-        facts(
-            tag("a", f"Entry {seq}", href=f"{path}/e/{seq}"),
-            row.speaker or row.note or row.kind,
-        ),
+        facts(link_to(f"Entry {seq}", f"{path}/e/{seq}"), row.speaker or row.note or row.kind),
         tag("p", on_one_line(text_in(row) or "", 200), class_="quoted", dir="auto"),
         tag("ul", actions, class_="actions"),
         tag("h2", "Fork"),
@@ -105,10 +102,10 @@ def entry_menu(asked: FormRequest) -> Response:
 def _actions(asked: FormRequest, chat: "Session", row: EntryRow) -> Iterator[Html]:
     path, seq = asked.path, row.seq
     for words, to in (("after", seq), ("before", seq - 1)):
-        yield tag("a", f"Rewind to right {words} this entry", href=address(f"{path}/rewind", to=to))
+        yield link_to(f"Rewind to right {words} this entry", address(f"{path}/rewind", to=to))
     kind = Kind(row.kind)
     if kind in UNCOVERED:
-        yield tag("a", f"Uncover what this {kind} hides", href=address(f"{path}/uncover", seq=seq))
+        yield link_to(f"Uncover what this {kind} hides", address(f"{path}/uncover", seq=seq))
     if kind in MESSAGE_KINDS:
         is_pinned = seq in chat.pins()
         yield change_form(
@@ -125,7 +122,7 @@ def _actions(asked: FormRequest, chat: "Session", row: EntryRow) -> Iterator[Htm
         )
     if asked.settings.admin:
         link = address(f"{path}/redact", seq=seq)
-        yield tag("a", "Redact: see what would be erased for good", href=link)
+        yield link_to("Redact: see what would be erased for good", link)
 
 
 # Rewind
@@ -177,7 +174,7 @@ def undo_preview(asked: FormRequest) -> Response:
     except NothingToUndo as error:
         return _framed(asked, excerpt, "Undo", tag("p", error.fact))
     except UndoRefused as error:
-        anyway = tag("a", "See what it would hide", href=address(f"{asked.path}/undo", force=1))
+        anyway = link_to("See what it would hide", address(f"{asked.path}/undo", force=1))
         return _framed(asked, excerpt, "Undo", tag("p", error.fact, " ", anyway))
     name = f"{undone.undone_kind} {undone.undone}"
     form = change_form(
@@ -220,12 +217,7 @@ def uncover_preview(asked: FormRequest) -> Response:
     )
     line = f"This takes back {name}, and keeps everything after it. {NOTHING_LOST}"
     return _framed(
-        asked,
-        excerpt,
-        f"Uncover {name}",
-        tag("p", line),
-        form,
-        _uncovered(chat, excerpt, done),
+        asked, excerpt, f"Uncover {name}", tag("p", line), form, _uncovered(chat, excerpt, done)
     )
 
 
@@ -288,5 +280,5 @@ def _excerpt(chat: "Session") -> LogExcerpt:
 
 def _framed(asked: FormRequest, excerpt: LogExcerpt, title: str, *body: Child) -> Response:
     name = session_title(excerpt.overview.info)
-    back = tag("p", tag("a", name, href=asked.path), class_="note")
+    back = tag("p", link_to(name, asked.path), class_="note")
     return framed(f"{title}, {name}", tag("h1", title), back, body, session=asked.session_id)

@@ -8,7 +8,7 @@ from roocontext.errors import InvalidOption
 from roocontext.policies.builtin import policies
 from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
 from roocontext.web.pages.addresses import PageLinks
@@ -105,8 +105,7 @@ def compact_preview(asked: FormRequest) -> Response:
 
 def _back(asked: FormRequest) -> Html:
     return facts(
-        tag("a", "Back to the session", href=asked.path),
-        tag("a", "Other changes", href=f"{asked.path}/change"),
+        link_to("Back to the session", asked.path), link_to("Other changes", f"{asked.path}/change")
     )
 
 
@@ -130,10 +129,7 @@ def _figures(outcome: "Outcome") -> Html:
     if outcome.cost:
         figures.append(f"the summary cost ${outcome.cost:.4f}")
     reason = outcome.reason or ("" if outcome.changed else "There is nothing to do.")
-    return together(
-        facts(*figures, class_="facts outcome"),
-        tag("p", reason) if reason else None,
-    )
+    return together(facts(*figures, class_="facts outcome"), tag("p", reason) if reason else None)
 
 
 def _shown(chat: "Session", outcome: "Outcome") -> Html:

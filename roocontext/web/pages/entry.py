@@ -12,7 +12,7 @@ from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.reports.markup.body import images_in
-from roocontext.reports.markup.elements import Html, facts, tag, together
+from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.store.reading.audit import AuditEntry
@@ -42,10 +42,10 @@ def whole_page(request: Request) -> Response:
         f"Entry {entry.seq}, {session_title(info)}",
         tag("h1", f"Entry {entry.seq}"),
         facts(
-            tag("a", session_title(info), href=path),
+            link_to(session_title(info), path),
             entry.role or entry.kind.value,
             size(excerpt.entries[0].size),
-            tag("a", "download as it is stored", href=f"{path}/raw", download=name),
+            link_to("download as it is stored", f"{path}/raw", download=name),
         ),
         _part(request, text, f"{path}/whole"),
         session=info.session_id,
@@ -59,9 +59,9 @@ def _part(request: Request, text: str, path: str, **query: Any) -> Html:
     part = text[(number - 1) * _PART : number * _PART]
     before, after = (address(path, **query, part=number + step) for step in (-1, 1))
     links = (
-        tag("a", "← Part before", href=before, rel="prev") if number > 1 else None,
+        link_to("← Part before", before, rel="prev") if number > 1 else None,
         tag("span", f"part {number:,} of {count:,}"),
-        tag("a", "Next part →", href=after, rel="next") if number < count else None,
+        link_to("Next part →", after, rel="next") if number < count else None,
     )
     pager = tag("nav", links, class_="pager", aria_label="Parts") if count > 1 else None
     return together(pager, Html(preformatted(part, "code")), pager)
@@ -156,13 +156,12 @@ def request_page(request: Request) -> Response:
         f"Request of entry {entry.seq}, {session_title(info)}",
         tag("h1", f"The request that entry {entry.seq} answers"),
         facts(
-            tag("a", session_title(info), href=path),
-            tag("a", f"as of entry {read}", href=address(session_path(chat.id), as_of=read)),
+            link_to(session_title(info), path),
+            link_to(f"as of entry {read}", address(session_path(chat.id), as_of=read)),
             *(
-                tag(
-                    "a",
+                link_to(
                     one,
-                    href=address(f"{path}/request", form=one),
+                    address(f"{path}/request", form=one),
                     aria_current="true" if one == form else None,
                 )
                 for one in forms

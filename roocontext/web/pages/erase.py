@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.reports.erasing import PurgedReport, RedactedReport, planned_purge, redaction
-from roocontext.reports.markup.elements import Html, facts, tag, together
+from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import zoned_time
@@ -26,7 +26,7 @@ def redact_preview(asked: FormRequest) -> Response:
     chat, seq = asked.chat, asked.number("seq", 1)
     plan = redaction(chat, seq, dry_run=True)
     title = f"Redact entry {seq}" if plan.changed else f"Entry {seq} is redacted"
-    back = tag("a", f"Entry {seq}", href=f"{asked.path}/e/{seq}")
+    back = link_to(f"Entry {seq}", f"{asked.path}/e/{seq}")
     return framed(
         f"{title}, {chat.id}",
         tag("h1", title),
@@ -72,7 +72,7 @@ def _places(name: str, places: Sequence[Sequence[Any]]) -> Html | None:
     items = [
         tag(
             "li",
-            tag("a", f"entry {seq}", href=PageLinks(session).entry(seq)),
+            link_to(f"entry {seq}", PageLinks(session).entry(seq)),
             " of ",
             tag("code", str(session)[:60]),
         )
@@ -104,7 +104,7 @@ def purge_preview(asked: FormRequest) -> Response:
     return framed(
         f"{title}, {asked.session_id}",
         tag("h1", title),
-        tag("p", tag("a", name, href=asked.path), class_="note") if is_there else None,
+        tag("p", link_to(name, asked.path), class_="note") if is_there else None,
         _sizes(plan),
         _purge_form(asked, head) if is_there else None,
         _copies(plan),
@@ -147,7 +147,7 @@ def _copies(plan: PurgedReport) -> Html | None:
     if not plan.copies:
         return None
     items = [
-        tag("li", tag("a", session_id[:60], href=session_path(session_id)))
+        tag("li", link_to(session_id[:60], session_path(session_id)))
         for session_id in plan.copies[:_MOST]
     ]
     name = "Sessions that hold entries of it, which stay as they are"

@@ -5,7 +5,7 @@ the change. The guard lets only pages of this server send forms. A form names th
 session that its page showed, so that a change is refused if the session has another one by then.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
@@ -123,17 +123,18 @@ def number_field(label: str, name: str, value: int | None = None, **more: bool) 
     return tag("label", label, field)
 
 
+def hidden_fields(fields: Mapping[str, Any]) -> list[Html]:
+    """The fields of a form that are not shown."""
+    kept = ((name, value) for name, value in fields.items() if value is not None)
+    return [tag("input", type="hidden", name=name, value=str(value)) for name, value in kept]
+
+
 def change_form(where: str, button: str, *shown: Child, danger: bool = False, **kept: Any) -> Html:
     """A form with what is shown in it, and with fields that are not."""
-    hidden = [
-        tag("input", type="hidden", name=name, value=str(value))
-        for name, value in kept.items()
-        if value is not None
-    ]
     return tag(
         "form",
         shown,
-        hidden,
+        hidden_fields(kept),
         tag("button", button, class_="danger" if danger else "act"),
         action=where,
         method="post",

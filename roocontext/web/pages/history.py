@@ -13,7 +13,7 @@ from roocontext.formats import exports
 from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
 from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
@@ -76,7 +76,7 @@ def difference_page(request: Request) -> Response:
         f"Changes {old} to {excerpt.seq}, {session_title(excerpt.overview.info)}",
         tag("h1", "What changed in the view"),
         facts(
-            tag("a", session_title(excerpt.overview.info), href=path),
+            link_to(session_title(excerpt.overview.info), path),
             f"entry {old} to entry {excerpt.seq}",
         ),
         form,
@@ -86,7 +86,7 @@ def difference_page(request: Request) -> Response:
                 quantity(len(rows), "tool output"),
                 f" {name}, of ",
                 [
-                    [tag("a", str(seq), href=links.entry(seq)), " "]
+                    [link_to(str(seq), links.entry(seq)), " "]
                     for seq in sorted({seq for seq, _ in rows})[:MOST_LISTED]
                 ],
             )
@@ -120,11 +120,7 @@ def changed_messages(
 
 
 def _listed(
-    rows: Sequence[ListedRow],
-    count: int,
-    links: PageLinks,
-    spans: Sequence[Span],
-    since: int = 0,
+    rows: Sequence[ListedRow], count: int, links: PageLinks, spans: Sequence[Span], since: int = 0
 ) -> Iterable[Html]:
     for row in rows[:MOST_LISTED]:
         line = " ".join((text_in(row) or "")[:600].split())[:240]
@@ -137,19 +133,13 @@ def _listed(
                 or span.condense_parent
                 or span.truncation_parent
             )
-            why = [" hidden by ", tag("a", str(by), href=links.entry(by))] if by else None
+            why = [" hidden by ", link_to(str(by), links.entry(by))] if by else None
         elif row.seq <= since:
             why = " returned"
         who = row.speaker if row.kind == Kind.MESSAGE else row.kind
         yield tag(
             "li",
-            tag(
-                "p",
-                tag("a", str(row.seq), href=links.entry(row.seq)),
-                f" {who}",
-                why,
-                class_="note",
-            ),
+            tag("p", link_to(str(row.seq), links.entry(row.seq)), f" {who}", why, class_="note"),
             tag("p", line or "(no text)", dir="auto"),
         )
     if count > MOST_LISTED:
@@ -163,7 +153,7 @@ def timeline_page(request: Request) -> Response:
     rows = [
         tag(
             "tr",
-            tag("td", tag("a", str(control.seq), href=links.entry(control.seq)), class_="number"),
+            tag("td", link_to(str(control.seq), links.entry(control.seq)), class_="number"),
             tag("td", control.kind.value),
             tag("td", what_it_did(control)),
             tag("td", local_time(excerpt.hiders[control.seq].happened_at)[:16], class_="wide"),
@@ -174,7 +164,7 @@ def timeline_page(request: Request) -> Response:
     return framed(
         f"Timeline, {session_title(excerpt.overview.info)}",
         heading(excerpt),
-        tag("p", tag("a", "Back to the session", href=session_path(chat.id)), class_="note"),
+        tag("p", link_to("Back to the session", session_path(chat.id)), class_="note"),
         tag("figure", timeline.picture(links, _MARKS), class_="strip") if excerpt.seq else None,
         _table(
             "What changed the view, newest last",
@@ -206,7 +196,7 @@ def usage_page(request: Request) -> Response:
     return framed(
         f"Usage, {session_title(excerpt.overview.info)}",
         heading(excerpt),
-        tag("p", tag("a", "Back to the session", href=session_path(chat.id)), class_="note"),
+        tag("p", link_to("Back to the session", session_path(chat.id)), class_="note"),
         gauge_bar(
             report.context,
             visible_bytes=excerpt.visible.bytes,
@@ -337,11 +327,11 @@ def download_page(request: Request) -> Response:
             ("Markdown", address(path, to="markdown")),
             ("roocontext JSONL, which loses nothing", address(path, to="jsonl")),
         ]
-        listed = [tag("li", tag("a", name, href=where, download=True)) for name, where in items]
+        listed = [tag("li", link_to(name, where, download=True)) for name, where in items]
         return framed(
             f"Export, {title}",
             tag("h1", "Export"),
-            tag("p", tag("a", title, href=session_path(chat.id)), class_="note"),
+            tag("p", link_to(title, session_path(chat.id)), class_="note"),
             tag("ul", listed, class_="sessions"),
             session=chat.id,
         )

@@ -7,7 +7,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from roocontext.reports.markup.elements import Child, Html, tag
+from roocontext.reports.markup.elements import Child, Html, link_to, tag
 from roocontext.reports.markup.frame import page_frame
 from roocontext.web.pages.addresses import LIST, SEARCH
 
@@ -50,11 +50,11 @@ def framed(
     return HtmlPage(
         page_frame(
             f"{title} – roocontext",
-            tag("a", "Skip to the content", href="#main", class_="skip"),
+            link_to("Skip to the content", "#main", class_="skip"),
             tag(
                 "header",
-                tag("a", "roocontext", href=LIST),
-                tag("nav", tag("a", "Sessions", href=LIST), aria_label="Site"),
+                link_to("roocontext", LIST),
+                tag("nav", link_to("Sessions", LIST), aria_label="Site"),
                 form,
                 class_="bar",
             ),

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from roocontext.errors import InvalidOption, StoreReadOnly
-from roocontext.reports.markup.elements import Child, Html, facts, tag
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag
 from roocontext.reports.search import HitRow, SnippetRow, found
 from roocontext.reports.times import local_time
 from roocontext.search.query import Among
@@ -48,7 +48,7 @@ def search_page(request: Request) -> Response:
         if answer.next:
             following = address(SEARCH, q=query, session=session, among=among, after=answer.next)
             body.append(
-                tag("nav", tag("a", "More →", href=following), class_="pager", aria_label="Pages")
+                tag("nav", link_to("More →", following), class_="pager", aria_label="Pages")
             )
     return framed(
         f"Search {query[:60]}" if query else "Search", *body, session=session, query=query
@@ -92,14 +92,14 @@ def _hit(hit: HitRow) -> Html:
     if hit.hider is not None:
         state = [
             "hidden by ",
-            tag("a", f"{hit.hider.kind} {hit.hider.seq}", href=links.entry(hit.hider.seq)),
+            link_to(f"{hit.hider.kind} {hit.hider.seq}", links.entry(hit.hider.seq)),
         ]
     return tag(
         "li",
-        tag("a", f"Entry {hit.seq}", href=links.entry(hit.seq), class_="name"),
+        link_to(f"Entry {hit.seq}", links.entry(hit.seq), class_="name"),
         tag("p", _snippet(hit.snippet), class_="hit", dir="auto"),
         facts(
-            tag("a", hit.session_id[:60], href=session_path(hit.session_id)),
+            link_to(hit.session_id[:60], session_path(hit.session_id)),
             hit.speaker,
             local_time(hit.happened_at)[:16],
             state,

@@ -1,7 +1,7 @@
 """The page of a session: what the model sees, what is live, everything; and one entry of it."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
 from roocontext.reports.markup.body import Room, on_one_line
-from roocontext.reports.markup.elements import Child, Html, facts, tag, together
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.markup.entry import EntryRows, failure_in_words, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
@@ -30,7 +30,7 @@ from roocontext.web.pages.addresses import (
     number_asked,
     session_path,
 )
-from roocontext.web.pages.forms import number_field
+from roocontext.web.pages.forms import hidden_fields, number_field
 from roocontext.web.pages.respond import framed
 
 _ROOM: Final = (1_500, 46_000)
@@ -192,7 +192,7 @@ def _pins(pins: Mapping[int, int], links: PageLinks) -> list[Child]:
     parts: list[Child] = []
     for seq in sorted(pins)[:_MOST_PINS]:
         parts += [", "] if parts else []
-        parts.append(tag("a", str(seq), href=links.entry(seq)))
+        parts.append(link_to(str(seq), links.entry(seq)))
     left = len(pins) - _MOST_PINS
     return [*parts, f" and {left:,} more"] if left > 0 else parts
 
@@ -208,7 +208,7 @@ def _failed(excerpt: LogExcerpt, links: PageLinks) -> Html | None:
         "p",
         tag("b", "The last compaction ", event),
         f": {failure_in_words(note.content)} ",
-        tag("a", f"entry {note.seq}", href=links.entry(note.seq)),
+        link_to(f"entry {note.seq}", links.entry(note.seq)),
         class_="alarm",
     )
 
@@ -220,13 +220,13 @@ def _notice(done: int | None, excerpt: LogExcerpt, links: PageLinks) -> Html | N
         return None
     name = f"{written.kind} {written.seq}"
     path = session_path(links.session_id)
-    parts: list[Child] = [
-        ["Done: ", tag("a", name, href=links.entry(written.seq)), f" {what_it_did(written)}"],
-        tag("a", "What changed", href=links.difference(written.seq - 1, written.seq)),
-    ]
-    if links.changes:
-        parts.append(tag("a", "Undo", href=f"{path}/undo"))
-    return tag("p", [tag("span", part) for part in parts], class_="done", role="status")
+    return facts(
+        ["Done: ", link_to(name, links.entry(written.seq)), f" {what_it_did(written)}"],
+        link_to("What changed", links.difference(written.seq - 1, written.seq)),
+        link_to("Undo", f"{path}/undo") if links.changes else None,
+        class_="done",
+        role="status",
+    )
 
 
 def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
@@ -236,12 +236,9 @@ def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
     parent: Child = None
     if info.parent:
         name = on_one_line(info.parent, 40)
-        parent = ["sub-agent of ", tag("a", name, href=session_path(info.parent))]
+        parent = ["sub-agent of ", link_to(name, session_path(info.parent))]
     children = [
-        tag(
-            "span",
-            tag("a", on_one_line(session_title(child), 50), href=session_path(child.session_id)),
-        )
+        tag("span", link_to(on_one_line(session_title(child), 50), session_path(child.session_id)))
         for child in excerpt.children
     ]
     return together(
@@ -252,10 +249,10 @@ def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
             local_time(info.happened_at)[:16],
             quantity(info.last_seq, "entry", "entries"),
             parent,
-            tag("a", "timeline", href=f"{path}/timeline"),
-            tag("a", "usage", href=f"{path}/usage"),
-            tag("a", "export", href=f"{path}/export"),
-            tag("a", "change", href=f"{path}/change") if changes else None,
+            link_to("timeline", f"{path}/timeline"),
+            link_to("usage", f"{path}/usage"),
+            link_to("export", f"{path}/export"),
+            link_to("change", f"{path}/change") if changes else None,
         ),
         tag("p", "Sub-agents: ", children, class_="facts") if children else None,
     )
@@ -300,50 +297,31 @@ def _strip(excerpt: LogExcerpt, links: PageLinks) -> Html:
 def _moment(view: PageView, excerpt: LogExcerpt, *, changes: bool) -> Html:
     """Time travel, and the choices of the reader."""
     seq, last = excerpt.seq, excerpt.overview.info.last_seq
-    hidden = [
-        tag("input", type="hidden", name=name, value=value)
-        for name, value in view.kept("as_of").items()
-    ]
     form = tag(
         "form",
         number_field("As of entry ", "as_of", seq),
-        hidden,
+        hidden_fields(view.kept("as_of")),
         tag("button", "Go"),
         action=session_path(view.session_id),
     )
     choices = [
-        tag(
-            "a",
+        link_to(
             "Plain text" if view.style.markdown else "Rendered",
-            href=view.address(md="0" if view.style.markdown else None),
+            view.address(md="0" if view.style.markdown else None),
         ),
-        tag(
-            "a",
+        link_to(
             "Close edits" if view.style.edits_open else "Open edits",
-            href=view.address(edits=None if view.style.edits_open else "open"),
+            view.address(edits=None if view.style.edits_open else "open"),
         ),
     ]
-    steps: list[Child] = []
-    if seq > 1:
-        steps.append(tag("a", "← one entry back", href=view.elsewhere(as_of=seq - 1), rel="prev"))
-    if excerpt.is_past:
-        steps.append(
-            tag(
-                "a",
-                "one entry on →",
-                href=view.elsewhere(as_of=seq + 1 if seq + 1 < last else None),
-            )
-        )
+    after = view.elsewhere(as_of=seq + 1 if seq + 1 < last else None)
     tools = tag(
         "div",
         form,
-        steps,
+        link_to("← one entry back", view.elsewhere(as_of=seq - 1), rel="prev") if seq > 1 else None,
+        link_to("one entry on →", after) if excerpt.is_past else None,
         choices,
-        tag(
-            "a",
-            "Follow",
-            href=address(f"{session_path(view.session_id)}/follow", **view.kept("as_of")),
-        )
+        link_to("Follow", address(f"{session_path(view.session_id)}/follow", **view.kept("as_of")))
         if not excerpt.is_past
         else None,
         class_="tools",
@@ -355,12 +333,10 @@ def _moment(view: PageView, excerpt: LogExcerpt, *, changes: bool) -> Html:
     past = tag(
         "p",
         f"The session right after entry {seq} of {last}. ",
-        tag("a", "Back to now", href=view.elsewhere(as_of=None)),
+        link_to("Back to now", view.elsewhere(as_of=None)),
         " ",
-        tag("a", "What changed since", href=compare),
-        [" ", tag("a", "Rewind to here", href=address(f"{path}/rewind", to=seq))]
-        if changes
-        else None,
+        link_to("What changed since", compare),
+        [" ", link_to("Rewind to here", address(f"{path}/rewind", to=seq))] if changes else None,
         class_="past",
     )
     return together(past, tools)
@@ -370,13 +346,13 @@ def _pager(view: PageView, excerpt: LogExcerpt, name: str) -> Html | None:
     if not excerpt.entries:
         return None
     first, last = excerpt.entries[0].audited.seq, excerpt.entries[-1].audited.seq
-    none: dict[str, Any] = {"at": None, "after": None, "before": None}
-    items: list[Child] = []
-    if excerpt.earlier:
-        items.append(tag("a", "← Earlier", href=view.address(**{**none, "before": first})))
     span = f"entry {first}" if first == last else f"entries {first}–{last}"
-    items.append(tag("span", f"{span} of {excerpt.overview.info.last_seq:,}", class_="note"))
-    if excerpt.later:
-        items.append(tag("a", "Later →", href=view.address(**{**none, "after": last})))
-        items.append(tag("a", "Newest", href=view.elsewhere()))
-    return tag("nav", items, class_="pager", aria_label=name)
+    return tag(
+        "nav",
+        link_to("← Earlier", view.elsewhere(before=first)) if excerpt.earlier else None,
+        tag("span", f"{span} of {excerpt.overview.info.last_seq:,}", class_="note"),
+        link_to("Later →", view.elsewhere(after=last)) if excerpt.later else None,
+        link_to("Newest", view.elsewhere()) if excerpt.later else None,
+        class_="pager",
+        aria_label=name,
+    )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from roocontext.errors import SessionArchived, SessionNotFound
 from roocontext.reports.gauge import Gauge
-from roocontext.reports.markup.elements import Child, Html, facts, tag
+from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag
 from roocontext.reports.naming import quantity, size, tool_named
 from roocontext.reports.sessions import SessionRow, matching_sessions
 from roocontext.reports.times import age, local_time
@@ -76,7 +76,7 @@ def list_page(request: Request) -> Response:
         class_="tools",
     )
     following = (
-        tag("a", "Older sessions →", href=address(LIST, text=text or None, after=page.next))
+        link_to("Older sessions →", address(LIST, text=text or None, after=page.next))
         if page.next
         else None
     )
@@ -135,9 +135,7 @@ class _Rows:
             # A family may be deep, but a list that is nested without end has no room left.
             inside = tag("ul", (self._row(child, children) for child in own), class_="family")
             family = tag("details", tag("summary", quantity(len(own), "sub-agent")), inside)
-        name = tag(
-            "a", self.names[row.session_id], href=session_path(row.session_id), class_="name"
-        )
+        name = link_to(self.names[row.session_id], session_path(row.session_id), class_="name")
         return tag("li", name, self._facts(row), family)
 
     def _facts(self, row: SessionRow) -> Html:
@@ -162,7 +160,7 @@ class _Rows:
         if cost is None:
             # An archived session has no page of its usage.
             usage = address(f"{session_path(row.session_id)}/usage")
-            return None if row.archived_at is not None else tag("a", "cost", href=usage)
+            return None if row.archived_at is not None else link_to("cost", usage)
         if cost.dollars is None:
             return None
         return f"${cost.dollars:.2f}{' or more' if cost.unpriced else ''}"
@@ -174,7 +172,7 @@ class _Rows:
     def _link(self, session_id: str, to: str) -> Child:
         """A session by its name, if it still exists."""
         name = self.names.get(session_id)
-        return tag("code", session_id[:60]) if name is None else tag("a", name[:60], href=to)
+        return tag("code", session_id[:60]) if name is None else link_to(name[:60], to)
 
 
 def _fill(context: Gauge) -> Child:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from roocontext.errors import RooContextError
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports.markup.body import Room
-from roocontext.reports.markup.elements import Html, facts, tag
+from roocontext.reports.markup.elements import Html, facts, link_to, tag
 from roocontext.reports.markup.entry import EntryRows
 from roocontext.store.aio import AsyncStore
 from roocontext.store.reading.audit import AuditEntry
@@ -43,9 +43,9 @@ def follow(request: Request) -> Response:
     around = framed(
         f"Following {title}",
         tag("h1", title),
-        facts("New entries appear at the end.", tag("a", "Stop following", href=view.address())),
+        facts("New entries appear at the end.", link_to("Stop following", view.address())),
         tag("ol", markup, Html(_SPLIT), class_="entries", id="entries"),
-        tag("p", tag("a", "Follow on", href=f"{session_path(chat.id)}/follow"), class_="more"),
+        tag("p", link_to("Follow on", f"{session_path(chat.id)}/follow"), class_="more"),
         session=chat.id,
     )
     opening, closing = bytes(around.body).split(_SPLIT.encode())
