@@ -10,10 +10,11 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from support import citus_server, postgres_server
 from support.async_driver import Driven, LoopThread
 from support.empty_files import empty_file
 from support.examples import TORTURE, examples
+from support.python_process import Python, Script, python
 from support.steady_sources import CountedIds, SetClock
 
 MEMORY = Path("/dev/shm")
@@ -202,6 +204,24 @@ def postgres_url(postgres: Any) -> Iterator[str]:
     url = postgres.fresh()
     yield url
     postgres.drop(url)
+
+
+@pytest.fixture(scope="session", name="python")
+def running_python() -> Iterator[Python]:
+    """Runs scripts in processes of their own."""
+    with python() as running:
+        yield running
+
+
+@pytest.fixture
+def forked_writers(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The writers of `roocontext.testing` are forked, and do not load the library again."""
+
+    def start(command: Sequence[str], **_: Any) -> Script:
+        return python.start(command[-1])
+
+    popen = SimpleNamespace(Popen=start, PIPE=None)
+    monkeypatch.setattr("roocontext.testing.processes.subprocess", popen)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,9 @@ from support.empty_files import empty_file
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
 def test_reference_store_keeps_every_promise(engine, tmp_path, request):
+    """On the file with processes of Python itself, as a user has them."""
     if engine == "postgres":
+        request.getfixturevalue("forked_writers")
         place = request.getfixturevalue("postgres_url")
     else:
         place = empty_file(tmp_path / "store.db")

@@ -1,8 +1,10 @@
 """Two releases on one store: today's code works with what the next release has added to it."""
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from threading import Event
+from time import sleep
 from typing import Any
 
 import psycopg
@@ -24,9 +26,10 @@ OLD_ENOUGH = ("0.1.0", "0.1", "0.0.9", "0")
 
 
 @pytest.fixture(scope="module")
-def release(tmp_path_factory: pytest.TempPathFactory) -> NextRelease:
+def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NextRelease]:
     """The next release."""
-    return NextRelease(tmp_path_factory.mktemp("next"))
+    with next_release.next_release(tmp_path_factory.mktemp("next")) as running:
+        yield running
 
 
 @pytest.fixture
@@ -91,6 +94,7 @@ def test_writers_and_readers_lose_nothing_while_another_process_upgrades(
 
 
 @pytest.mark.parametrize("raw", everyday(["postgres"], ["file", "postgres"]), indirect=True)
+@pytest.mark.usefixtures("forked_writers")
 def test_every_promise_is_kept_while_another_process_upgrades(
     raw: Raw, release: NextRelease
 ) -> None:
@@ -118,6 +122,7 @@ def test_upgrade_gives_up_rather_than_let_writers_wait_for_a_long_reader(
             count = 0
             while upgrading.poll() is None:
                 count += chat.append("user", "hello").new
+                sleep(0.01)
             assert count > 0
             _, errors = upgrading.communicate()
             assert "StoreUnavailable" in errors

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from roocontext import Store
-from support.next_release import NextRelease
+from support.next_release import next_release
 from support.pages import every_page
 from support.service_workers import GONE, PATIENCE, Client, Service
 
@@ -91,7 +91,7 @@ class TestUnderLoad:
     def test_nothing_is_lost_or_doubled_while_workers_die_and_are_upgraded(
         self, service: Service, tmp_path: Path
     ) -> None:
-        upgrade, upgraded = NextRelease(tmp_path), threading.Event()
+        upgraded = threading.Event()
         users = users_of(service)
         chats = {name: client.surely("POST", "/chats")["chat"] for name, client in users.items()}
         tails = {name: Tail(service.client(name)) for name in [*users][:3]}
@@ -107,7 +107,8 @@ class TestUnderLoad:
                 worker = service.workers[number % 2]
                 worker.kill()
                 worker.start()
-            upgrade.upgrade(service.url)
+            with next_release(tmp_path) as release:
+                release.upgrade(service.url)
             service.role.may("GRANT INSERT ON stamps TO agent")
             for worker in service.workers:  # what it runs is finished first
                 worker.end()

@@ -23,16 +23,14 @@ import pydantic.types
 import rich.progress  # noqa: F401
 import typer.completion
 import typer.rich_utils  # noqa: F401
-from sqlalchemy import SelectBase, UpdateBase
 
 import roocontext
 import roocontext.reports.catalogue
 import roocontext.store.engine.health
 from roocontext.cli import main
 from roocontext.cli.app import commands
-from roocontext.store.engine.engines import engine_of
-from roocontext.store.engine.statements import ALL, compilers
 from roocontext.tokens import counter_for
+from support.python_preloaded import compile_statements
 from support.steady_sources import SetClock
 
 START = 1_769_904_000_000
@@ -44,13 +42,7 @@ for kind in (bool, int, str, Path, list[str]):
 with roocontext.Store.open(":memory:") as warm:
     roocontext.ContextManager("gpt-4o").manage(warm.create())
     counter_for("gpt-4o").count("user", "loads the vocabulary", "anthropic")
-for url in (":memory:", "postgresql://"):
-    dialect = engine_of(url).dialect
-    for name, module in list(sys.modules.items()):
-        if name.startswith("roocontext.store."):
-            for statement in vars(module).values():
-                if isinstance(statement, UpdateBase | SelectBase):
-                    compilers(dialect)(ALL.shape)(statement)
+compile_statements()
 # What is loaded stays: a child that looks through it for garbage would copy every page of it.
 gc.collect()
 gc.freeze()

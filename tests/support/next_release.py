@@ -3,13 +3,13 @@
 It runs in processes of its own, next to the package that is tested, on the same stores.
 """
 
-import os
 import shutil
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import roocontext
+from support.python_process import Python, Script, python
 
 PACKAGE = Path(roocontext.__file__).parent
 MIGRATIONS = PACKAGE.parent / "migrations"
@@ -56,38 +56,29 @@ with Store.open(url) as store:
     assert chat.verify().ok
 """
 
+_COMMAND = """
+import sys
+from roocontext.cli import main
+
+main(sys.argv[1:])
+"""
+
 
 class NextRelease:
-    """The files of the next release, and ways to run it."""
+    """Ways to run the next release."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        package = folder / "roocontext"
-        shutil.copytree(PACKAGE, package)  # with its compiled files: each process would need them
-        shutil.copytree(MIGRATIONS, package / "migrations")
-        versions = package / "migrations" / "versions"
-        (versions / "0002_next.py").write_text(_MIGRATION)
-        append = (versions / "0001_append_postgresql.sql").read_text()
-        stamped = append.replace(
-            "END $$;", "    INSERT INTO stamps VALUES (session, new_seq);\nEND $$;"
-        )
-        (versions / "0002_append_postgresql.sql").write_text(
-            stamped.replace("FUNCTION roocontext_append_v1", "FUNCTION roocontext_append_v2")
-        )
-        _replace(package / "store/engine/schema.py", 'REVISION = "0001"', 'REVISION = "0002"')
-        _replace(
-            package / "store/writing/append.py", "roocontext_append_v1", "roocontext_append_v2"
-        )
+    def __init__(self, python: Python) -> None:
+        self._python = python
 
-    def start(self, url: str, appends: int = 0) -> "subprocess.Popen[str]":
+    def start(self, url: str, appends: int = 0) -> Script:
         """Start a process that opens a store, upgrades it, and appends to a session."""
-        return self._start("-c", _PROGRAM, url, str(appends))
+        return self._python.start(_PROGRAM, url, str(appends), keeps_errors=True)
 
     def command(self, *words: str) -> tuple[int, str]:
         """Run a command of the command line; its exit code and what it printed."""
-        process = self._start("-m", "roocontext", *words)
+        process = self._python.start(_COMMAND, *words, keeps_errors=True)
         printed, errors = process.communicate()
-        return process.returncode, printed + errors
+        return process.wait(), printed + errors
 
     def upgrade(self, url: str, appends: int = 0) -> None:
         """Upgrade a store to the schema of this release, and append to a session."""
@@ -95,15 +86,29 @@ class NextRelease:
         _, errors = process.communicate()
         assert process.returncode == 0, errors
 
-    def _start(self, *words: str) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, *words],
-            cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": str(self._folder)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+
+@contextmanager
+def next_release(folder: Path) -> Iterator[NextRelease]:
+    """The next release, with its files in an empty folder."""
+    _make(folder / "roocontext")
+    with python(folder) as running:
+        yield NextRelease(running)
+
+
+def _make(package: Path) -> None:
+    shutil.copytree(PACKAGE, package)  # with its compiled files: each process would need them
+    shutil.copytree(MIGRATIONS, package / "migrations")
+    versions = package / "migrations" / "versions"
+    (versions / "0002_next.py").write_text(_MIGRATION)
+    append = (versions / "0001_append_postgresql.sql").read_text()
+    stamped = append.replace(
+        "END $$;", "    INSERT INTO stamps VALUES (session, new_seq);\nEND $$;"
+    )
+    (versions / "0002_append_postgresql.sql").write_text(
+        stamped.replace("FUNCTION roocontext_append_v1", "FUNCTION roocontext_append_v2")
+    )
+    _replace(package / "store/engine/schema.py", 'REVISION = "0001"', 'REVISION = "0002"')
+    _replace(package / "store/writing/append.py", "roocontext_append_v1", "roocontext_append_v2")
 
 
 def _replace(path: Path, before: str, after: str) -> None:

@@ -6,6 +6,8 @@ from roocontext.testing import CHECKS, Verdict, examine
 from support import broken_stores as broken
 from support.empty_files import empty_file
 
+pytestmark = pytest.mark.usefixtures("forked_writers")
+
 BROKEN = [
     (broken.RewritesOnRewind, {"rewinding keeps everything"}),
     (broken.ForgetsWhatIsCondensed, {"condensing keeps everything"}),

@@ -1,8 +1,6 @@
 """The manager: what it does to a session, what it leaves alone, and what it says of both."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -365,14 +363,15 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
         recover()
 
 
-def test_recoveries_are_counted_across_processes(tmp_path):
+def test_recoveries_are_counted_across_processes(tmp_path, python):
     script = """
 import sys
 from roocontext import ContextManager, Store
 from roocontext.errors import RecoveryExhausted
+from roocontext.log.counting import BYTES
 with Store.open(sys.argv[1]) as store:
     chat = store.session(sys.argv[2])
-    context = ContextManager("gpt-4o", limit=1_000_000)
+    context = ContextManager(limit=1_000_000, counter=BYTES)
     try:
         print(context.recover(chat, RuntimeError("prompt is too long")).changed)
     except RecoveryExhausted as error:
@@ -382,12 +381,11 @@ with Store.open(sys.argv[1]) as store:
     with Store.open(path) as store:
         chat = store.create()
         fill(chat, 300)
-        order = [sys.executable, "-c", script, path, chat.id]
         for told in ("True", "3"):
             context = manager(chat, limit=1_000_000)
             assert context.recover(chat, RuntimeError("prompt is too long")).changed
-            run = subprocess.run(order, capture_output=True, text=True, check=True)
-            assert run.stdout.strip() == told
+            out, _ = python.start(script, path, chat.id).communicate()
+            assert out.strip() == told
 
 
 def test_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):

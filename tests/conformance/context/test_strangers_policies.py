@@ -1,11 +1,7 @@
 """Policies as another package would write them, whatever they answer: the run ends well."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -313,36 +309,32 @@ class Abacus:
         return Ask(asked, made, oldest)
 """
 
+COMMAND = """
+import sys
+from roocontext.cli import main
+sys.path.insert(0, sys.argv.pop(1))
+main(sys.argv[1:])
+"""
+
 
 @pytest.mark.parametrize("command", ["condense", "truncate", "clear"])
-def test_command_line_prints_the_outcome_of_any_plan(tmp_path, command):
+def test_command_line_prints_the_outcome_of_any_plan(tmp_path, python, command):
     (tmp_path / "abacus_policy.py").write_text(PLUGIN)
     info = tmp_path / "abacus-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: abacus\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[roocontext.policies]\nabacus = abacus_policy:Abacus\n")
-    with Store.open(tmp_path / "agent.db") as store:
+    path = str(tmp_path / "agent.db")
+    with Store.open(path) as store:
         chat = store.create()
         chat.append("user", "Mend the parser.")
         work(chat, ("t",), WORDS * 9)
         fill(chat, 20)
-    root = str(Path(__file__).parents[3])
-    environ = os.environ | {
-        "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}",
-        "ROOCONTEXT_DB": str(tmp_path / "agent.db"),
-    }
-    run = subprocess.run(
-        [
-            *(sys.executable, "-m", "roocontext", command, chat.id),
-            *("--policy", "abacus", "--limit", "4096", "--json"),
-        ],
-        capture_output=True,
-        text=True,
-        env=environ,
-        check=False,
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    answer = json.loads(run.stdout)
+    options = ("--db", path, "--policy", "abacus", "--limit", "4096", "--json")
+    run = python.start(COMMAND, str(tmp_path), command, chat.id, *options, keeps_errors=True)
+    out, errors = run.communicate()
+    assert (run.returncode, errors) == (0, "")
+    answer = json.loads(out)
     assert (answer["policy"], answer["detail"]) == ("abacus", "abacus")
     assert answer["tokens_before"] > answer["tokens_after"] > 0
     assert answer["bytes_before"] > answer["bytes_after"] > 0

@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -269,16 +267,11 @@ with Store.open(url) as store:
 
 
 @pytest.fixture(params=["file", "postgres"])
-def runner(request, opened):
+def runner(request, opened, python):
     """A store, and a process that has the turn of its session for a second at a time."""
     with opened(request.param, "sync") as lab:
         lab.store.create("s")
-        process = subprocess.Popen(
-            [sys.executable, "-c", RUNNER, str(lab.url), "1"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        process = python.start(RUNNER, str(lab.url), "1")
         assert process.stdout.readline() == "held\n"
         yield lab, process
         process.kill()

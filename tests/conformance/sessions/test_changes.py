@@ -2,8 +2,6 @@
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -23,6 +21,18 @@ pytestmark = pytest.mark.every_leg
 APPEND = Path(__file__).parents[3] / "migrations/versions/0001_append_postgresql.sql"
 WAIT_S = 30
 """Long enough for a busy machine; nothing waits that long if it works."""
+
+
+@pytest.fixture
+def lab(lab):
+    """A store of the test's own whose feeds are in a hurry."""
+    hurry(lab.database)
+    return lab
+
+
+def hurry(database):
+    """Look for changes twenty times a second, and not once."""
+    database.polling = database.polling._replace(every_s=0.05)
 
 
 def plain(url):
@@ -192,6 +202,7 @@ def test_one_thread_feeds_all(tmp_path):
 
 def test_error_is_raised_once_and_the_feed_continues(postgres_url):
     with Store.open(postgres_url) as store, Store.open(postgres_url) as other:
+        hurry(store._database)
         chat = other.create("s")
         with store.changes() as feed:
             assert told(feed.read()) == [("s", 0)]
@@ -263,7 +274,7 @@ with Store.open(url, durability="normal") as store:
 
 
 @pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_no_session_is_missed_while_writers_are_killed(engine, opened):
+def test_no_session_is_missed_while_writers_are_killed(engine, opened, python):
     """Eight processes write, and die in the middle of it; two feeds read, one from cursors.
 
     Some of the sessions were begun before the clock was set back by an hour.
@@ -272,14 +283,7 @@ def test_no_session_is_missed_while_writers_are_killed(engine, opened):
         for number in range(8):
             lab.store.create(f"w{number}-1").append("user", "before")
         lab.sql("UPDATE sessions SET changed_minute = changed_minute + 60")
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITER, str(lab.url), f"w{number}"],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for number in range(8)
-        ]
+        writers = [python.start(WRITER, str(lab.url), f"w{number}") for number in range(8)]
         for writer in writers:
             assert writer.stdout.readline() == "ready\n"
         seen, resumed, cursor = defaultdict(list), {}, None
@@ -316,6 +320,7 @@ def test_no_session_is_missed_while_writers_are_killed(engine, opened):
 def test_transaction_that_is_open_for_long_is_not_missed(postgres_url):
     """It is committed after others that were begun later were reported."""
     with Store.open(postgres_url) as store, store.changes() as feed:
+        hurry(store._database)
         store.create("slow"), store.create("fast")
         assert until(feed, {"slow": 0, "fast": 0})
         with plain(postgres_url) as slow:
