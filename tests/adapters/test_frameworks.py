@@ -36,4 +36,4 @@ def test_framework_without_the_protocol_is_one_clear_error():
 def test_no_default_of_an_adapter_is_an_object_of_this_process():
     found = list(printed_defaults())
     assert any(".adapters.langgraph" in name for name, _ in found)
-    assert live_objects() == []
+    assert live_objects(found) == []

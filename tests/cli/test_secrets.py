@@ -25,8 +25,9 @@ def test_help_of_a_manager_prints_no_variable(manager):
 
 
 def test_no_default_prints_a_variable_or_an_object_of_this_process():
-    assert not [name for name, text in printed_defaults() if SECRET in text]
-    assert live_objects() == []
+    found = list(printed_defaults())
+    assert not [name for name, text in found if SECRET in text]
+    assert live_objects(found) == []
 
 
 def test_settings_of_a_manager_print_no_variable():

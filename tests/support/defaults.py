@@ -3,7 +3,7 @@
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -26,9 +26,9 @@ def printed_defaults() -> Iterator[tuple[str, str]]:
             yield from _of(one)
 
 
-def live_objects() -> list[tuple[str, str]]:
+def live_objects(printed: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """The defaults that are objects of this process, and not values. A function is a value."""
-    return [(name, text) for name, text in printed_defaults() if _is_live(text)]
+    return [(name, text) for name, text in printed if _is_live(text)]
 
 
 def _is_live(text: str) -> bool:
