@@ -83,6 +83,7 @@ def clear(
     `before` are the outputs that the content already shows in part.
     """
     parts: dict[int, Shortened] = {}
+    texts: dict[str, list[int]] = {}
     is_whole = not any(shown.is_part for shown in blocks.values())
     outputs = {} if is_whole else output_blocks(format_, role, content)
     for block, shown in sorted(blocks.items()):
@@ -90,7 +91,10 @@ def clear(
         if shown.is_part and block in outputs:
             parts[block] = _part(outputs[block], block, shown, before.get(block))
             text = _shortened(outputs[block], seq, parts[block], text)
-        content = reader(format_).clear(content, (block,), text)
+        texts.setdefault(text, []).append(block)
+    # All of one text at once: a row may have hundreds of outputs, and each call looks for them all.
+    for text, cleared in texts.items():
+        content = reader(format_).clear(content, cleared, text)
     return content, parts
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from roocontext import Plan
 from support.dialogue import call, result
 
 FEW, MANY = 20, 120
@@ -112,3 +113,19 @@ def test_results_that_name_no_call_are_still_found(store):
     named = chat.append("user", [result("t2"), result("t2")], answers=(seq, 2)).seq
     assert chat.answer((seq, 2), "again").seq == named
     assert chat.pending() == []
+
+
+@pytest.mark.values_on_one_leg
+def test_outputs_of_a_row_are_cleared_in_work_in_proportion_to_them(store):
+    def cleared(count: int) -> int:
+        chat = store.create()
+        chat.append(*anthropic(count))
+        seq = chat.append("user", [result(f"t{n}", "long " * 9) for n in range(count)]).seq
+        chat.commit(Plan.clear(chat.view(), [(seq, n) for n in range(count)], "-"))
+        called = functions(chat.view)
+        (row,) = [row for row in chat.view().messages if row.seq == seq]
+        assert {block["content"] for block in row.content} == {"-"}
+        return called
+
+    cleared(2)
+    assert cleared(MANY) <= 12 * cleared(FEW)
