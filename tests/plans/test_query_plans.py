@@ -252,7 +252,7 @@ def test_sqlite_searches_and_never_scans(sqlite_work: tuple[Path, Catcher], anal
         if analyzed:
             connection.execute("ANALYZE")
         seen = set()
-        for operation, text, params in catcher.caught:
+        for operation, text, params in catcher.each_text():
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", params)]
             for step in plan:
                 assert not re.match(r"SCAN (entries|spans|clearings|counts|fact)", step), (
@@ -356,8 +356,7 @@ def test_postgres_searches_and_never_scans(
     if vacuumed:
         admin.execute("VACUUM ANALYZE")
     admin.execute(f"SET plan_cache_mode = {mode}")
-    operations = {caught.text: caught for caught in reversed(catcher.caught)}
-    for operation, text, params in operations.values():
+    for operation, text, params in catcher.each_text():
         plan = explain(admin, text, params)
         for node in nodes(plan):
             kind, table = node["Node Type"], node.get("Relation Name")

@@ -6,12 +6,14 @@ session among many short ones.
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 from psycopg import sql
+
+from roocontext.log.counting import BYTES
 
 LONG = 6_000
 SESSIONS = 1_500
@@ -44,6 +46,10 @@ class Catcher:
     def of(self, operation: str) -> list[Caught]:
         """The statements of one operation."""
         return [caught for caught in self.caught if caught.operation == operation]
+
+    def each_text(self) -> Collection[Caught]:
+        """Each statement once, as it was first run."""
+        return {caught.text: caught for caught in reversed(self.caught)}.values()
 
     def watch_sqlite(self, patch: pytest.MonkeyPatch) -> None:
         """Catch the statements of every connection to a file that is opened from now on."""
@@ -150,6 +156,11 @@ def _fill(
             f" SELECT {session}, {seq}, n, n, CASE WHEN n % 2000 <> 9 THEN {words} END"
             f" FROM {every_entry}"
         )
+    # What it costs was counted before its newest messages came, or each operation would count all.
+    run(
+        "INSERT INTO counts (session_id, variant, counter, seq, tokens, exact)"
+        f" SELECT 'long', '', '{BYTES.name}', n, 202, TRUE FROM {series.format(last=LONG - 200)}"
+    )
     run(
         "INSERT INTO facts (session_id, key, value)"
         """ SELECT 's' || n, '"user"', '"u' || (n % 100) || '"' FROM """
