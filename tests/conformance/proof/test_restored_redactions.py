@@ -47,7 +47,8 @@ def sound(*chats: Any) -> bool:
     return all(chat.verify().ok and chat.rebuild() == 0 for chat in chats)
 
 
-def test_restored_redaction_reaches_the_forks_in_the_store(store, chat):
+def test_restored_redaction_reaches_the_forks_in_the_store(lab, chat):
+    store = lab.store  # of its own: it is indexed, with all that it holds
     here = copied(chat, store)
     early, between = here.fork(2), here.fork(5)
     late = between.fork()

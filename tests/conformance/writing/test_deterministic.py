@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from freezegun import freeze_time
 
 from roocontext import NewMessage, Plan, Store
 from support.dumps import dump
-from support.steady_sources import CountedIds
+from support.steady_sources import CountedIds, SetClock
 
 
 def script(store: Store) -> None:
@@ -41,13 +40,10 @@ def script(store: Store) -> None:
 
 @pytest.fixture
 def run() -> Callable[[str], dict[str, list[tuple[Any, ...]]]]:
-    """Runs the script on a new store under a frozen clock, and reads what it wrote."""
+    """Runs the script on a new store with a clock of its own, and reads what it wrote."""
 
     def run(url: str) -> dict[str, list[tuple[Any, ...]]]:
-        with (
-            freeze_time("2026-01-02 03:04:05.678"),
-            Store.open(url, ids=CountedIds()) as store,
-        ):
+        with Store.open(url, clock=SetClock(), ids=CountedIds()) as store:
             script(store)
             assert all(store.session(info.session_id).verify().ok for info in store.sessions())
         return dump(url)
