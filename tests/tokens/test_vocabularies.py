@@ -8,6 +8,7 @@ import subprocess
 import sys
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 MILLION = 1_000_000
 NAMES = ("o200k_base", "cl100k_base")
 SHIPPED = {"o200k_base": O200K, "cl100k_base": CL100K}
+ranks_of = cache(read_ranks)
 NEVER, ALWAYS = 1 << 31, 2
 """How long a run of blanks must be to be cut out."""
 
@@ -57,7 +59,7 @@ def engines() -> dict[tuple[str, int], Vocabulary]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_shipped_file_is_the_published_one(name):
-    assert hashlib.sha256(rebuilt_text(read_ranks(name))).hexdigest() == packing().SHA256[name]
+    assert hashlib.sha256(rebuilt_text(ranks_of(name))).hexdigest() == packing().SHA256[name]
 
 
 def test_published_digests_are_checked():
@@ -78,7 +80,7 @@ def test_packed_ranks_come_back(tokens):
 def test_script_makes_the_shipped_files(tmp_path, monkeypatch):
     script = packing()
     for each in NAMES:
-        (tmp_path / f"{each}.tiktoken").write_bytes(rebuilt_text(read_ranks(each)))
+        (tmp_path / f"{each}.tiktoken").write_bytes(rebuilt_text(ranks_of(each)))
     monkeypatch.setattr(script, "TARGET", tmp_path)
     monkeypatch.setattr(script, "PRESET", 0)  # how small they become is not what is compared
     script.main(tmp_path)
@@ -167,7 +169,7 @@ def test_no_token_crosses_from_a_line_break_into_blanks():
     spaces = "".join(map(chr, range(0x2000, 0x200B)))
     blanks = f"\t\v\f \x85\xa0\u1680{spaces}\u2028\u2029\u202f\u205f\u3000".encode()
     for name in NAMES:
-        tails = [re.split(rb"[\r\n]", token)[1:] for token in read_ranks(name)]
+        tails = [re.split(rb"[\r\n]", token)[1:] for token in ranks_of(name)]
         assert not [tail for tail in tails if tail and tail[-1] and set(tail[-1]) <= {*blanks}]
 
 
@@ -249,7 +251,7 @@ def references() -> dict[str, Encoding]:
         name: Encoding(
             name,
             pat_str=SHIPPED[name].pattern,
-            mergeable_ranks=read_ranks(name),
+            mergeable_ranks=ranks_of(name),
             special_tokens={},
         )
         for name in NAMES
@@ -268,7 +270,7 @@ def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, t
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tail_is_shorter_than_a_window(name):
-    assert bpe._TAIL * max(map(len, read_ranks(name))) < bpe._WINDOW
+    assert bpe._TAIL * max(map(len, ranks_of(name))) < bpe._WINDOW
 
 
 @pytest.mark.parametrize("name", NAMES)
