@@ -1,6 +1,5 @@
 """`spans_of` against the fold, at every past seq of random logs; nothing but memory is touched."""
 
-import os
 from itertools import pairwise
 
 from hypothesis import settings
@@ -22,10 +21,9 @@ from roocontext.log.spans import (
     standing_ranges,
     visible_ranges,
 )
+from support.examples import examples
 from support.oracle import Model
 
-TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = 75 * int(TORTURE or "1")
 RESULT = [{"type": "tool_result", "tool_use_id": "t", "content": "xxx"}]
 
 picks = st.integers(0, 1_000)
@@ -186,7 +184,7 @@ def test_spans_of_random_logs_agree_with_the_fold():
     run_state_machine_as_test(
         LogMachine,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=examples(40),
             stateful_step_count=40,
         ),
     )
