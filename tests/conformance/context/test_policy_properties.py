@@ -4,7 +4,6 @@ Each example plays a history, runs a manager over it once as drawn and then unti
 and every run is held against the laws by `judge`.
 """
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -28,13 +27,13 @@ from roocontext.programs.gemini_cli.policy import Gemini
 from roocontext.programs.opencode.policy import OpenCode
 from support.async_manager import Scripted, manager
 from support.dialogue import state
+from support.examples import examples
 from support.histories import HISTORIES, play
 from support.run_judge import Trial, changes_since, is_lawful, is_sound, judge, settle
 from support.situations import LETTERS, situated
 
-TORTURE = os.environ.get("ROOCONTEXT_TORTURE")
-EXAMPLES = 25 * int(TORTURE or "1")
-RECOVERIES = 25 * int(TORTURE or "1")
+EXAMPLES = examples(16)
+RECOVERIES = examples(12)
 
 shares = st.floats(0.05, 0.95)
 POLICIES: dict[str, st.SearchStrategy[Any]] = {
@@ -77,10 +76,10 @@ ANSWERS = st.sampled_from(
 """Something short, what was allowed and what was just not, far too much, nothing, a failure."""
 
 
-def examined(examples: int, **drawn: st.SearchStrategy[Any]) -> Callable[..., Any]:
+def examined(times: int, **drawn: st.SearchStrategy[Any]) -> Callable[..., Any]:
     """A property: the same examples each time, others in a long run."""
     bounded = settings(
-        max_examples=examples,
+        max_examples=times,
         suppress_health_check=list(HealthCheck),
     )
     return lambda examine: bounded(given(**drawn)(examine))
