@@ -17,9 +17,12 @@ FEWER = 4 if "ROOCONTEXT_TEST_CITUS_URL" in os.environ else 1
 """By how much a cluster divides them."""
 
 
-def examples(everyday: int) -> int:
-    """As many as find faults in seconds, and in the long run so many times more."""
-    return everyday * TORTURE if TORTURE else -(-everyday // FEWER)
+def examples(everyday: int, *, long: int | None = None) -> int:
+    """As many as find faults in seconds, and in the long run so many times more.
+
+    The long run multiplies another number, if it is given one.
+    """
+    return (long or everyday) * TORTURE if TORTURE else -(-everyday // FEWER)
 
 
 def everyday(few: Sequence[T], everything: Sequence[T]) -> Sequence[T]:
