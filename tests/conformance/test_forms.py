@@ -1,10 +1,11 @@
 """Any session goes out acceptable in every form, whatever was hidden, rewound or redacted in it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,8 @@ from roocontext.errors import NotTheModelsTurn, SummarySealed
 from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
-from support.examples import examples
+from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
+from support.examples import everyday, examples
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
 from support.provider_rules import CHECKS, dialects
@@ -55,12 +57,12 @@ def compact(chat: Any, number: int, kind: str, *, late: bool) -> None:
     chat.record(reply, request)
 
 
-def faults(chat: Any) -> list[str]:
+def faults(chat: Any, models: Sequence[str | None] = MODELS) -> list[str]:
     """Everything that a provider would refuse, and every compaction that is lost or too much."""
     rows = chat.view().messages
     found: list[str] = []
     for form, check in CHECKS.items():
-        for model in MODELS:
+        for model in models:
             with sealed_for(rows, form, model):
                 sent = chat.messages(form, model=model)
                 found += check(sent, model=model)
@@ -118,21 +120,29 @@ def parts_of(message: Any) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Store]:
+    """A store in memory."""
+    with Store.open(":memory:") as store:
+        yield store
+
+
 @settings(max_examples=examples(25))
-@given(HISTORIES, compactions)
-def test_any_session_goes_out_acceptable_in_every_form(history, compacted):
-    with Store.open(":memory:") as store:
-        chat = store.create()
-        for place, scene in enumerate(history):
-            play(chat, [scene])
-            for number, (after, kind, late) in enumerate(compacted):
-                if after == place:
-                    compact(chat, number, kind, late=late)
-        assert faults(chat) == []
+@given(history=HISTORIES, compacted=compactions)
+def test_any_session_goes_out_acceptable_in_every_form(memory, history, compacted):
+    chat = memory.create()
+    for place, scene in enumerate(history):
+        play(chat, [scene])
+        for number, (after, kind, late) in enumerate(compacted):
+            if after == place:
+                compact(chat, number, kind, late=late)
+    assert faults(chat) == []
 
 
-def test_every_nasty_session_goes_out_acceptable_in_every_form():
-    with Store.open(":memory:") as store:
-        for kind in KINDS.values():
-            chat = store.create()
-            assert faults(kind.build(chat) or chat) == []
+def test_every_nasty_session_goes_out_acceptable_in_every_form(memory):
+    """Each day each of them for two models, and each model in half of them."""
+    for number, kind in enumerate(KINDS.values()):
+        chat = memory.create()
+        chat = kind.build(chat) or chat
+        two = [MODELS[(number + one) % len(MODELS)] for one in range(2)]
+        assert faults(chat, everyday(two, MODELS)) == []
