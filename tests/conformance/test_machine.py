@@ -47,9 +47,9 @@ from support.provider_rules.anthropic import violations
 pytestmark = pytest.mark.every_leg
 
 STEPS = 50
-EXAMPLES = {"file-sync": 25, "postgres-sync": 20}
+EXAMPLES = {"file-sync": examples(15, long=25), "postgres-sync": examples(8, long=20)}
 """Of the other legs there are fewer: what they add is no statement and no logic of their own."""
-FEWER = 6
+FEWER = examples(4, long=6)
 MOST_RELATIVES = 3
 
 picks = st.integers(0, 1_000)
@@ -819,7 +819,7 @@ def test_random_operations_agree_with_the_oracle(shared: Any) -> None:
     run_state_machine_as_test(
         machine if TORTURE else seed(number)(machine),
         settings=settings(
-            max_examples=examples(EXAMPLES.get(leg, FEWER)),
+            max_examples=EXAMPLES.get(leg, FEWER),
             stateful_step_count=STEPS,
             report_multiple_bugs=False,
         ),
