@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from freezegun import freeze_time
 
 from roocontext import NewMessage, Plan, Store
 from support.dumps import dump
@@ -58,3 +59,11 @@ def test_two_runs_on_two_engines_write_the_same_bytes(
     assert len(first["entries"]) > 40
     assert run(str(tmp_path / "second.db")) == first
     assert run(postgres_url) == first
+
+
+def test_store_without_a_clock_takes_the_time_of_day(tmp_path: Path) -> None:
+    with freeze_time("2026-01-02 03:04:05.678"), Store.open(tmp_path / "store.db") as store:
+        chat = store.create("now")
+        chat.append("user", "hello")
+        (entry,) = chat.audit()
+        assert (chat.info().created_at, entry.entry.recorded_at) == (1_767_323_045_678,) * 2
