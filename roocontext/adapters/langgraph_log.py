@@ -177,10 +177,6 @@ class CheckpointLog:
         # `"` follows `!`, so that this is the first kind after the checkpoint and its writes.
         return next(self._grouped(self._notes(kind, f'{kind}"')), None)
 
-    def newest(self) -> Saved | None:
-        """The visible checkpoint with the greatest id."""
-        return next(self.visible(), None)
-
     def visible(self, before: str | None = None) -> Iterator[Saved]:
         """The visible checkpoints, those with the greatest ids first."""
         if before is not None:
