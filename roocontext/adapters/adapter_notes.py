@@ -9,14 +9,15 @@ never rewound, so an adapter that stores facts in notes reads only those after `
 destroyed (only `Store.purge` does that), and the id can be used again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from roocontext.errors import DuplicateMessage, VersionConflict
 from roocontext.store.reading.notes import Note
 from roocontext.store.session import Session
 from roocontext.store.writing.items import Item, NewNote, Rewind, SetMetadata
 
+_LARGEST_PAGE: Final = 64
 Shape: TypeAlias = Mapping[str, type]
 """The fields that the content of an adapter's notes has, with their types."""
 
@@ -39,17 +40,18 @@ def newest_own_notes(
     is_own: Callable[[Note], Any],
     *,
     before: str | None = None,
-    limit: int,
-) -> list[Note]:
-    """The newest note of each kind that the adapter wrote. See `SessionInternals.newest_notes`."""
-    own: list[Note] = []
+    page: int = 1,
+) -> Iterator[Note]:
+    """The newest note of each kind that the adapter wrote. See `SessionInternals.newest_notes`.
+
+    They are read page by page; `page` is the number of notes in the first one.
+    """
     while True:
-        missing = limit - len(own)
-        page = session.internals.newest_notes(beginning, before=before, limit=missing)
-        own += filter(None, (_own(session, note, is_own) for note in page))
-        if len(page) < missing or len(own) == limit:
-            return own
-        before = page[-1].note
+        notes = session.internals.newest_notes(beginning, before=before, limit=page)
+        yield from filter(None, (_own(session, note, is_own) for note in notes))
+        if len(notes) < page:
+            return
+        before, page = notes[-1].note, min(4 * page, _LARGEST_PAGE)
 
 
 def _own(session: Session, newest: Note | None, is_own: Callable[[Note], Any]) -> Note | None:

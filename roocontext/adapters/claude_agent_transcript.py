@@ -16,14 +16,13 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from roocontext.adapters.adapter_notes import BEGUN, EPOCH, fits
-from roocontext.errors import InvalidMessage
 from roocontext.formats.events import Added, Cleared, Event, Hid, Noted
 from roocontext.formats.files import SourceLine
 from roocontext.formats.imported import storable, storable_model
 from roocontext.formats.importers.claude_code import Calls, events_of
 from roocontext.formats.importers.claude_code_rows import TranscriptRow, row_of
 from roocontext.formats.importers.claude_code_tree import TranscriptStep, TranscriptTree, TreeUnit
-from roocontext.formats.writing import clearing, copy_of, hiding
+from roocontext.formats.writing import clearing, copy_of, hiding, refused_message
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
 from roocontext.log.moments import iso_utc
 from roocontext.log.readings import reader, text_of
@@ -187,19 +186,12 @@ class Transcript:
             return unit, None
         if len(unit.rows) == 1:
             back = self._tree.root if unit.begins else self._tree.parent_of(unit)
-        elif self._is_below(unit):
+        elif self._tree.is_below(self._tip, unit):
             return unit, None  # a late result is read where it arrives
         else:
             back = unit
         left, self._tip = self._tip, unit
         return unit, None if back is left else back
-
-    def _is_below(self, unit: TreeUnit) -> bool:
-        """True if the tip follows from a unit."""
-        below: TreeUnit | None = self._tip
-        while below is not None and below is not unit:
-            below = self._tree.parent_of(below)
-        return below is unit
 
     def _remember(self, row: TranscriptRow, seq: int, tip: TreeUnit) -> None:
         self._tips.append((seq, tip))
@@ -231,7 +223,7 @@ class Transcript:
         row = new.row
         name = f"{NAME}#{self._epoch}#{storable(row.uuid)}" if row.uuid else None
         match event:
-            case Added(message=message) | Hid(rows=(message,)) if _fits(message):
+            case Added(message=message) | Hid(rows=(message,)) if not refused_message(message):
                 model, message_id = storable_model(message.model), storable(message.message_id)
                 message = replace(message, client_id=name, message_id=message_id, model=model)
                 made = None
@@ -328,11 +320,3 @@ def _is_ours(client_id: str | None) -> bool:
 def _has_text(message: NewMessage) -> bool:
     """True if the message can be a summary."""
     return bool(text_of(reader(message.format).blocks(message.role, message.content)[1]).strip())
-
-
-def _fits(message: NewMessage) -> bool:
-    try:
-        reader(message.format).check(message.role, message.content)
-    except InvalidMessage:
-        return False
-    return True

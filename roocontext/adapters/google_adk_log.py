@@ -5,7 +5,7 @@ in the format `gemini`. The number is in the note's client id: if two writers ha
 one of them is refused.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -226,9 +226,14 @@ def _write(chat: Session, known: ConversationVersion, new: NewEvent, kept: froze
         "event": new.event,
         "message": new.message is not None,
     }
-    client_id = f"{EVENT}.{known.epoch}.{known.events}"
-    items += [NewNote(EVENT, content, client_id=client_id), *changes(own(_delta(new.event)))]
+    noted = NewNote(EVENT, content, client_id=_client_id(*known))
+    items += [noted, *changes(own(_delta(new.event)))]
     chat.write_batch(items, expected_seq=head)
+
+
+def _client_id(begun: int, number: int) -> str:
+    """The client id of an event's note: only one writer can use it."""
+    return f"{EVENT}.{begun}.{number}"
 
 
 def _read(
@@ -268,26 +273,17 @@ def _newest(chat: Session, begun: int) -> Note | None:
     return newest if newest is not None and newest.content["epoch"] == begun else None
 
 
-def _newest_rows(chat: Session, revision: ConversationVersion, last: int | None) -> Iterable[_Row]:
-    """The last events: all of them, or some from the end of the log."""
+def _newest_rows(chat: Session, revision: ConversationVersion, last: int | None) -> Iterator[_Row]:
+    """The last events, or all of them. Others may have appended since the revision was read."""
     begun, count = revision
-
-    def rows(after: int) -> Iterator[_Row]:
-        # Others may have appended since the revision was read.
-        return (row for row in _rows(chat, after, begun) if row.number < count)
-
-    if last is None or last >= count:
-        return rows(begun)
-    if not last:
-        return []
-    end = chat.head().seq
-    reach = 4 * last
-    while True:
-        start = max(begun, end - reach)
-        newest = list(rows(start))
-        if len(newest) >= last or start == begun:
-            return newest[-last:]
-        reach *= 4
+    first = 0 if last is None else max(count - last, 0)
+    if first >= count:
+        return iter(())
+    after = begun
+    if first:
+        (note,) = chat.internals.noted([_client_id(begun, first)]).values()
+        after = note.seq - 2  # its message is right before it
+    return (row for row in _rows(chat, after, begun) if first <= row.number < count)
 
 
 def _rows(chat: Session, after: int, begun: int) -> Iterator[_Row]:

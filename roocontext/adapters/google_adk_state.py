@@ -25,8 +25,7 @@ USER: Final = "user:"
 
 _STATE: Final = "adk.state."
 _VALUE: Final[Shape] = {"key": str, "value": object}
-_AT_ONCE: Final = 16
-"""How many keys are read at once: more of them cost more if one key has many values."""
+_PAGE: Final = 16
 
 
 class ConversationVersion(NamedTuple):
@@ -119,10 +118,7 @@ def changes(delta: Mapping[str, Any], *, by: str | None = None) -> list[NewNote]
 
 def values(chat: Session, begun: int) -> dict[str, Any]:
     """The newest value of each key since the epoch began, in the order of their writing."""
-    newest = page = newest_own_notes(chat, _STATE, _is_own, limit=_AT_ONCE)
-    while len(page) == _AT_ONCE:
-        page = newest_own_notes(chat, _STATE, _is_own, before=page[-1].note, limit=_AT_ONCE)
-        newest = [*newest, *page]
+    newest = newest_own_notes(chat, _STATE, _is_own, page=_PAGE)
     current = sorted((note for note in newest if note.seq > begun), key=lambda note: note.seq)
     return {note.content["key"]: note.content["value"] for note in current}
 

@@ -102,18 +102,12 @@ def summary_of_graph(
     shown: SessionShown, conversations: Conversations, serde: SerializerProtocol
 ) -> Beginning | None:
     """A summary of the graph's own, or a marker, in the place of the messages that it removed."""
-    if len(conversations.messages) != 1:
-        return None
-    ((channel, messages),) = conversations.messages.items()
-    if not {channel, MARKER} >= {message.channel for message in shown.messages}:
-        return None
-    digests = conversations.digests[channel]
-    ids = [message.id for message in messages]
-    cut = replaced(shown.messages, digests, ids, shown.stays)
+    cut = replaced(shown.messages, conversations.digests, conversations.messages, shown.stays)
     if cut is None:
         return None
-    gone, inserted = shown.messages[cut[0]], messages[cut[1]]
-    hidden = {message.seq for message in gone}
+    channel, gone, new = cut
+    inserted, digests = conversations.messages[channel][new], conversations.digests[channel][new]
+    hidden = {message.seq for message in shown.messages[gone]}
     runs = groupby(sorted(message.seq for message in shown.messages), key=hidden.__contains__)
     ranges = [[*run] for is_hidden, run in runs if is_hidden]
     rows = tuple(to_new(to_content(message, serde), channel) for message in inserted)
@@ -128,9 +122,8 @@ def summary_of_graph(
         trigger="langgraph",
         session_id=shown.session.id,
     )
-    new = [
+    written = [
         ShownMessage(0, channel, digest, message.id)
-        for message, digest in zip(inserted, digests[cut[1]], strict=True)
+        for message, digest in zip(inserted, digests, strict=True)
     ] or [ShownMessage(0, MARKER, b"")]
-    before, after = shown.messages[: cut[0].start], shown.messages[cut[0].stop :]
-    return Beginning(plan, [*before, *new, *after])
+    return Beginning(plan, [*shown.messages[: gone.start], *written, *shown.messages[gone.stop :]])

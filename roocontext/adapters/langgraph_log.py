@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
+from itertools import chain
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -76,20 +77,12 @@ _WRITES: Shape = {"task_id": str, "task_path": str, "writes": list}
 Shorten: TypeAlias = Callable[[Sequence[Any]], tuple[Sequence[Any], Sequence[LeftMessages]]]
 """Leave the messages out of sends that the session shows, and say where they were."""
 
-_FIRST_PAGE, _LAST_PAGE = 1, 64
 _ODD = re.compile("[\0-\x1f%/\x7f\ud800-\udfff]")
 
 
 def encoded(name: str) -> str:
     """A name as a part of a session's id. `urllib.parse.unquote` gives it back."""
     return _ODD.sub(lambda odd: quote(odd[0], safe="", errors="surrogatepass"), name)
-
-
-def _own_notes(
-    session: Session, beginning: str = _KIND, *, before: str | None = None, limit: int
-) -> list[Note]:
-    """The newest note of each kind, the greatest kind first."""
-    return newest_own_notes(session, beginning, _is_own, before=before, limit=limit)
 
 
 def _is_own(note: Note) -> bool:
@@ -100,14 +93,18 @@ def _is_own(note: Note) -> bool:
     return any(fits(note.content, shape) for shape in _SHAPES)
 
 
-def _read_epoch(notes: Sequence[Note]) -> int:
-    """The epoch of the notes with the greatest kinds."""
-    return int(notes[0].note.split("/")[1]) if notes else 0
+def _newest_note(session: Session) -> Note | None:
+    """The note with the greatest kind, which is one of the current epoch."""
+    return next(newest_own_notes(session, _KIND, _is_own), None)
+
+
+def _epoch_of(newest: Note | None) -> int:
+    return 0 if newest is None else int(newest.note.split("/")[1])
 
 
 def begin_epoch(session: Session, by: str) -> None:
     """Hide all checkpoints, and show an empty conversation."""
-    after = _read_epoch(_own_notes(session, limit=1)) + 1
+    after = _epoch_of(_newest_note(session)) + 1
     hide(session, by=by, also=[NewNote(f"{_KIND}{after:06}/", {"begun": by})])
 
 
@@ -148,24 +145,24 @@ def read_state(session: Session, serde: SerializerProtocol) -> KnownState:
     """The state of a session now."""
     view = session.view()
     # Read after the view: an epoch that begins in between moves the expected head.
-    epoch = _read_epoch(_own_notes(session, limit=1))
+    epoch = _epoch_of(_newest_note(session))
     return KnownState(epoch, view.head_seq, read_shown(view), Digests(serde))
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointLog:
-    """The checkpoints of a session in one epoch. The `first` notes may be known already."""
+    """The checkpoints of a session in one epoch, whose `newest_note` may be known already."""
 
     session: Session
     serde: SerializerProtocol
     epoch: int
-    first: Sequence[Note] | None = None
+    newest_note: Note | None = None
 
     @classmethod
     def opened(cls, session: Session, serde: SerializerProtocol) -> "CheckpointLog":
         """The current epoch of a session."""
-        first = _own_notes(session, limit=_FIRST_PAGE)
-        return cls(session, serde, _read_epoch(first), first)
+        newest = _newest_note(session)
+        return cls(session, serde, _epoch_of(newest), newest)
 
     def _kind(self, checkpoint_id: str = "") -> str:
         # So that between a checkpoint and its writes, in the order of the kinds, is no other.
@@ -180,27 +177,18 @@ class CheckpointLog:
         # `"` follows `!`, so that this is the first kind after the checkpoint and its writes.
         return next(self._grouped(self._notes(kind, f'{kind}"')), None)
 
-    def newest(self) -> Saved | None:
-        """The visible checkpoint with the greatest id."""
-        return next(self.visible(), None)
-
     def visible(self, before: str | None = None) -> Iterator[Saved]:
         """The visible checkpoints, those with the greatest ids first."""
-        end = None if before is None else self._kind(before)
-        notes = self._notes(self._kind(), end, None if before else self.first)
+        if before is not None:
+            notes = self._notes(self._kind(), self._kind(before))
+        elif (newest := self.newest_note) is not None:
+            notes = chain([newest], self._notes(self._kind(), newest.note, page=4))
+        else:
+            notes = self._notes(self._kind())
         return (saved for saved in self._grouped(notes) if not saved.is_hidden)
 
-    def _notes(
-        self, beginning: str, end: str | None, page: Sequence[Note] | None = None
-    ) -> Iterator[Note]:
-        limit = _FIRST_PAGE
-        while True:
-            if page is None:
-                page = _own_notes(self.session, beginning, before=end, limit=limit)
-            yield from (note for note in page if note.note.startswith(beginning))
-            if len(page) < limit:
-                return
-            end, limit, page = page[-1].note, min(limit * 4, _LAST_PAGE), None
+    def _notes(self, beginning: str, end: str | None = None, *, page: int = 1) -> Iterator[Note]:
+        return newest_own_notes(self.session, beginning, _is_own, before=end, page=page)
 
     def _grouped(self, notes: Iterator[Note]) -> Iterator[Saved]:
         """Checkpoints, each with its writes, which come first in this order of the kinds."""

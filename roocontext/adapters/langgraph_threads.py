@@ -172,7 +172,7 @@ class Work:
     @staticmethod
     def _asked(log: CheckpointLog, config: RunnableConfig) -> Saved | None:
         asked = get_checkpoint_id(config)
-        return log.find(asked) if asked else log.newest()
+        return log.find(asked) if asked else next(log.visible(), None)
 
     def _tuple(self, log: CheckpointLog, thread: Thread, saved: Saved) -> CheckpointTuple:
         content = saved.content

@@ -1,17 +1,17 @@
 """Importing the sessions at some paths: which files are read, in which order, and what failed."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from roocontext.errors import RooContextError, SourceDiverged, StoreUnavailable
+from roocontext.errors import InvalidMessage, RooContextError, StoreUnavailable
 from roocontext.formats import find, jsonl
 from roocontext.formats.databases import place_of
-from roocontext.formats.events import Place, Problem, ServerUrl, Source
-from roocontext.formats.imported import storable
+from roocontext.formats.events import Added, Covered, Place, Problem, ServerUrl, Source
+from roocontext.formats.imported import Keys, storable
 from roocontext.formats.importer import Importer
 from roocontext.formats.player import OnConflict, forks_of, is_missing, play
 from roocontext.formats.writing import SessionImport
@@ -76,7 +76,7 @@ def import_paths(
             done += size
             if progress is not None:
                 progress(done, total)
-        yield from importing.take_children()
+        yield from importing.finish()
 
 
 def _progressed(progress: Progress, done: int, size: int, total: int, read: int) -> None:
@@ -92,14 +92,11 @@ class Rehearsal:
         self._bytes = 0
 
     def play(
-        self,
-        *sources: Source,
-        on_conflict: OnConflict = "refuse",
-        read: Callable[[int], None] | None = None,
+        self, source: Source, *, on_conflict: OnConflict, read: Callable[[int], None] | None
     ) -> SessionImport:
-        """Report what the last of these sources, all of one session, would add to the others."""
-        copies = self._with_copy(storable(sources[0].session_id) or "-")
-        *_, done = (play(copies, source, on_conflict=on_conflict, read=read) for source in sources)
+        """Report what a source would add to the store."""
+        copies = self._with_copy(storable(source.session_id) or "-")
+        done = play(copies, source, on_conflict=on_conflict, read=read)
         self._bytes += copies.session(done.session_id).info().bytes if done.new else 0
         return done
 
@@ -166,8 +163,8 @@ class _Importing:
         except Exception as error:  # noqa: BLE001 - the other files must still be imported
             yield SkippedSource(path, _why(error), is_problem=True)
 
-    def take_children(self) -> Iterator[Outcome]:
-        """Import the sessions whose parents came later or are missing."""
+    def finish(self) -> Iterator[Outcome]:
+        """Import the sessions whose parents came later or are missing, and compare the copies."""
         while self._waiting:
             waits = {source.session_id for source in self._waiting}
             ready = [other for other in self._waiting if other.parent not in waits] or self._waiting
@@ -184,12 +181,8 @@ class _Importing:
                 yield SkippedSource(source.path, f"it belongs to {tool}")
                 continue
             first, _ = self._taken.setdefault(source.session_id, (path, importer))
-            if first != path and any(
-                other.session_id == source.session_id for other in self._waiting
-            ):
+            if first != path:
                 self._copies.append(source)
-            elif first != path:
-                yield self._compared(source)
             elif self._has_to_wait(source):
                 self._waiting.append(source)
             else:
@@ -206,15 +199,7 @@ class _Importing:
         """Compare a second file of a session: a tool has moved it, or a user has copied it."""
         path, importer = self._taken[source.session_id]
         first = (other for other in importer.read(path) if other.session_id == source.session_id)
-        try:
-            before = first if self.dry_run else ()
-            has_more = bool(self.rehearsal.play(*before, source).messages)
-        except SourceDiverged:  # the session has entries of its own, and this file others
-            has_more = True
-        except StoreUnavailable:
-            raise
-        except RooContextError:  # the first file was refused for the same reason
-            has_more = False
+        has_more = not _messages_of([source]) <= _messages_of(first)
         what = "with other messages " if has_more else ""
         why = f"its session {source.session_id} was taken {what}from {path}"
         return SkippedSource(source.path, why, is_problem=has_more)
@@ -252,6 +237,17 @@ class _Importing:
                 failed=bool(problems) and not done.entries,
                 problems=problems,
             )
+
+
+def _messages_of(sources: Iterable[Source]) -> set[str]:
+    """The names of the messages of these sources, which are those of one session."""
+    keys, names = Keys(), set[str]()
+    for source in sources:
+        for event in source.events():
+            if isinstance(event, Added | Covered):
+                with suppress(InvalidMessage):  # it is nested too deeply, so no import takes it
+                    names.add(keys.key(event)[0])
+    return names
 
 
 def _why(error: Exception) -> str:

@@ -27,7 +27,15 @@ MARKER: Final = "\0marker"
 Content = dict[str, Any]
 
 
-class ToldMessage(Protocol):
+class WithId(Protocol):
+    """A message of a conversation."""
+
+    @property
+    def id(self) -> str | None:
+        """LangChain's id of the message."""
+
+
+class ToldMessage(WithId, Protocol):
     """A message that a session shows."""
 
     @property
@@ -37,10 +45,6 @@ class ToldMessage(Protocol):
     @property
     def digest(self) -> bytes:
         """The digest of the message."""
-
-    @property
-    def id(self) -> str | None:
-        """LangChain's id of the message."""
 
 
 def to_new(content: Content, channel: str) -> NewMessage:
@@ -110,25 +114,34 @@ def kept_count(shown: Sequence[ToldMessage], wanted: Mapping[str, Sequence[bytes
 
 
 def replaced(
-    shown: Sequence[ToldMessage], wanted: Sequence[bytes], ids: Sequence[str | None], stays: int
-) -> tuple[slice, slice] | None:
-    """The messages shown that were removed, and those of the conversation that replace them.
+    shown: Sequence[ToldMessage],
+    wanted: Mapping[str, Sequence[bytes]],
+    conversations: Mapping[str, Sequence[WithId]],
+    stays: int,
+) -> tuple[str, slice, slice] | None:
+    """A channel, the messages shown that were removed from it, and those that replace them.
 
-    `wanted` are the digests of the conversation, and `ids` its messages' ids. None if the
+    `wanted` are the digests of the conversations. None if there are several of these, or if the
     conversation did not come about by one such change and new messages at the end.
     """
+    if len(wanted) != 1:
+        return None
+    ((channel, digests),) = wanted.items()
+    if not {channel, MARKER} >= {message.channel for message in shown}:
+        return None
     while stays and shown[stays - 1].channel == MARKER:
         stays -= 1  # the new marker hides an older one
     begin = sum(message.channel != MARKER for message in shown[:stays])
-    later = {*wanted[begin:]}
+    later = {*digests[begin:]}
     end = next((at for at in range(stays, len(shown)) if shown[at].digest in later), stays)
     rest = [message.digest for message in shown[end:] if message.channel != MARKER]
-    place = wanted.index(rest[0], begin) if end > stays else 0
-    if end == stays or wanted[place : place + len(rest)] != rest:
+    place = digests.index(rest[0], begin) if end > stays else 0
+    if end == stays or digests[place : place + len(rest)] != rest:
         return None
-    if {message.id for message in shown[stays:end]} & {name for name in ids[begin:place] if name}:
+    new = {message.id for message in conversations[channel][begin:place] if message.id}
+    if {message.id for message in shown[stays:end]} & new:
         return None  # a message was changed, which is no summary
-    return slice(stays, end), slice(begin, place)
+    return channel, slice(stays, end), slice(begin, place)
 
 
 def is_exact(value: object) -> bool:

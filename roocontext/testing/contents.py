@@ -5,7 +5,6 @@ a block. If a store refuses a case with an error, nothing is lost. If it changes
 """
 
 from collections.abc import Callable, Mapping
-from itertools import islice
 from typing import Any
 
 from roocontext.testing.protocol import (
@@ -94,40 +93,24 @@ PROMISE = Promise("lossless content")
 def _keeps(
     cases: Mapping[str, Any], messages_of: Callable[[Any], list[Message]]
 ) -> Callable[[Trial], None]:
-    """A check that appends all cases to one session, or each to its own to find the lost ones."""
+    """A check that appends each case to a session of its own, to name those that are lost."""
 
     def run(trial: Trial) -> None:
-        parts = {name: messages_of(case) for name, case in cases.items()}
-        try:
-            read = iter(_read_back(trial, [message for part in parts.values() for message in part]))
-        except (Lost, StoreRefused):
-            _one_by_one(trial, parts)
-            return
-        changed = [
-            f"{name} (changed)"
-            for name, part in parts.items()
-            if json_texts(list(islice(read, len(part)))) != json_texts(part)
-        ]
-        if changed:
-            raise Lost(", ".join(changed))
+        outcomes: dict[type[Exception], list[str]] = {Lost: [], StoreRefused: []}
+        for name, case in cases.items():
+            messages = messages_of(case)
+            try:
+                read = _read_back(trial, messages)
+            except (Lost, StoreRefused) as outcome:
+                outcomes[type(outcome)].append(f"{name} ({outcome})")
+            else:
+                if json_texts(read) != json_texts(messages):
+                    outcomes[Lost].append(f"{name} (changed)")
+        for kind, names in outcomes.items():
+            if names:
+                raise kind(", ".join(names))
 
     return run
-
-
-def _one_by_one(trial: Trial, parts: Mapping[str, list[Message]]) -> None:
-    """Append each part to a session of its own, and raise the outcome of all of them."""
-    outcomes: dict[type[Exception], list[str]] = {Lost: [], StoreRefused: []}
-    for name, part in parts.items():
-        try:
-            read = _read_back(trial, part)
-        except (Lost, StoreRefused) as outcome:
-            outcomes[type(outcome)].append(f"{name} ({outcome})")
-        else:
-            if json_texts(read) != json_texts(part):
-                outcomes[Lost].append(f"{name} (changed)")
-    for kind, names in outcomes.items():
-        if names:
-            raise kind(", ".join(names))
 
 
 def _read_back(trial: Trial, messages: list[Message]) -> list[Message]:

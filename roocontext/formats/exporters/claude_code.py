@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from roocontext.errors import InvalidOption
 from roocontext.formats.exporter import Exporter, NewFile
 from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
+from roocontext.formats.files import non_empty
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.compacted import readable_by
@@ -136,10 +137,10 @@ class _Transcript:
         self._side = {"isSidechain": agent is not None, **({"agentId": agent} if agent else {})}
         self._about = {
             "userType": "external",
-            "cwd": _string(metadata.get("folder")) or "/",
+            "cwd": non_empty(metadata.get("folder")) or "/",
             "sessionId": name,
-            "version": _string(metadata.get("version")) or _VERSION,
-            "gitBranch": _string(metadata.get("branch")) or "",
+            "version": non_empty(metadata.get("version")) or _VERSION,
+            "gitBranch": non_empty(metadata.get("branch")) or "",
         }
         self._usages = {call.seq: call.usage for call in session.internals.calls()}
         self._number, self._time = 0, 0
@@ -221,8 +222,7 @@ class _Transcript:
 
     def _timestamp(self, message: Message) -> str:
         """The message's time, but later than the row above: the newest row is the live one."""
-        ts = message.happened_at
-        self._time = min(max(ts, self._time + 1), _LATEST)
+        self._time = min(max(message.happened_at, self._time + 1), _LATEST)
         when = datetime.fromtimestamp(self._time / 1000, UTC)
         return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -261,10 +261,6 @@ def _plainest(blocks: list[Block]) -> list[Block] | str:
 
 def _line(record: dict[str, Any]) -> bytes:
     return json.dumps(record, separators=(",", ":")).encode() + b"\n"
-
-
-def _string(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 EXPORTER: Final = Exporter(

@@ -137,9 +137,9 @@ def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:
     match message:
         case Message(format="openai-responses", content={"type": "reasoning"} as item):
             # Roo keeps such an item as a whole message.
-            return {**item, "role": message.role, "ts": _time(message)}
+            return {**item, "role": message.role, "ts": message.happened_at}
     role, content = read.read(message)
-    return {"role": role, "content": content, "ts": _time(message)}
+    return {"role": role, "content": content, "ts": message.happened_at}
 
 
 def _marks(one: LiveMessage, tags: dict[str, Tag]) -> dict[str, Any]:
@@ -164,7 +164,7 @@ def _screen(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> Iterator[dict[
     say = "text"
     for message, _, _ in live:
         _, blocks = reader(message.format).blocks(message.role, message.content)
-        words, about = words_of(blocks), {"ts": _time(message), "type": "say"}
+        words, about = words_of(blocks), {"ts": message.happened_at, "type": "say"}
         if own := _own_tag(message, tags):
             facts = {own.id: message.compaction_id, "prevContextTokens": 0, "newContextTokens": 0}
             if own is CONDENSED:
@@ -192,7 +192,7 @@ def _item(
     item = {
         "id": foreign_id(session.id),
         "number": 1,
-        "ts": _time(live[-1].message) if live else info.created_at,
+        "ts": live[-1].message.happened_at if live else info.created_at,
         "task": info.title or info.first_prompt or "",
         "tokensIn": 0,
         "tokensOut": 0,
@@ -202,10 +202,6 @@ def _item(
         "childIds": [foreign_id(member.id) for member in sessions if member.parent == session.id],
     }
     return {name: value for name, value in item.items() if value not in (None, [])}
-
-
-def _time(message: Message) -> int:
-    return message.happened_at
 
 
 EXPORTER: Final = Exporter("roo", folder=export_folder, left_out=types_left_out)

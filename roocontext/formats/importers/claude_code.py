@@ -76,13 +76,10 @@ def sources(path: Path) -> Iterator[Source]:
             dict.fromkeys(row.agent for row in transcript.all if row.agent and row.speaks)
         )
     main = [row for row in transcript.all if row.agent not in agents]
-    if agents or any(row.speaks for row in main):
-        events = partial(_events, path, main, transcript.loose)
+    speaks = bool(agents) or any(row.speaks for row in main)
+    if speaks or problems:  # if nothing of it could be read, the import has failed
+        events = partial(_events, path, main, transcript.loose) if speaks else lambda _: iter(())
         yield source_of(NAME, name, path, events, parent=parent, problems=problems, **facts)
-    elif problems:  # nothing else could be read
-        yield source_of(
-            NAME, name, path, lambda _: iter(()), parent=parent, problems=problems, **facts
-        )
     for agent in agents:
         rows = [row for row in transcript.all if row.agent == agent]
         events, child = partial(_events, path, rows, None), f"{name}/{agent}"

@@ -172,8 +172,9 @@ class TranscriptTree:
         for row in rows:
             self._chain.add(row)
         units = [self._unit_of[row.uuid] for row in rows if row.speaks and self._take(row)]
-        for unit in units:
-            self._hang(unit)
+        cut = [unit for unit in units if not self._hang(unit)]
+        what = "its parents form a cycle"
+        problems += [Problem(path, unit.rows[0].line, what) for unit in cut]
         last: TreeUnit | None = None
         for row in rows:
             if row.speaks:
@@ -181,7 +182,6 @@ class TranscriptTree:
             else:
                 above = self._unit_of.get(self._chain.above(row))
                 (above or last or self.root).notes.append(row)
-        self._break_cycles(units, path, problems)
         self._date(rows)
 
     def add(self, row: TranscriptRow) -> TreeUnit | None:
@@ -200,6 +200,13 @@ class TranscriptTree:
     def parent_of(self, unit: TreeUnit) -> TreeUnit | None:
         """The unit that another one hangs on."""
         return self._parent_of.get(unit)
+
+    def is_below(self, below: TreeUnit, unit: TreeUnit) -> bool:
+        """True if a unit is the other unit, or hangs below it."""
+        at: TreeUnit | None = below
+        while at is not None and at is not unit:
+            at = self._parent_of.get(at)
+        return at is unit
 
     def walk(self) -> Iterator[TranscriptStep | Back]:
         """All rows: abandoned branches first, each followed by a rewind, and the live one last."""
@@ -273,7 +280,7 @@ class TranscriptTree:
         if row.results and not is_new:
             # A late result: the tool sends the row above it too, and the session continues there.
             above = self._unit_of.get(self._chain.above(row))
-            if above is not None and self._is_below(above, unit):
+            if above is not None and self._will_be_below(above, unit):
                 self._unit_of[row.uuid] = above
         return is_new
 
@@ -288,15 +295,16 @@ class TranscriptTree:
                 return self._unit_of.get(uuid)
         return next((self._callers[id_] for id_ in row.results if id_ in self._callers), None)
 
-    def _is_below(self, below: TreeUnit | None, unit: TreeUnit) -> bool:
-        """True if a unit is the other unit, or hangs below it."""
+    def _will_be_below(self, below: TreeUnit | None, unit: TreeUnit) -> bool:
+        """True if a unit is the other unit, or will hang below it."""
         seen: set[TreeUnit] = set()
         while below is not None and below is not unit and below not in seen:
             seen.add(below)
             below = self._unit_of.get(self._chain.above(below.rows[0]))
         return below is unit
 
-    def _hang(self, unit: TreeUnit) -> None:
+    def _hang(self, unit: TreeUnit) -> bool:
+        """Hang a unit on the one above it, or on the root if that hangs below the unit: False."""
         first = unit.rows[0]
         # After a compaction without a summary, the model sees only the rows that follow it.
         above = self._chain.rows.get(self._chain.above(first, stop_at_boundary=True))
@@ -307,19 +315,12 @@ class TranscriptTree:
         )
         parent = self._unit_of.get(self._chain.above(first))
         parent = self.root if parent is None or parent is unit else parent
+        # Only a unit with children can be above itself; the others need no walk.
+        if is_cycle := bool(unit.children) and self.is_below(parent, unit):
+            parent = self.root
         parent.children.append(unit)
         self._parent_of[unit] = parent
-
-    def _break_cycles(self, units: list[TreeUnit], path: Path, problems: list[Problem]) -> None:
-        """Hang units that only hang on each other on the root."""
-        seen: set[TreeUnit] = set()
-        _mark(self.root, seen)
-        for unit in units:
-            if unit not in seen:
-                problems.append(Problem(path, unit.rows[0].line, "its parents form a cycle"))
-                self._parent_of[unit].children.remove(unit)
-                self.root.children.append(unit)
-                _mark(unit, seen)
+        return not is_cycle
 
     def _date(self, rows: list[TranscriptRow]) -> None:
         """Find the newest row below each unit: the branch that holds it is the live one."""
@@ -341,15 +342,6 @@ class TranscriptTree:
 
 def _has_attachments(unit: TreeUnit) -> bool:
     return all(row.type == "attachment" for row in unit.rows)
-
-
-def _mark(root: TreeUnit, seen: set[TreeUnit]) -> None:
-    todo = [root]
-    while todo:
-        unit = todo.pop()
-        if unit not in seen:
-            seen.add(unit)
-            todo += unit.children
 
 
 def _attached(unit: TreeUnit) -> list[TreeUnit]:

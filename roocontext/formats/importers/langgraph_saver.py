@@ -217,7 +217,7 @@ class _Graph:
         shown = self.state.shown
         stays = kept_count(shown, wanted)
         if stays < len(shown):
-            if hid := self._hid(checkpoint, stays):
+            if hid := self._hid(checkpoint, wanted, stays):
                 yield hid
             elif stays >= self.state.fixed:
                 yield self._back(checkpoint, shown[stays].before, shown[:stays], self.state.fixed)
@@ -237,34 +237,29 @@ class _Graph:
         self.state = _State(name, shown, fixed)
         return WentBack(name, to, ts=checkpoint.ts)
 
-    def _hid(self, checkpoint: _Checkpoint, stays: int) -> Hid | None:
+    def _hid(
+        self, checkpoint: _Checkpoint, wanted: Mapping[str, list[bytes]], stays: int
+    ) -> Hid | None:
         """A summary of the graph's own, or a marker, for the messages that it removed."""
-        if len(checkpoint.conversations) != 1:
-            return None
-        ((channel, messages),) = checkpoint.conversations.items()
         shown = self.state.shown
-        if not {channel, MARKER} >= {message.channel for message in shown}:
-            return None
-        digests, ids = (
-            [message.digest for message in messages],
-            [message.id for message in messages],
-        )
-        cut = replaced(shown, digests, ids, stays)
+        cut = replaced(shown, wanted, checkpoint.conversations, stays)
         if cut is None:
             return None
-        inserted = [self._said(message, channel) for message in messages[cut[1]]]
+        channel, gone, new = cut
+        messages = checkpoint.conversations[channel][new]
+        inserted = [self._said(message, channel) for message in messages]
         rows = [
             with_fields(self._new(message, channel, checkpoint), message_id=said.event)
-            for message, said in zip(messages[cut[1]], inserted, strict=True)
+            for message, said in zip(messages, inserted, strict=True)
         ]
         if not rows:
             marker = self._named(f"marker {checkpoint.id}")
             inserted = [_Said(marker, None, MARKER, b"", None)]
             rows = [with_fields(new_marker(), message_id=marker, ts=checkpoint.ts)]
         name = self._named(f"hidden {checkpoint.id}")
-        after = (*shown[: cut[0].start], *inserted, *shown[cut[0].stop :])
+        after = (*shown[: gone.start], *inserted, *shown[gone.stop :])
         self.state = _State(name, after, len(after))
-        hides = frozenset(message.event for message in shown[cut[0]])
+        hides = frozenset(message.event for message in shown[gone])
         return Hid(name, tuple(rows), hides=hides, truncates=inserted[0].channel == MARKER)
 
     def _said(self, message: StoredMessage, channel: str) -> _Said:

@@ -9,6 +9,7 @@ The names of the tables are the application's choice, so a table is recognised b
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import UnreadableSource
@@ -114,23 +115,14 @@ def _items(
 
 
 def _messages(rows: Iterator[_Row]) -> Iterator[_Message]:
-    """Group the items that the model returned in one step."""
-    open_: _Message | None = None
-    for row in rows:
-        item = storable_item(row.item)
-        role = role_of_item(item)
-        is_reply = role == "assistant"
-        if open_ is not None and is_reply:
-            open_.items.append(item)
-            continue
-        if open_ is not None:
-            yield open_
-        message = _Message(str(row.number), role, [item], row.ts)
-        open_ = message if is_reply else None
-        if not is_reply:
-            yield message
-    if open_ is not None:
-        yield open_
+    """Group the items that the model returned in one step; any other is a message of its own."""
+    pairs = ((row, storable_item(row.item)) for row in rows)
+    steps = groupby(
+        pairs, key=lambda pair: None if role_of_item(pair[1]) == "assistant" else pair[0].number
+    )
+    for _, run in steps:
+        kept, items = zip(*run, strict=True)
+        yield _Message(str(kept[0].number), role_of_item(items[0]), [*items], kept[0].ts)
 
 
 def _added(message: _Message) -> Added:
