@@ -307,6 +307,17 @@ def test_sqlite_sums_up_only_the_sessions_of_the_page(sqlite_work: tuple[Path, C
         assert {row[3] for row in rows} & {"CO-ROUTINE page", "MATERIALIZE page"}
 
 
+def test_sqlite_finds_children_by_their_index(sqlite_work: tuple[Path, Catcher]) -> None:
+    path, catcher = sqlite_work
+    children = [one for one in catcher.of("usage of a family") if "sessions.parent IN" in one.text]
+    assert children
+    with closing(sqlite3.connect(path)) as connection:
+        for _, text, params in children:
+            rows = connection.execute(f"EXPLAIN QUERY PLAN {text}", params)
+            steps = [row[3] for row in rows if " sessions " in row[3]]
+            assert steps == ["SEARCH sessions USING INDEX sessions_parent (parent=?)"]
+
+
 @pytest.mark.parametrize("analyzed", [False, True], ids=["before ANALYZE", "after ANALYZE"])
 def test_sqlite_finds_terms_by_their_indexes(
     sqlite_work: tuple[Path, Catcher], analyzed: bool
