@@ -112,7 +112,7 @@ class Rehearsal:
             self.close()
         self._copies = self._copies or Store.open(":memory:")
         for session in forks_of(self._store, session_id):
-            self._copies.restore(session.id, session.internals.stored())
+            self._copies.restore(session.id, [*session.internals.stored()])
             self._bytes += session.info().bytes
         return self._copies
 

@@ -26,7 +26,7 @@ from roocontext.store.internals import OpenedStore
 from roocontext.store.loop.renewer import Renewer
 from roocontext.store.proof import archive, restore
 from roocontext.store.proof.archive import Archiving, Put
-from roocontext.store.proof.restore import RestoredLog, StoredEntry, repeatable
+from roocontext.store.proof.restore import RestoredLog, StoredEntry
 from roocontext.store.proof.verify import Progress
 from roocontext.store.reading import usage
 from roocontext.store.reading.pages import Page, to_limit
@@ -226,24 +226,25 @@ class Store:
         must be the beginning of the other, and only what is missing is written. Nothing is added
         to the log except redactions: an entry that is redacted in one copy is redacted in all
         copies in the store. A `parent` need not be restored before its child. A dry run does the
-        same and rolls it back, so it needs a store that can be written.
+        same and rolls it back, so it needs a store that can be written. The entries are read again
+        if another writer is in the way: pass a list, not an iterator.
         """
         check_id("session_id", session_id)
         if parent is not None:
             check_id("parent", parent)
         check_maybe("created_at", created_at, least=MIN_INTEGER)
+        restore.check_repeatable(entries)
         now = self._clock()
         database = self._database.of(session_id)
         run = database.rehearse if dry_run else database.write
-        with repeatable(entries) as again:
-            done = run(
-                restore.restore,
-                again,
-                parent=parent,
-                created_at=now if created_at is None else created_at,
-                now=now,
-                salts=self._ids.salt,
-            )
+        done = run(
+            restore.restore,
+            entries,
+            parent=parent,
+            created_at=now if created_at is None else created_at,
+            now=now,
+            salts=self._ids.salt,
+        )
         erased = bool(done.redacted) and not dry_run and self._database.erase_free_space()
         return replace(done, dry_run=dry_run, erased=erased)
 

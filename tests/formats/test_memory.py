@@ -44,13 +44,6 @@ def large(tmp_path: Path) -> Store:
     return store
 
 
-def test_log_from_an_iterator_is_not_held(large: Store, tmp_path: Path) -> None:
-    with large, Store.open(empty_file(tmp_path / "other.db")) as other:
-        stored = large.session("large").internals.stored()
-        assert peak(lambda: other.restore("large", stored)) < MOST
-        assert other.session("large").head() == large.session("large").head()
-
-
 def test_file_is_neither_held_when_written_nor_when_read(large: Store, tmp_path: Path) -> None:
     file = tmp_path / "large.jsonl"
 

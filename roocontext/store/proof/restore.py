@@ -4,12 +4,10 @@ Every other operation writes only entries that it has made itself. So a restore 
 place and content, and the transaction only commits a log that `verify` accepts.
 """
 
-import pickle
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from tempfile import SpooledTemporaryFile
-from typing import IO, Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from sqlalchemy import bindparam, select
 
@@ -22,7 +20,6 @@ from roocontext.errors import (
     SessionExists,
     SessionNotFound,
     SessionPurged,
-    StoreUnavailable,
     VersionConflict,
 )
 from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
@@ -163,7 +160,7 @@ def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
     page: list[StoredEntry] = []
     size = 0
     for entry in stored:
-        check_entry_types(entry)
+        _check_entry_types(entry)
         page.append(entry)
         size += len(entry.content or "") + len(entry.extra or "")
         if len(page) == PAGE or size >= PAGE_BYTES:
@@ -172,7 +169,7 @@ def _pages(stored: Iterable[StoredEntry]) -> Iterator[list[StoredEntry]]:
     yield page
 
 
-def check_entry_types(entry: object) -> None:
+def _check_entry_types(entry: object) -> None:
     """Refuse what `read_stored` cannot have read."""
     if not isinstance(entry, StoredEntry):
         raise InvalidOption(
@@ -345,51 +342,11 @@ def _refused(seq: int | None, problem: str) -> HistoryCorrupt:
     return HistoryCorrupt(f"{where} was not restored: {problem}. Nothing was written.", seq=seq)
 
 
-_IN_MEMORY = 1 << 20
-
-
-@contextmanager
-def repeatable(stored: Iterable[StoredEntry]) -> Iterator[Iterable[StoredEntry]]:
-    """Entries that a transaction can read again when it is repeated, however many there are.
-
-    An iterator is read to its end before the block begins, into a temporary file.
-    """
-    if not isinstance(stored, Iterable):
+def check_repeatable(stored: object) -> None:
+    """Refuse entries that a transaction could not read again when it is repeated."""
+    if not isinstance(stored, Iterable) or isinstance(stored, Iterator):
         raise InvalidOption(
-            "A log is restored from a list or an iterator of StoredEntry.", name="entries"
+            "A log is restored from a list of StoredEntry, or from another iterable that can be"
+            " read more than once.",
+            name="entries",
         )
-    if not isinstance(stored, Iterator):
-        yield stored
-        return
-    file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed below
-    try:
-        for entry in stored:
-            check_entry_types(entry)  # an unknown object may not be picklable
-            _spool(file, entry)
-        yield _Spool(file)
-    finally:
-        with suppress(OSError):  # closing tries once more to write what could not be written
-            file.close()
-
-
-def _spool(file: IO[bytes], entry: StoredEntry) -> None:
-    try:
-        pickle.dump(entry, file)
-        file.flush()
-    except OSError as error:
-        raise StoreUnavailable(
-            f"The entries cannot be kept in a temporary file: {error.strerror}.",
-            advice="Set TMPDIR to a folder with room for them, or give a list instead of an"
-            " iterator.",
-        ) from None
-
-
-class _Spool:
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self._size = file.tell()
-
-    def __iter__(self) -> Iterator[StoredEntry]:
-        self._file.seek(0)
-        while self._file.tell() < self._size:
-            yield pickle.load(self._file)  # noqa: S301 - written by this process

@@ -139,7 +139,7 @@ def test_log_with_a_shortened_output_is_restored(lab: Any, opened: Any) -> None:
     (seq,) = worked(chat, LONG)
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(300, 200)))
     with opened("file", "sync") as other:
-        other.store.restore("again", chat.internals.stored())
+        other.store.restore("again", [*chat.internals.stored()])
         again = other.store.session("again")
         assert output_of(again, seq) == output_of(chat, seq)
         assert again.head().hash == chat.head().hash

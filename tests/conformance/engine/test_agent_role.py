@@ -77,7 +77,7 @@ def test_grants_of_the_guide_are_enough(role: Role) -> None:
         ):
             with pytest.raises(StoreReadOnly):
                 erase()
-        assert store.restore("restored", store.session("child").internals.stored())
+        assert store.restore("restored", [*store.session("child").internals.stored()])
 
 
 def test_guide_shows_what_the_command_prints() -> None:

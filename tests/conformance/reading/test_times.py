@@ -158,7 +158,7 @@ def test_moment_is_found_as_by_a_scan(lab: Any, start: int) -> None:
             assert by_clock == scanned(live, head, when, recorded_at)
             assert rewound(chat, ts=when) == scanned_ts(live, when)
         copy = lab.store.restore(
-            f"{chat.id}-copy", chat.internals.stored(), created_at=chat.info().created_at
+            f"{chat.id}-copy", [*chat.internals.stored()], created_at=chat.info().created_at
         )
         for one in (chat, chat.fork(), chat.fork(head // 2), lab.store.session(copy.session_id)):
             assert one.verify().ok, one.verify().problem
@@ -200,7 +200,7 @@ def test_times_before_1970_are_ordinary_times(lab: Any) -> None:
     assert kept(lab, chat.id) == naively(chat) == (-500, 1, -90, -90)
     assert chat.rebuild() == 0
     assert chat.fork().verify().ok
-    lab.store.restore("copy", chat.internals.stored())
+    lab.store.restore("copy", [*chat.internals.stored()])
     assert kept(lab, "copy") == kept(lab, chat.id)
     assert chat.view(as_of=at(-90)).seq == 3
     assert chat.view(as_of=at(-91)).seq == 0
