@@ -6,15 +6,12 @@ PostgreSQL: there a function of the schema does the same in one statement (0004)
 A request may be repeated: entries that were stored with the same client ids are not written again.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
-from itertools import chain, repeat
+from collections.abc import Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Select, bindparam, insert, literal_column, select
-from sqlalchemy.sql import Insert
+from sqlalchemy import bindparam, insert, literal_column, select
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -30,6 +27,7 @@ from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
 from roocontext.store.engine.observing import note_calls, note_lock_wait
 from roocontext.store.engine.schema import LAST, entries, log_rows, of_session, spans
+from roocontext.store.engine.statements import OneOf
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
 from roocontext.store.writing.shown import drafted_prompt, show_prompt
@@ -152,13 +150,10 @@ def write(log: SessionLog, head: SessionHead, drafts: Sequence[Draft]) -> list[R
         times = times.after(sealed.kind, sealed.note, sealed.ts, sealed.recorded_at)
         place = (log.session_id, seq, messages, size, times.latest_happened, hash_)
         own = (draft.salt, draft.content_digest, draft.tools, draft.extra, draft.content)
-        rows.append((*place, *own, *sealed))
-    columns = list(zip(*rows, strict=True))
-    # One statement for all rows: it names every column that at least one of them fills.
-    statement, pick = _filling(tuple([column.count(None) < len(rows) for column in columns]))
+        rows.append(_in_order((*place, *own, *sealed)))
     log.tx.insert(
-        statement,
-        *zip(*pick(columns), strict=True),
+        _ADD,
+        *rows,
         # The head is locked, so the next seq can only be taken by a row that no head knows.
         taken=lambda: _beyond(log.session_id, head.last_seq),
     )
@@ -171,24 +166,16 @@ def write(log: SessionLog, head: SessionHead, drafts: Sequence[Draft]) -> list[R
     return [Receipt(log.session_id, row[_SEQ], row[_HASH].hex(), head_seq) for row in rows]
 
 
+_ADD = insert(entries)
+_COLUMNS = entries.columns.keys()
+_SEQ, _HASH = _COLUMNS.index("seq"), _COLUMNS.index("hash")
 _VALUES = (
     *("session_id", "seq", "messages_total", "bytes_total", "latest_happened", "hash"),
     *("salt", "content_digest", "tools", "extra", "content"),
     *Sealed._fields,
 )
-"""The columns of an entry in the order in which `write` fills them."""
-_SEQ, _HASH = _VALUES.index("seq"), _VALUES.index("hash")
-
-
-@cache
-def _filling(
-    is_filled: tuple[bool, ...],
-) -> tuple[Insert, Callable[[Sequence[Any]], tuple[Any, ...]]]:
-    """The statement that fills these columns, and what picks their values in its order."""
-    filled = {name for name, has_value in zip(_VALUES, is_filled, strict=True) if has_value}
-    names = [column.name for column in entries.columns if column.name in filled]
-    statement = insert(entries).values({name: bindparam(name) for name in names})
-    return statement, itemgetter(*map(_VALUES.index, names))
+_in_order = itemgetter(*map(_VALUES.index, _COLUMNS))
+"""The values of an entry, which `write` makes in another order, as a row of the table."""
 
 
 def _beyond(session_id: str, last_seq: int) -> HistoryCorrupt:
@@ -238,9 +225,6 @@ class Stored(NamedTuple):
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
-MOST_IDS = 256
-"""The most client ids that one statement looks up; older SQLite takes 999 parameters."""
-
 _REWOUND_BY = (
     select(spans.c.rewound_by)
     .where(of_session(spans), spans.c.lo <= bindparam("seq"))
@@ -249,30 +233,21 @@ _REWOUND_BY = (
 )
 
 
-@cache
-def _by_client_ids(width: int) -> Select[Any]:
-    """The statement that finds the entries with these client ids."""
-    return log_rows("client_id", *Stored._fields).where(
-        entries.c.client_id.in_([bindparam(f"id_{number}") for number in range(width)]),
-        # Not by seq: SQLite would walk the whole session instead.
-        (entries.c.seq + literal_column("0")).between(literal_column("1"), LAST),
-    )
+_BY_CLIENT_IDS = log_rows("client_id", *Stored._fields).where(
+    # Without a test for NULL, which this implies: SQLite would search the range of all ids by it.
+    OneOf(entries.c.client_id, "ids"),
+    # Not by seq: SQLite would walk the whole session instead.
+    (entries.c.seq + literal_column("0")).between(literal_column("1"), LAST),
+)
 
 
 def stored_by(log: SessionLog, client_ids: Sequence[str | None]) -> dict[str, Stored]:
     """The entries that were stored with these client ids, by client id."""
     ids = [client_id for client_id in client_ids if client_id is not None]
-    stored: dict[str, Stored] = {}
-    for at in range(0, len(ids), MOST_IDS):
-        page = ids[at : at + MOST_IDS]
-        # As wide as the next power of two, so that there are few statements; the rest is filled
-        # with the last id.
-        width = 1 << (len(page) - 1).bit_length()
-        filled = enumerate(chain(page, repeat(page[-1], width - len(page))))
-        named = {f"id_{number}": client_id for number, client_id in filled}
-        rows = log.rows(_by_client_ids(width), **named)
-        stored |= {client_id: Stored(*row) for client_id, *row in rows}
-    return stored
+    if not ids:
+        return {}
+    rows = log.rows(_BY_CLIENT_IDS, ids=log.tx.many_values(ids))
+    return {client_id: Stored(*row) for client_id, *row in rows}
 
 
 def first_receipt(
