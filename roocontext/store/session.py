@@ -737,7 +737,7 @@ class Session:
         if model is not None:
             check_model(model)
         composer = form_named(form, dialect)
-        sent = request.sendable(self._database, model=model, as_of=as_of)
+        sent = self._database.snapshot(request.sendable, model=model, as_of=as_of)
         return sent.compose(composer)
 
     def _read_at(self, as_of: Point, read: Callable[[SessionLog, int], Result]) -> Result:

@@ -18,12 +18,10 @@ from roocontext.log.moments import Point
 from roocontext.log.replies import requested_model
 from roocontext.log.request import Asked, Frame, GivenFrame, Sendable, unbound
 from roocontext.log.spans import standing_ranges
-from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.loop import frame, turns
 from roocontext.store.loop.turns import PAGE, standing_back
-from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import (
     CONTROLS,
     bounds,
@@ -32,26 +30,19 @@ from roocontext.store.reading.messages import (
     to_controls,
 )
 from roocontext.store.reading.notes import FRAME, REDACTION, notes_query, to_notes
-from roocontext.store.reading.view import read_view, view_now
-
-
-def _newest_shown(view: View) -> tuple[Message | None, bool]:
-    """The newest reply that a view shows, and whether it is certain that no hidden one is newer."""
-    newest = newest_reply(view.messages)
-    after = 0 if newest is None else newest.seq
-    # Usually the view shows every entry after its newest reply.
-    return newest, sum(message.seq > after for message in view.messages) == view.head_seq - after
+from roocontext.store.reading.view import read_view
 
 
 def _newest_model(log: SessionLog, view: View, *, is_past: bool) -> str | None:
     """Find the model of the newest live reply at the end of a view; None if it is not known."""
-    newest, is_newest = _newest_shown(view)
-    if not is_newest:
+    newest = newest_reply(view.messages)
+    after = 0 if newest is None else newest.seq
+    # Usually the view shows every entry after its newest reply, so that no hidden one is newer.
+    if sum(message.seq > after for message in view.messages) < view.head_seq - after:
         ranges: Iterable[Range] = standing_back(log, view.head_seq)
         if is_past:
             controls = read_controls(log, view.seq)
             ranges = reversed(standing_ranges(controls, view.seq))
-        after = 0 if newest is None else newest.seq
         newest = _newest_after(log, ranges, after) or newest
     return None if newest is None else newest.model
 
@@ -97,25 +88,9 @@ def read_request(
     )
 
 
-def sendable(database: SessionDatabase, *, model: str | None, as_of: Point) -> Sendable:
+def sendable(log: SessionLog, *, model: str | None, as_of: Point) -> Sendable:
     """Read the view for a model, by default that of the newest reply."""
-    if as_of is not None:
-        return database.snapshot(_read_for, None, model, as_of)
-    view = view_now(database)
-    shown, is_newest = _newest_shown(view)
-    chosen = model or (None if shown is None else shown.model)
-    is_known = is_newest if model is None else not _of_others(view.messages, model)
-    # Usually the view is all that is needed: PostgreSQL has no transaction to begin and to end.
-    if is_known and not _is_bound(_own_names(view.messages, chosen), chosen):
-        return Sendable(view.messages, chosen)
-    return database.snapshot(_read_for, view, model, None)
-
-
-def _read_for(log: SessionLog, view: View | None, model: str | None, as_of: Point) -> Sendable:
-    # Everything that changes a view that was read before writes an entry, even a redaction.
-    if view is None or read_head(log).last_seq != view.seq:
-        view = read_view(log, as_of=as_of)
-    return _sendable(log, view, model, is_past=as_of is not None)
+    return _sendable(log, read_view(log, as_of=as_of), model, is_past=as_of is not None)
 
 
 def _sendable(
@@ -135,7 +110,8 @@ def _sendable(
         messages = _under_one_name(log, messages, model)
     pairs = zip(view.messages, messages, strict=True)
     came_as = {before.model for before, after in pairs if is_same_model(after.model, chosen)}
-    if not _is_bound(came_as, chosen):
+    # Whether thinking is bound to its prefix, only the names of an alias's replies say.
+    if not any(map(is_bound_to_prefix, {chosen, *came_as})):
         return Sendable(messages, chosen)
     # Of a past view too, the redacted rows are redacted.
     controls_query = CONTROLS, {"seq": view.seq}
@@ -166,35 +142,19 @@ def _under_one_name(log: SessionLog, messages: Sequence[Message], model: str) ->
 
     A deployment or an alias such as `-latest` is not the name that a reply comes with.
     """
-    others = _of_others(messages, model)
+    names = {message.model for message in messages} - {None}
+    others = {name for name in names if not is_same_model(name, model)}
     if not others:
         return messages
     ranges = ranges_of(sorted(message.seq for message in messages))
-    rows = log.each(_EXTRA, bounds(ranges))
-    names = {seq: requested_model(extra) for seq, extra in rows if seq in others}
+    extras: dict[int, str] = dict(log.each(_EXTRA, bounds(ranges)))
     return [
-        replace(message, model=model) if is_requested_as(model, names.get(message.seq)) else message
+        replace(message, model=model)
+        if message.model in others
+        and is_requested_as(model, requested_model(extras.get(message.seq)))
+        else message
         for message in messages
     ]
-
-
-def _of_others(messages: Sequence[Message], model: str) -> frozenset[int]:
-    """The messages of models with other names."""
-    strange = {message.model for message in messages} - _own_names(messages, model) - {None}
-    return frozenset(message.seq for message in messages if message.model in strange)
-
-
-def _own_names(messages: Sequence[Message], model: str | None) -> set[str | None]:
-    """The names in these messages that are this model's."""
-    return {name for name in {message.model for message in messages} if is_same_model(name, model)}
-
-
-def _is_bound(came_as: set[str | None], model: str | None) -> bool:
-    """True if a model refuses its thinking after a new prefix.
-
-    Of an alias, only the names with which its replies came say so.
-    """
-    return any(map(is_bound_to_prefix, {model, *came_as}))
 
 
 def _tools_first(log: SessionLog) -> NotTheModelsTurn:
