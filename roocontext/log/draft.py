@@ -5,7 +5,7 @@ as the log stores them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
@@ -42,6 +42,14 @@ KEPT_UNDER = "roocontext"
 """The name in an object of `extra` under which the store keeps the other fields of a reply."""
 
 
+class Sources(NamedTuple):
+    """All that an entry takes from outside: the time, and the makers of salts and ids."""
+
+    now: int
+    salts: Salts
+    new_id: Callable[[], str]
+
+
 class Draft(msgspec.Struct, frozen=True):
     """An entry without its place in the log, which must be after the entry it `refers_to`."""
 
@@ -67,9 +75,8 @@ class Draft(msgspec.Struct, frozen=True):
 
 def message_draft(
     message: NewMessage,
+    sources: Sources,
     *,
-    now: int,
-    salts: Salts,
     kind: Kind = Kind.MESSAGE,
     compaction_id: str | None = None,
     details: str | None = None,
@@ -92,7 +99,7 @@ def message_draft(
             message.format,
             message.role,
             message.ts,
-            now,
+            sources.now,
             message.message_id,
             message.client_id,
             message.model,
@@ -107,7 +114,7 @@ def message_draft(
             len(text),
         ),
         text,
-        salts,
+        sources.salts,
         # A search in the text first: most messages have no tools, and need not be read for them.
         tools=tools_text(message.format, message.role, content) if may_hold_tools(text) else None,
         extra=extra,
@@ -125,9 +132,8 @@ def tools_text(format_: str, role: str, content: Any) -> str | None:
 def note_draft(
     note: str,
     content: Mapping[str, Any],
+    sources: Sources,
     *,
-    now: int,
-    salts: Salts,
     target: int | None = None,
     ts: int | None = None,
     client_id: str | None = None,
@@ -138,13 +144,13 @@ def note_draft(
     sealed = Sealed(
         Kind.NOTE.value,
         ts=ts,
-        recorded_at=now,
+        recorded_at=sources.now,
         client_id=client_id,
         note=note,
         target=target,
         size=len(text),
     )
-    return _draft(sealed, text, salts)
+    return _draft(sealed, text, sources.salts)
 
 
 def control_draft(

@@ -11,6 +11,7 @@ from typing import Any
 
 from roocontext.errors import StoreReadOnly
 from roocontext.log.counting import Counter, counter_named
+from roocontext.log.draft import Sources
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import View
 from roocontext.log.request import GivenFrame
@@ -54,6 +55,10 @@ class OpenedStore:
     record_frames: bool
     renewer: Renewer
     observer: Observer | None = None
+
+    def sources(self) -> Sources:
+        """The sources of an operation that begins now."""
+        return Sources(self.clock(), self.ids.salt, self.ids.new_id)
 
 
 class SessionInternals:
@@ -130,8 +135,7 @@ class SessionInternals:
 
         It is not if there is one, or if anything was redacted since the messages were read.
         """
-        now, salts = self._opened.clock(), self._opened.ids.salt
-        return self._database.write(keep_extract, hidden, text, now=now, salts=salts)
+        return self._database.write(keep_extract, hidden, text, self._opened.sources())
 
     def live(self) -> list[LiveMessage]:
         """Read every live message in view order, those hidden by a summary or marker too."""
@@ -270,7 +274,6 @@ class SessionInternals:
         # Usually nothing has changed, and then no writer has to wait.
         is_new = self._database.snapshot(frame.frame_to_record, given) is not None
         if is_new and self._opened.record_frames:
-            now, salts = self._opened.clock(), self._opened.ids.salt
             with suppress(StoreReadOnly):
-                return self._database.write(frame.keep, given, now=now, salts=salts)
+                return self._database.write(frame.keep, given, self._opened.sources())
         return False

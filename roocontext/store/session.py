@@ -59,7 +59,7 @@ from roocontext.store.writing.erase import Redacted
 from roocontext.store.writing.items import AnyNote, Item, NewNote, Pin, SetMetadata, SetTitle, Unpin
 from roocontext.store.writing.kept_counts import Counted
 from roocontext.store.writing.notes import drafted
-from roocontext.store.writing.record import RecordedReply, Sources
+from roocontext.store.writing.record import RecordedReply
 from roocontext.store.writing.rewind import Rewound
 from roocontext.store.writing.uncover import Uncovered
 
@@ -159,7 +159,7 @@ class Session:
         check_maybe("expected_seq", expected_seq)
         named = (ts, message_id, client_id, model, usage, extra, asked_at, answers)
         message = NewMessage(role, content, format, *named)
-        draft = message_draft(message, now=self._clock(), salts=self._ids.salt)
+        draft = message_draft(message, self._opened.sources())
         return append.append_message(self._database, draft, expected_seq)
 
     def append_many(
@@ -176,9 +176,8 @@ class Session:
         with the same content are skipped, even if they were rewound, and the others are appended.
         """
         check_maybe("expected_seq", expected_seq)
-        now, salts = self._clock(), self._ids.salt
-        new = given_messages(messages)
-        drafts = [message_draft(message, now=now, salts=salts) for message in new]
+        sources = self._opened.sources()
+        drafts = [message_draft(message, sources) for message in given_messages(messages)]
         return self._database.write(
             append.append_many, drafts, expected_seq, skip_stored=skip_stored
         )
@@ -229,9 +228,8 @@ class Session:
         composed = compose_request(read, form, **made)
         if not (read.is_new and self._opened.record_frames):
             return composed
-        now, salts = self._clock(), self._ids.salt
         with suppress(StoreReadOnly):
-            self._database.write(frame.keep, given, now=now, salts=salts)
+            self._database.write(frame.keep, given, self._opened.sources())
             # Read again after the note of the frame: `seq` is the last entry that was read.
             read = self._database.snapshot(request.read_request, given, as_of=None, **asked)
         return compose_request(read, form, **made)
@@ -271,9 +269,8 @@ class Session:
             extra=extra,
             asked_at=None if request is None else request.seq,
         )
-        now, salts = self._clock(), self._ids.salt
-        draft = message_draft(message, now=now, salts=salts, kept=read.kept(requested))
-        sources = Sources(now, salts, self._ids.new_id)
+        sources = self._opened.sources()
+        draft = message_draft(message, sources, kept=read.kept(requested))
         return self._database.write(record.record, draft, read.compacting, sources)
 
     def begin(self, call: PendingCall | BlockRef) -> Receipt:
@@ -281,8 +278,7 @@ class Session:
 
         After a crash this distinguishes a call that never ran from one that may have run.
         """
-        now, salts = self._clock(), self._ids.salt
-        return self._database.write(turns.begin, call, now=now, salts=salts)
+        return self._database.write(turns.begin, call, self._opened.sources())
 
     def answer(
         self,
@@ -299,14 +295,8 @@ class Session:
         a place for its shape, and as JSON text otherwise.
         """
         asked = self._database.snapshot(turns.asked_call, call)
-        draft = turns.answer_draft(
-            asked,
-            output,
-            is_error=is_error,
-            extra=extra,
-            now=self._clock(),
-            salts=self._ids.salt,
-        )
+        sources = self._opened.sources()
+        draft = turns.answer_draft(asked, output, sources, is_error=is_error, extra=extra)
         return self._database.write(turns.answer, asked.place, draft)
 
     def view(
@@ -487,15 +477,13 @@ class Session:
         if not (isinstance(notes, Sequence) and all(isinstance(note, NewNote) for note in notes)):
             raise InvalidOption("notes must be a list of notes: NewNote.", name="notes")
         run = self._database.snapshot if dry_run else self._database.write
-        now, salts = self._clock(), self._ids.salt
+        sources = self._opened.sources()
         return run(
             commit.commit,
             to_plan(plan),
-            now=now,
-            salts=salts,
-            new_id=self._ids.new_id,
+            sources,
             dry_run=dry_run,
-            new_notes=[drafted(note, now=now, salts=salts) for note in notes],
+            new_notes=[drafted(note, sources) for note in notes],
             counted=counted or Counted(),
         )
 
@@ -514,15 +502,10 @@ class Session:
         others are written: then there must be no plans and rewinds, and no notes about entries of
         the batch.
         """
-        now, salts = self._clock(), self._ids.salt
+        sources = self._opened.sources()
+        ready = batch.ready_items(items, expected_seq, sources, skip_stored=skip_stored)
         return self._database.write(
-            batch.write_batch,
-            batch.ready_items(items, expected_seq, skip_stored=skip_stored, now=now, salts=salts),
-            expected_seq,
-            skip_stored=skip_stored,
-            now=now,
-            salts=salts,
-            new_id=self._ids.new_id,
+            batch.write_batch, ready, expected_seq, sources, skip_stored=skip_stored
         )
 
     def pin(self, seq: int, *, client_id: str | None = None) -> Receipt:
@@ -564,9 +547,8 @@ class Session:
             notes.update_metadata,
             keys,
             frozenset(remove),
+            self._opened.sources(),
             client_id=client_id,
-            now=self._clock(),
-            salts=self._ids.salt,
         )
 
     def note(
@@ -639,11 +621,10 @@ class Session:
         self._database.write(
             new_session.fork,
             name,
+            self._opened.sources(),
             at=at,
             parent=parent,
             ts=ts,
-            now=self._clock(),
-            salts=self._ids.salt,
         )
         return Session(self._opened, name, parent)
 
@@ -655,7 +636,7 @@ class Session:
         """
         check_whole("seq", seq, least=1)
         run = self._database.snapshot if dry_run else self._database.write
-        done = run(erase.redact, seq, now=self._clock(), salts=self._ids.salt, dry_run=dry_run)
+        done = run(erase.redact, seq, self._opened.sources(), dry_run=dry_run)
         if dry_run:
             return done
         return dataclasses.replace(done, erased=self._opened.database.erase_free_space())
@@ -746,5 +727,4 @@ class Session:
             return read(log, seq_at(log, as_of))
 
     def _note(self, new: AnyNote) -> Receipt:
-        note = drafted(new, now=self._clock(), salts=self._ids.salt)
-        return self._database.write(notes.write_note, note)
+        return self._database.write(notes.write_note, drafted(new, self._opened.sources()))

@@ -174,14 +174,14 @@ class Store:
         check_id("session_id", name)
         if parent is not None:
             check_id("parent", parent)
-        now = self._clock()
+        sources = self._opened.sources()
         notes: list[SetTitle | SetMetadata] = []
         if title is not None:
             notes.append(SetTitle(title))
         if metadata is not None:
             notes.append(SetMetadata(metadata))
-        drafts = [drafted(note, now=now, salts=self._ids.salt) for note in notes]
-        self._database.of(name).write(create_session, drafts, now, parent=parent)
+        drafts = [drafted(note, sources) for note in notes]
+        self._database.of(name).write(create_session, drafts, sources.now, parent=parent)
         return Session(self._opened, name, parent)
 
     def open_session(
@@ -234,16 +234,15 @@ class Store:
             check_id("parent", parent)
         check_maybe("created_at", created_at, least=MIN_INTEGER)
         restore.check_repeatable(entries)
-        now = self._clock()
+        sources = self._opened.sources()
         database = self._database.of(session_id)
         run = database.rehearse if dry_run else database.write
         done = run(
             restore.restore,
             entries,
             parent=parent,
-            created_at=now if created_at is None else created_at,
-            now=now,
-            salts=self._ids.salt,
+            created_at=sources.now if created_at is None else created_at,
+            sources=sources,
         )
         erased = bool(done.redacted) and not dry_run and self._database.erase_free_space()
         return replace(done, dry_run=dry_run, erased=erased)

@@ -3,14 +3,14 @@
 import pytest
 
 from roocontext.errors import InvalidMessage
-from roocontext.log.draft import KEPT_UNDER, message_draft
+from roocontext.log.draft import KEPT_UNDER, Sources, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import NewMessage
 
 
 def stored(extra, kept):
     message = NewMessage("assistant", "x", extra=extra)
-    return message_draft(message, now=1, salts=lambda: bytes(16), kept=kept).extra
+    return message_draft(message, Sources(1, lambda: bytes(16), str), kept=kept).extra
 
 
 @pytest.mark.parametrize("extra", [None, {}, {"commit": "abc"}])

@@ -130,9 +130,9 @@ def append(
 
 def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> None:
     """Raise what appending the message to a new session would raise."""
-    from roocontext.log.draft import message_draft  # noqa: PLC0415 - heavy
+    from roocontext.log.draft import Sources, message_draft  # noqa: PLC0415 - heavy
 
-    message_draft(message, now=0, salts=bytes)
+    message_draft(message, Sources(0, bytes, str))
     if expected_seq:
         line = f"Expected head {expected_seq}, but a new session's is 0."
         raise VersionConflict(line, expected=expected_seq, actual=0)

@@ -7,7 +7,7 @@ Like any other note, a frame is not taken back by a rewind.
 from typing import NamedTuple
 
 from roocontext.log.chain import content_digest
-from roocontext.log.draft import Salts, note_draft
+from roocontext.log.draft import Sources, note_draft
 from roocontext.log.encoding import encode
 from roocontext.log.forms import forms
 from roocontext.log.moments import Point
@@ -81,11 +81,11 @@ def frame_unlike(log: SessionLog, given: GivenFrame, known: Recorded | None) -> 
     return None if known.holds(frame) else frame
 
 
-def keep(log: SessionLog, given: GivenFrame, *, now: int, salts: Salts) -> bool:
+def keep(log: SessionLog, given: GivenFrame, sources: Sources) -> bool:
     """Write a note of the frame if it is new, and return whether it was."""
     head = lock(log)
     frame = frame_to_record(log, given)
     if frame is None:
         return False
-    write(log, head, [note_draft(FRAME, frame.content(), now=now, salts=salts)])
+    write(log, head, [note_draft(FRAME, frame.content(), sources)])
     return True

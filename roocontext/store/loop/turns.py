@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import and_, bindparam, or_, select, text
 
 from roocontext.errors import InvalidOption, NoSuchCall
-from roocontext.log.draft import KEPT_UNDER, Draft, Salts, message_draft, note_draft
+from roocontext.log.draft import KEPT_UNDER, Draft, Sources, message_draft, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode_plain
 from roocontext.log.entries import BlockRef, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
@@ -151,11 +151,10 @@ def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef
 def answer_draft(
     asked: AskedCall,
     output: Any,
+    sources: Sources,
     *,
     is_error: bool,
     extra: Any,
-    now: int,
-    salts: Salts,
 ) -> Draft:
     """Draft the message that answers a call, in the format of the message that holds it."""
     reading = reader(asked.format)
@@ -166,7 +165,7 @@ def answer_draft(
     is_lost = is_error and not any(block.get("is_error") for block in blocks)
     message = NewMessage(role, content, asked.format, extra=extra, answers=asked.place)
     kept = {"is_error": True} if is_lost else None
-    return message_draft(message, now=now, salts=salts, kept=kept)
+    return message_draft(message, sources, kept=kept)
 
 
 def answer(log: SessionLog, place: BlockRef, draft: Draft) -> Receipt:
@@ -180,7 +179,7 @@ def answer(log: SessionLog, place: BlockRef, draft: Draft) -> Receipt:
     return receipt
 
 
-def begin(log: SessionLog, call: PendingCall | BlockRef, *, now: int, salts: Salts) -> Receipt:
+def begin(log: SessionLog, call: PendingCall | BlockRef, sources: Sources) -> Receipt:
     """Write that a tool is about to run, once for each call."""
     head = lock(log)
     place, _, _ = _named_call(log, call)
@@ -188,7 +187,7 @@ def begin(log: SessionLog, call: PendingCall | BlockRef, *, now: int, salts: Sal
     _standing_from(log, place, head.head_seq)
     # A client id of the store's own makes a second `begin` harmless.
     once = f"roocontext:{BEGUN}:{seq}:{block}"
-    draft = note_draft(BEGUN, {"block": block}, now=now, salts=salts, target=seq, client_id=once)
+    draft = note_draft(BEGUN, {"block": block}, sources, target=seq, client_id=once)
     return write_note(log, Drafted(draft))
 
 

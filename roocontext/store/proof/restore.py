@@ -23,7 +23,7 @@ from roocontext.errors import (
     VersionConflict,
 )
 from roocontext.log.chain import GENESIS, Sealed, entry_digest, link
-from roocontext.log.draft import Draft, Salts, tools_text
+from roocontext.log.draft import Draft, Sources, tools_text
 from roocontext.log.encoding import check_id, check_model, decode, encode
 from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
@@ -128,8 +128,7 @@ def restore(
     *,
     parent: str | None,
     created_at: int,
-    now: int,
-    salts: Salts,
+    sources: Sources,
 ) -> RestoredLog:
     """Write entries verbatim, after those of the session if these begin in the same way."""
     redacted: list[tuple[str, int]] = []
@@ -148,9 +147,9 @@ def restore(
     if new or created:
         rebuild(log)
     if new:
-        redacted += redact_copies(log, now=now, salts=salts)
+        redacted += redact_copies(log, sources)
         if tombstone is not None:
-            redacted += _redact_now(log, tombstone, now=now, salts=salts)
+            redacted += _redact_now(log, tombstone, sources)
         _verify(log)
     return RestoredLog(log.session_id, last, new, created, tuple(redacted))
 
@@ -209,9 +208,7 @@ def _opened(
     return head, tombstone is not None, tombstone
 
 
-def _redact_now(
-    log: SessionLog, tombstone: Tombstone, *, now: int, salts: Salts
-) -> list[tuple[str, int]]:
+def _redact_now(log: SessionLog, tombstone: Tombstone, sources: Sources) -> list[tuple[str, int]]:
     """Redact what was to be redacted when the session comes back."""
     redacted = list[tuple[str, int]]()
     for later in tombstone.archive.redactions:
@@ -220,7 +217,7 @@ def _redact_now(
         if row is None or row[1] is None or not is_same:
             continue
         with suppress(MessageNotFound):  # it is an entry of a kind that is never redacted
-            done = redact(log, later.seq, now=now, salts=salts, dry_run=False)
+            done = redact(log, later.seq, sources, dry_run=False)
             redacted += done.copies if done.changed else ()
     return redacted
 

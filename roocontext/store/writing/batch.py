@@ -4,14 +4,14 @@ Every item is written, even a pin or a rewind that changes nothing. So the seqs 
 known beforehand, and a repeated batch finds every entry again (0024).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import asdict, replace
 
 from roocontext.errors import InvalidMessage, InvalidOption, VersionConflict
 from roocontext.log.compactions import newest_compaction
-from roocontext.log.draft import Draft, Salts, control_of, message_draft
+from roocontext.log.draft import Draft, Sources, control_of, message_draft
 from roocontext.log.encoding import check_id, check_integer, encode
 from roocontext.log.entries import Control, NewMessage, Range, common, ranges_of, subtract
 from roocontext.log.plan import Action, Plan
@@ -39,7 +39,7 @@ from roocontext.store.writing.commit import commit_on
 from roocontext.store.writing.commit_state import CommitState
 from roocontext.store.writing.items import AnyNote, CompactedReply, Item, Rewind
 from roocontext.store.writing.notes import Drafted, check_target_exists, drafted, first_note
-from roocontext.store.writing.record import Sources, seqs_with, write_covered
+from roocontext.store.writing.record import seqs_with, write_covered
 from roocontext.store.writing.rewind import rewind_on
 from roocontext.store.writing.shown import show
 
@@ -76,16 +76,15 @@ _BETWEEN = log_rows(*Stored._fields).where(IN_RANGE, IN_LOG).order_by(entries.c.
 def ready_items(
     items: Iterable[Item],
     expected_seq: int | None,
+    sources: Sources,
     *,
     skip_stored: bool,
-    now: int,
-    salts: Salts,
 ) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
         raise InvalidOption("items must be a list of items to write.", name="items")
     check_maybe("expected_seq", expected_seq)
-    ready = [_ready_item(item, now=now, salts=salts) for item in items]
+    ready = [_ready_item(item, sources) for item in items]
     # They name seqs, which are only meaningful relative to a known version.
     if any(isinstance(item, Plan | Rewind | ReadyReply) for item in ready):
         which = "A batch with a plan or a rewind"
@@ -96,15 +95,15 @@ def ready_items(
     return ready
 
 
-def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
+def _ready_item(item: object, sources: Sources) -> ReadyItem:
     if isinstance(item, NewMessage):
-        return Drafted(message_draft(item, now=now, salts=salts))
+        return Drafted(message_draft(item, sources))
     if isinstance(item, AnyNote):
-        return drafted(item, now=now, salts=salts)
+        return drafted(item, sources)
     if isinstance(item, Plan):
         return to_plan(item)
     if isinstance(item, CompactedReply):
-        return _ready_reply(item, now=now, salts=salts)
+        return _ready_reply(item, sources)
     if not isinstance(item, Rewind):
         known = "NewMessage, NewNote, SetTitle, SetMetadata, Pin, Unpin, Plan and Rewind"
         raise InvalidOption(
@@ -120,12 +119,12 @@ def _ready_item(item: object, *, now: int, salts: Salts) -> ReadyItem:
     return item
 
 
-def _ready_reply(item: CompactedReply, *, now: int, salts: Salts) -> ReadyReply:
+def _ready_reply(item: CompactedReply, sources: Sources) -> ReadyReply:
     message = item.message
     newest = newest_compaction(message.format, message.content)
     if newest is None:
         raise InvalidMessage("The message holds no compaction.", path="message.content")
-    draft = message_draft(message, now=now, salts=salts)
+    draft = message_draft(message, sources)
     return ReadyReply(draft, Compacting(newest, item.kept), item)
 
 
@@ -133,11 +132,9 @@ def write_batch(
     log: SessionLog,
     items: Sequence[ReadyItem],
     expected_seq: int | None,
+    sources: Sources,
     *,
     skip_stored: bool,
-    now: int,
-    salts: Salts,
-    new_id: Callable[[], str],
 ) -> list[Written]:
     """Write all items, or none. If all were stored before, return their first receipts.
 
@@ -169,8 +166,7 @@ def write_batch(
         if isinstance(part, list):
             written += _write_run(log, head, part, are_seqs_known=not skip_stored)
         else:
-            place = (log, head, part)
-            written.append(_write_control(*place, now=now, salts=salts, new_id=new_id))
+            written.append(_write_control(log, head, part, sources))
     # Only the last title and metadata of a batch show, so each is written once.
     drafts = [item for item in new if isinstance(item, Drafted)]
     for note, shown in {item.draft.sealed.note: item.shown for item in drafts}.items():
@@ -223,16 +219,9 @@ def _write_run(
 
 
 def _write_control(
-    log: SessionLog,
-    head: SessionHead,
-    item: Plan | Rewind | ReadyReply,
-    *,
-    now: int,
-    salts: Salts,
-    new_id: Callable[[], str],
+    log: SessionLog, head: SessionHead, item: Plan | Rewind | ReadyReply, sources: Sources
 ) -> Written:
     if isinstance(item, ReadyReply):
-        sources = Sources(now, salts, new_id)
         return _write_reply(log, head, item, sources)
     if item.head_seq is not None and item.head_seq != head.head_seq:
         # Another writer's note would have shifted all seqs.
@@ -243,10 +232,10 @@ def _write_control(
             actual=head.head_seq,
         )
     if isinstance(item, Rewind):
-        receipt = rewind_on(log, head, item, now=now)
+        receipt = rewind_on(log, head, item, now=sources.now)
         return _written(receipt, receipt.head_seq, (receipt.seq,))
     state = CommitState(log, item, HEAD)
-    done, receipts = commit_on(state, item, now=now, salts=salts, new_id=new_id)
+    done, receipts = commit_on(state, item, sources)
     seqs = tuple(receipt.seq for receipt in receipts)
     return _written(receipts[item.lead], done.head_seq, seqs)
 

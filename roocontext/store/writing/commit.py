@@ -1,6 +1,6 @@
 """Committing a plan: check it under the session's lock, write its rows, renew the caches."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from sqlalchemy import bindparam
@@ -8,7 +8,7 @@ from sqlalchemy import bindparam
 from roocontext.errors import InvalidPlan, VersionConflict
 from roocontext.log.check_plan import check_hides
 from roocontext.log.clearing import measure, output_blocks, shown_by
-from roocontext.log.draft import Salts, control_draft, details_of, message_draft
+from roocontext.log.draft import Sources, control_draft, details_of, message_draft
 from roocontext.log.encoding import decode
 from roocontext.log.entries import POSITION_BITS, Control, Kind, Range, common, subtract
 from roocontext.log.plan import Action, Committed, Plan, place_rows
@@ -48,10 +48,8 @@ _CONTROL_AFTER = _SEQ.where(entries.c.details.is_not(None), AFTER_SEQ)
 def commit(
     log: SessionLog,
     plan: Plan,
+    sources: Sources,
     *,
-    now: int,
-    salts: Salts,
-    new_id: Callable[[], str],
     dry_run: bool = False,
     new_notes: Sequence[Drafted] = (),
     counted: Counted,
@@ -67,32 +65,30 @@ def commit(
     state = CommitState(log, plan, query)
     _check_still(log, plan, state.head)
     if dry_run:
-        return _decide(state, plan, now=now, salts=salts, new_id=None).done
-    done, _ = commit_on(state, plan, now=now, salts=salts, new_id=new_id)
+        return _decide(state, plan, sources, is_named=False).done
+    done, _ = commit_on(state, plan, sources)
     for note in new_notes:
         write_note(log, note)
     keep_counts(log, counted.at(done.rows))
     return done
 
 
-def commit_on(
-    state: CommitState, plan: Plan, *, now: int, salts: Salts, new_id: Callable[[], str]
-) -> tuple[Committed, list[Receipt]]:
+def commit_on(state: CommitState, plan: Plan, sources: Sources) -> tuple[Committed, list[Receipt]]:
     """Write the rows of a plan to a locked session; their receipts too."""
-    decision = _decide(state, plan, now=now, salts=salts, new_id=new_id)
+    decision = _decide(state, plan, sources, is_named=True)
     receipts = write_decided(state.log, decision)
     return replace(decision.done, hash=receipts[-1].hash, dry_run=False), receipts
 
 
 def _decide(
-    state: CommitState, plan: Plan, *, now: int, salts: Salts, new_id: Callable[[], str] | None
+    state: CommitState, plan: Plan, sources: Sources, *, is_named: bool
 ) -> Decided[Committed]:
-    """Check a plan, and place its rows; without `new_id` they get no id of a compaction."""
+    """Check a plan, and place its rows; unless `is_named`, they get no new id of a compaction."""
     compaction_id = plan.compaction_id
     if compaction_id is not None:
         _check_id_is_new(state.log, compaction_id)
-    elif new_id is not None and plan.action is not Action.CLEAR:
-        compaction_id = new_id()
+    elif is_named and plan.action is not Action.CLEAR:
+        compaction_id = sources.new_id()
     measured = plan.counts.record() if plan.counts else {}
     record = {**plan.record, **measured, "policy": plan.policy, "trigger": plan.trigger}
     if plan.action is Action.CLEAR:
@@ -100,15 +96,16 @@ def _decide(
         hidden, placed = 0, [clearing]
         details = details_of(clearing, record)
         client_id, ts = plan.client_id, plan.ts
-        drafts = [control_draft(Kind.CLEARING, details, now=now, client_id=client_id, ts=ts)]
+        drafts = [
+            control_draft(Kind.CLEARING, details, now=sources.now, client_id=client_id, ts=ts)
+        ]
     else:
         hidden, hides = _check_hiding(state, plan)
         placed = _placed(state, plan, hides)
         drafts = [
             message_draft(
                 message,
-                now=now,
-                salts=salts,
+                sources,
                 kind=control.kind,
                 compaction_id=compaction_id,
                 # Only the row that hides has the record: the others are its companions.

@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, se
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionArchived
 from roocontext.log.chain import skeleton_digest
-from roocontext.log.draft import Salts, control_of, note_draft
+from roocontext.log.draft import Sources, control_of, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode
 from roocontext.log.entries import QUOTED, BlockRef, Kind, quotes_of
 from roocontext.log.readings import reader
@@ -175,7 +175,7 @@ _RECEIPTS = crossing(
 _DELETE = [delete(erasure.table).where(of_session(erasure.table)) for erasure in ERASURES]
 
 
-def redact(log: SessionLog, seq: int, *, now: int, salts: Salts, dry_run: bool) -> Redacted:
+def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Redacted:
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
@@ -212,7 +212,7 @@ def redact(log: SessionLog, seq: int, *, now: int, salts: Salts, dry_run: bool) 
             left = _SKELETONS[note_kind] if empty else reader(format_).skeleton(decode(content))
             content = encode(left)
         for copy in whole:
-            _erase_rows(log.of(copy), heads[copy], [Gone(seq, content)], now=now, salts=salts)
+            _erase_rows(log.of(copy), heads[copy], [Gone(seq, content)], sources)
     rows = [(copy, seq) for copy in heads]
     quotes = [] if role is None else _quoting_rows(log.tx, heads, seq)
     summaries = [] if role is None else _summaries_of(log.tx, [*rows, *quotes])
@@ -234,19 +234,9 @@ def _covering(log: SessionLog, seq: int) -> BlockRef | None:
     return None if row is None else control_of(*row).source
 
 
-def _erase_rows(
-    log: SessionLog,
-    head: SessionHead,
-    gone: Sequence[Gone],
-    *,
-    now: int,
-    salts: Salts,
-) -> None:
+def _erase_rows(log: SessionLog, head: SessionHead, gone: Sequence[Gone], sources: Sources) -> None:
     """Redact entries of a locked session: write the redactions, and put the skeletons in place."""
-    notes = [
-        note_draft(REDACTION, erased.proof, now=now, salts=salts, target=erased.seq)
-        for erased in gone
-    ]
+    notes = [note_draft(REDACTION, erased.proof, sources, target=erased.seq) for erased in gone]
     write(log, head, notes)
     for erased in gone:
         put_skeleton(log, erased.seq, erased.skeleton)
@@ -260,7 +250,7 @@ def put_skeleton(log: SessionLog, seq: int, skeleton: str) -> None:
         log.run(forget, at=seq)
 
 
-def redact_copies(log: SessionLog, *, now: int, salts: Salts) -> list[Place]:
+def redact_copies(log: SessionLog, sources: Sources) -> list[Place]:
     """Redact the copies of redacted entries, in a restored session and in others; which ones.
 
     Without this, content that was erased would come back in a fork, or stay in one.
@@ -285,7 +275,7 @@ def redact_copies(log: SessionLog, *, now: int, salts: Salts) -> list[Place]:
         for (copy,) in log.rows(WHOLE_COPIES, seq=seq, hash=hash_):
             gone[copy].append(erased)
     for copy in sorted(gone):
-        _erase_rows(log.of(copy), heads[copy], gone[copy], now=now, salts=salts)
+        _erase_rows(log.of(copy), heads[copy], gone[copy], sources)
     return [(copy, erased.seq) for copy in sorted(gone) for erased in gone[copy]]
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, insert, select
 
 from roocontext.errors import InvalidOption, SessionExists, SessionNotFound, SessionPurged
 from roocontext.log.chain import GENESIS
-from roocontext.log.draft import Salts, note_draft
+from roocontext.log.draft import Sources, note_draft
 from roocontext.log.times import ORIGIN
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.schema import (
@@ -104,12 +104,11 @@ def add(log: SessionLog, head: SessionHead, *, parent: str | None = None) -> Ses
 def fork(
     log: SessionLog,
     fork_id: str,
+    sources: Sources,
     *,
     at: int | None,
     parent: str | None,
     ts: int | None,
-    now: int,
-    salts: Salts,
 ) -> None:
     """Copy entries 1..at, and the notes that later erased some of them."""
     # The parent is locked too, so that it is not purged meanwhile; in the order of the ids, so that
@@ -128,6 +127,7 @@ def fork(
     hash_, messages, size = log.row(_AT, seq=seq) or (GENESIS, 0, 0)
     times = times_at(log, origin, seq)
     head_seq = head_at(log, seq)
+    now = sources.now
     head = SessionHead(seq, hash_, head_seq, messages, size, now, now, times, owner=origin.owner)
     controls = read_controls(log, seq)
     fork_log = log.of(fork_id)
@@ -140,11 +140,11 @@ def fork(
             log.tx.insert(_ADD_ENTRIES, *((fork_id, *row) for row in page))
     came_from = {"session_id": log.session_id, "seq": seq, "hash": hash_.hex()}
     redactions = [
-        note_draft(REDACTION, note.content, now=now, salts=salts, target=note.target)
+        note_draft(REDACTION, note.content, sources, target=note.target)
         for note in read_notes(log, REDACTION, origin.last_seq)
         if note.seq > seq and note.target is not None and note.target <= seq
     ]
-    first = note_draft(ORIGIN, came_from, now=now, salts=salts, ts=ts)
+    first = note_draft(ORIGIN, came_from, sources, ts=ts)
     write(fork_log, head, [first, *redactions])
     renew(fork_log, NONE, caches_of(controls, seq))
     keep_rewound(fork_log)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam
 
 from roocontext.errors import InvalidOption, MessageNotFound
-from roocontext.log.draft import Draft, Salts, note_draft
+from roocontext.log.draft import Draft, Sources, note_draft
 from roocontext.log.encoding import check_id, decode, plain
 from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.store.engine.check_arguments import check_mapping, check_maybe, check_whole
@@ -48,7 +48,7 @@ class Drafted(NamedTuple):
     shown: Any = None
 
 
-def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
+def drafted(item: AnyNote, sources: Sources) -> Drafted:
     """Draft a note, or raise the error that says why it cannot be stored."""
     target: int | None = None
     ts, cached = None, None
@@ -72,9 +72,7 @@ def drafted(item: AnyNote, *, now: int, salts: Salts) -> Drafted:
         case Pin(seq) | Unpin(seq):
             check_whole("seq", seq, least=1)
             kind, content, target = PIN, {"pinned": isinstance(item, Pin)}, seq
-    draft = note_draft(
-        kind, content, now=now, salts=salts, target=target, ts=ts, client_id=item.client_id
-    )
+    draft = note_draft(kind, content, sources, target=target, ts=ts, client_id=item.client_id)
     return Drafted(draft, cached)
 
 
@@ -102,10 +100,9 @@ def update_metadata(
     log: SessionLog,
     changes: Mapping[str, Any],
     removed: Collection[str],
+    sources: Sources,
     *,
     client_id: str | None,
-    now: int,
-    salts: Salts,
 ) -> Receipt:
     """Write the newest metadata with some keys changed."""
     head = lock(log)
@@ -118,7 +115,7 @@ def update_metadata(
         content = None if newest is None else newest[3]
     old = {} if content is None else decode(content)[METADATA]
     metadata = {key: value for key, value in old.items() if key not in removed} | dict(changes)
-    return write_note(log, drafted(SetMetadata(metadata, client_id), now=now, salts=salts))
+    return write_note(log, drafted(SetMetadata(metadata, client_id), sources))
 
 
 def first_note(log: SessionLog, draft: Draft, stored_ids: Mapping[str, Stored]) -> Receipt | None:
@@ -156,7 +153,7 @@ def _current_state(log: SessionLog, head: SessionHead, draft: Draft) -> Receipt 
     return place and Receipt(log.session_id, place[0], place[1].hex(), head.head_seq, new=False)
 
 
-def keep_extract(log: SessionLog, hidden: Hidden, text: str, *, now: int, salts: Salts) -> bool:
+def keep_extract(log: SessionLog, hidden: Hidden, text: str, sources: Sources) -> bool:
     """Write the extract of what a covering hides, unless there is one already; whether it was.
 
     Nothing is written if anything was redacted since the messages were read: the extract may quote
@@ -168,6 +165,6 @@ def keep_extract(log: SessionLog, hidden: Hidden, text: str, *, now: int, salts:
     statement, of = notes_query(REDACTION)
     if to_redacted(log.rows(statement, **of), after=hidden.last_seq):
         return False
-    draft = note_draft(EXTRACT, {"text": text}, now=now, salts=salts, target=hidden.source)
+    draft = note_draft(EXTRACT, {"text": text}, sources, target=hidden.source)
     write(log, head, [draft])
     return True

@@ -7,7 +7,7 @@ the audit says which pins were not kept.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
 from roocontext.log.draft import (
     Draft,
-    Salts,
+    Sources,
     control_draft,
     control_of,
     details_of,
@@ -71,14 +71,6 @@ _UNDONE_BY = (
     .order_by(spans.c.lo.desc())
     .limit(1)
 )
-
-
-class Sources(NamedTuple):
-    """The clock's time, and the makers of salts and ids."""
-
-    now: int
-    salts: Salts
-    new_id: Callable[[], str]
 
 
 class RecordedReply(Receipt, frozen=True):
@@ -343,8 +335,7 @@ def _companion(
     placed = Control(seq, Kind.COMPANION, position=natural_position(seq))
     draft = message_draft(
         message,
-        now=sources.now,
-        salts=sources.salts,
+        sources,
         kind=Kind.COMPANION,
         compaction_id=compaction_id,
         details=details_of(placed, {"by": "provider"}),

@@ -7,7 +7,7 @@ import pytest
 
 from roocontext import NewMessage, PendingCall, Plan
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, NoSuchCall
-from roocontext.log.draft import message_draft
+from roocontext.log.draft import Sources, message_draft
 from roocontext.store.writing import append
 from support.dialogue import fill
 from support.four_formats import FORMATS, asking, result, words
@@ -184,7 +184,7 @@ def test_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     reply = NewMessage("assistant", [{"type": "text", "text": "Searching."}], asked_at=1)
     kept = {"stop_reason": reason}
     append.append_message(
-        lab.database.of(chat.id), message_draft(reply, now=1, salts=lab.ids.salt, kept=kept)
+        lab.database.of(chat.id), message_draft(reply, Sources(1, lab.ids.salt, str), kept=kept)
     )
     assert chat.waits_for() == turn
 
