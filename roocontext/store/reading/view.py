@@ -179,8 +179,8 @@ def read_view(log: SessionLog, *, as_of: Point = None, part: Part = WHOLE) -> Vi
 
 def visible_now(log: SessionLog, last: int) -> ShownRanges:
     """Read the ranges of the present view, from the cached spans."""
-    spans_, blocks, covering = log.all([(VISIBLE_SPANS, {}), (_CLEARED, {}), (COVERING, {})])
-    return _shown_in(log, last, spans_, blocks, has_coverings=bool(covering))
+    spans_, covering = log.all([(VISIBLE_SPANS, {}), (COVERING, {})])
+    return visible_by(log, last, spans_, has_cleared=True, has_coverings=bool(covering))
 
 
 def visible_by(
@@ -193,17 +193,6 @@ def visible_by(
 ) -> ShownRanges:
     """Make the same of spans that were read, and read only what the view has."""
     blocks = log.rows(_CLEARED) if has_cleared else []
-    return _shown_in(log, last, spans_, blocks, has_coverings=has_coverings)
-
-
-def _shown_in(
-    log: SessionLog,
-    last: int,
-    spans_: Sequence[SqlRow],
-    blocks: Sequence[SqlRow],
-    *,
-    has_coverings: bool,
-) -> ShownRanges:
     ranges = _ranges_within(spans_, last)
     compacted = {}
     if has_coverings:
@@ -212,7 +201,7 @@ def _shown_in(
 
 
 def visible_ranges_now(log: SessionLog, last: int) -> list[Range]:
-    """Read the same without what is cleared."""
+    """Read the ranges alone."""
     return _ranges_within(log.rows(VISIBLE_SPANS), last)
 
 
