@@ -5,13 +5,6 @@ backtrack over half a million whitespace characters without a line break. Such a
 its own, except its last character, which belongs to the text after it. So the run is cut out and
 encoded by an engine whose pattern takes everything as one piece. The sum does not change.
 
-A long text is counted in stretches, so that an interrupt is handled between two of them. A text may
-be split between two pieces wherever the pattern is known to split it. A long run of one kind of
-characters is a single piece: there, each stretch repeats the last tokens of the one before. If the
-first repeated token comes out again, the two stretches may be joined at that token. This is correct
-because a token depends on its neighbours only through merges, and two adjacent tokens of a finished
-encoding do not merge.
-
 The ranks of OpenAI's two vocabularies, read from this package: no network, no cache folder.
 
 A vocabulary is a list of tokens in the order of their ranks: 0, 1, 2 and so on without a gap. So a
@@ -22,7 +15,6 @@ it byte for byte, and its published SHA-256 proves that the ranks are the same.
 
 import lzma
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
@@ -58,25 +50,9 @@ LONGEST_RUN: Final = 50_000
 """Longer runs of blanks are cut out; tiktoken has handled runs eight times as long."""
 
 LONG: Final = 20_000
-"""Longer texts are counted in stretches, and their counts are cached."""
-
-_STRETCH: Final = 65_536
-_WINDOW: Final = 4_096
-"""Runs are searched and split in windows of this size, at which tiktoken is fastest."""
-
-_TAIL: Final = 8
-"""The tokens that a stretch repeats. Together they are shorter than a window."""
+"""The counts of longer texts are cached."""
 
 _REMEMBERED: Final = 1_000
-
-_RUN: Final = re.compile(r"[a-z]+|[A-Z]+|[!-.:-@\[-`{-~]+| +|\t+")
-"""Runs that neither pattern splits, except near their ends. A slash may join a line break."""
-
-_SPLITS: Final = re.compile(
-    r"\S(?=[ \t])|[A-Za-z0-9](?=[\r\n])|[0-9](?=[A-Za-z])|[A-Za-z](?=[0-9])"
-    "|[\u3041-\u3096\u4e00-\u9fff](?=[\u3000-\u3002\uff01\uff0c\uff1f])"
-)
-"""Characters after which both patterns always split."""
 
 PER_MESSAGE: Final = 3
 """The tokens that OpenAI's chat format adds to each message besides the role."""
@@ -133,10 +109,10 @@ class Vocabulary:
         for run in self._run.finditer(text):
             end = _piece_end(text, run.end())
             if end:
-                total += _in_stretches(words, text[start : run.start()])
-                total += _in_stretches(blanks, text[run.start() : end])
+                total += len(words.encode_ordinary(text[start : run.start()]))
+                total += len(blanks.encode_ordinary(text[run.start() : end]))
                 start = end
-        return total + _in_stretches(words, text[start:])
+        return total + len(words.encode_ordinary(text[start:]))
 
     def _load(self) -> "tuple[Encoding, Encoding]":
         # Threads that count at the same time would each load the vocabulary.
@@ -171,46 +147,6 @@ def _piece_end(text: str, end: int) -> int:
     if end == len(text):
         return end
     return 0 if text[end] in "\r\n" else end - 1
-
-
-def _in_stretches(engine: "Encoding", text: str) -> int:
-    """The number of tokens of a text, counted in stretches."""
-    last: tuple[str, list[int]] = ("", [])
-    # Where a stretch may begin, the tokens before it, and the token that it must begin with.
-    begins: list[tuple[int, int, int | None]] = [(0, 0, None)]
-    count = 0
-    for end, within in _ends(text):
-        while True:
-            start, before, first = begins[-1]
-            stretch = text[start:end]
-            if stretch != last[0]:  # most long runs repeat the same stretch
-                last = (stretch, engine.encode_ordinary(stretch))
-            tokens = last[1]
-            # The joint holds (see above); otherwise it is counted again from an earlier one.
-            if first is None or tokens[0] == first:
-                break
-            begins.pop()
-        count = before + len(tokens)
-        if within:
-            repeated = sum(map(len, map(engine.decode_single_token_bytes, tokens[-_TAIL:])))
-            begins.append((end - repeated, count - _TAIL, tokens[-_TAIL]))
-        else:
-            begins = [(end, count, None)]
-    return count
-
-
-def _ends(text: str) -> Iterator[tuple[int, bool]]:
-    """Yield where stretches of the text end, and whether that is inside a piece."""
-    last = 0
-    for start in range(0, len(text) - _WINDOW, _WINDOW):
-        end = start + _WINDOW
-        if _RUN.fullmatch(text, start, end):
-            yield end, True
-            last = end
-        elif end - last >= _STRETCH and (split := _SPLITS.search(text, start, end)):
-            yield split.end(), False
-            last = split.end()
-    yield len(text), False
 
 
 @dataclass(frozen=True, slots=True)

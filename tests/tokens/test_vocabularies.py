@@ -9,17 +9,15 @@ import sys
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiktoken import Encoding
 from tiktoken_ext import openai_public
 
-from roocontext.tokens import bpe, counter_for
+from roocontext.tokens import counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary, read_ranks, unpack
 from support.examples import examples
 
@@ -227,62 +225,8 @@ def test_scaled_counts_are_estimates_and_rounded_up():
     assert counter.count("user", "hello world!", "anthropic") == -(-(3 + 1 + 3) * 3 // 2)
 
 
-# Long texts, counted in stretches
-
-RUNS = ["a", "X", "ab", "lorem", "-=", "!'s", " ", "\t", "1", "漢", "\ud800", "aaaaaaab"]
-JOINTS = [*PIECES, *WORDS, "。", "'LL", "'re", "Aa", "x1", "://", "ǅ"]
-LETTERS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=900, max_size=1_500)
-LONG_TEXTS = st.lists(
-    st.one_of(
-        st.tuples(st.sampled_from(RUNS), st.sampled_from([1, 700, 1_400])).map(
-            lambda x: x[0] * x[1]
-        ),
-        st.lists(st.sampled_from(JOINTS), max_size=5).map("".join),
-        LETTERS,
-    ),
-    max_size=12,
-).map("".join)
-
-
-@pytest.fixture(scope="module")
-def references() -> dict[str, Encoding]:
-    """tiktoken's engines as they are."""
-    return {
-        name: Encoding(
-            name,
-            pat_str=SHIPPED[name].pattern,
-            mergeable_ranks=ranks_of(name),
-            special_tokens={},
-        )
-        for name in NAMES
-    }
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("tail", [1, 2])
-@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=LONG_TEXTS)
-def test_counting_in_stretches_changes_no_count(references, monkeypatch, name, tail, text):
-    for setting, value in (("LONG", 1), ("_WINDOW", 400), ("_STRETCH", 500), ("_TAIL", tail)):
-        monkeypatch.setattr(bpe, setting, value)
-    assert SHIPPED[name].count(text) == len(references[name].encode_ordinary(text))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_tail_is_shorter_than_a_window(name):
-    assert bpe._TAIL * max(map(len, ranks_of(name))) < bpe._WINDOW
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("text", ["word " * 40_000, "x" * 200_000, "0f" * 100_000])
-def test_interrupt_is_heard_within_a_long_text(name, text):
-    """Between stretches, which are all that tiktoken gets at a time."""
-    stretches = [end for end, _ in bpe._ends(text)]
-    assert max(end - start for start, end in pairwise([0, *stretches])) < 80_000
-
-
 def test_long_text_is_counted_once(monkeypatch):
     text = "never counted before " * 2_000
     count = O200K.count(text)
-    monkeypatch.setattr(bpe, "_in_stretches", None)
+    monkeypatch.setattr(Vocabulary, "_long", None)
     assert O200K.count(text) == count
