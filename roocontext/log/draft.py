@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from msgspec.structs import asdict
 
 from roocontext.errors import HistoryCorrupt, InvalidMessage
 from roocontext.log.chain import Sealed, content_digest, entry_digest
@@ -24,11 +23,8 @@ from roocontext.log.encoding import (
 from roocontext.log.entries import (
     MESSAGE_KINDS,
     Control,
-    Kept,
     Kind,
     NewMessage,
-    Number,
-    Seq,
     are_distinct,
     are_kept_of,
     ascending,
@@ -199,28 +195,47 @@ def control_of(seq: int, kind: str, details: str | None) -> Control:
     All code that follows control rows relies on this: with a rewind to a later entry, the walk
     through the live entries would never end.
     """
+    control = _read_control(seq, kind, details)
+    source, hides = control.source or (0, 0), control.hides
+    uncovers, clears = control.uncovers, control.clears
+    for is_sound, why in (
+        (_names(control) == _DECIDES[kind], f"its details are not those of a {kind}"),
+        ((control.to or 0) < seq, "it rewinds to an entry that is not earlier"),
+        (ascending(hides, seq - 1), "the ranges it hides overlap, or are not earlier entries"),
+        (
+            source[0] < seq and not any(lo <= source[0] <= hi for lo, hi in hides),
+            "its compaction is in an entry that it hides, or a later one",
+        ),
+        (
+            are_distinct(clears) and all(row < seq for row, _ in clears),
+            "it clears a block twice, or one of a later entry",
+        ),
+        (
+            are_kept_of(control.keeps, clears),
+            "it keeps parts of a block that it does not clear, or twice",
+        ),
+        (
+            are_distinct(uncovers) and all(row < seq for row in uncovers),
+            "it uncovers an entry twice, or a later one",
+        ),
+    ):
+        if not is_sound:
+            raise _contradiction(seq, why)
+    return control
+
+
+def _read_control(seq: int, kind: str, details: str | None) -> Control:
     if details is None:
         raise _contradiction(seq, f"a {kind} has details, and it has none")
+    if kind not in _DECIDES:
+        raise _contradiction(seq, "it has details, and its kind is not that of a control row")
     try:
-        decided = _read_details(details)
-    except msgspec.ValidationError:
+        # The record of the reason is not read.
+        return msgspec.convert({**decode(details), "seq": seq, "kind": kind}, Control)
+    except (TypeError, msgspec.ValidationError):  # TypeError: no object
         raise _contradiction(seq, "its details are not those of a control row") from None
     except HistoryCorrupt:
         raise _contradiction(seq, "its details are not JSON") from None
-    if kind not in _DECIDES:
-        raise _contradiction(seq, "it has details, and its kind is not that of a control row")
-    if decided.names != _DECIDES[kind]:
-        raise _contradiction(seq, f"its details are not those of a {kind}")
-    if (decided.to or 0) >= seq:
-        raise _contradiction(seq, "it rewinds to an entry that is not earlier")
-    _check_hides(seq, decided)
-    if any(row >= seq for row, _ in decided.clears) or not are_distinct(decided.clears):
-        raise _contradiction(seq, "it clears a block twice, or one of a later entry")
-    if not are_kept_of(decided.keeps, decided.clears):
-        raise _contradiction(seq, "it keeps parts of a block that it does not clear, or twice")
-    if any(row >= seq for row in decided.uncovers) or not are_distinct(decided.uncovers):
-        raise _contradiction(seq, "it uncovers an entry twice, or a later one")
-    return Control(seq, Kind(kind), **asdict(decided))
 
 
 def check_uncoverings(controls: Sequence[Control], since: int = 1) -> None:
@@ -241,28 +256,14 @@ def check_uncovered(control: Control, kinds: Mapping[int, Kind], since: int = 1)
             raise _contradiction(control.seq, f"it uncovers entry {row}, which cannot be uncovered")
 
 
-class _Details(msgspec.Struct, frozen=True):
-    """The details of any control row; the record of the reason is not read."""
-
-    hides: tuple[tuple[Seq, Seq], ...] = ()
-    position: Number | None = None
-    clears: tuple[tuple[Seq, Number], ...] = ()
-    keeps: tuple[Kept, ...] = ()
-    placeholder: str = ""
-    to: Number | None = None
-    uncovers: tuple[Seq, ...] = ()
-    source: tuple[Seq, Number] | None = None
-    sealed: bool = False
-
-    @property
-    def names(self) -> set[str]:
-        """The details that are set; a placeholder and a seal are details of others."""
-        names = {name for name in _DECIDING if getattr(self, name) not in (None, ())}
-        if self.placeholder and not self.clears:
-            names.add("placeholder")
-        if self.sealed and not self.source:
-            names.add("sealed")
-        return names
+def _names(control: Control) -> set[str]:
+    """The details that are set; a placeholder and a seal are details of others."""
+    names = {name for name in _DECIDING if getattr(control, name) not in (None, ())}
+    if control.placeholder and not control.clears:
+        names.add("placeholder")
+    if control.sealed and not control.source:
+        names.add("sealed")
+    return names
 
 
 _DECIDING: Final = ("hides", "position", "clears", "to", "uncovers", "source")
@@ -280,25 +281,6 @@ _DECIDES: Final[Mapping[str, set[str]]] = {
 
 UNCOVERED = (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
 """The kinds that an uncovering may take back."""
-
-_decode_details = msgspec.json.Decoder(_Details).decode
-
-
-def _read_details(details: str) -> _Details:
-    try:
-        return _decode_details(details)
-    except msgspec.ValidationError:
-        raise
-    except (msgspec.DecodeError, UnicodeError):  # a lone surrogate in the record, or damage
-        return msgspec.convert(decode(details), _Details)
-
-
-def _check_hides(seq: int, decided: _Details) -> None:
-    if not ascending(decided.hides, seq - 1):
-        raise _contradiction(seq, "the ranges it hides overlap, or are not earlier entries")
-    row, _ = decided.source or (0, 0)
-    if row >= seq or any(lo <= row <= hi for lo, hi in decided.hides):
-        raise _contradiction(seq, "its compaction is in an entry that it hides, or a later one")
 
 
 def _contradiction(seq: int, why: str) -> HistoryCorrupt:

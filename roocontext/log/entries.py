@@ -98,20 +98,15 @@ class Control(msgspec.Struct, frozen=True):
 
     seq: int
     kind: Kind
-    hides: tuple[Range, ...] = ()
-    position: int | None = None
-    clears: tuple[BlockRef, ...] = ()
+    hides: tuple[tuple[Seq, Seq], ...] = ()
+    position: Number | None = None
+    clears: tuple[tuple[Seq, Number], ...] = ()
     keeps: tuple[Kept, ...] = ()
     placeholder: str = ""
-    to: int | None = None
-    uncovers: tuple[int, ...] = ()
-    source: BlockRef | None = None
+    to: Number | None = None
+    uncovers: tuple[Seq, ...] = ()
+    source: tuple[Seq, Number] | None = None
     sealed: bool = False
-
-    def __post_init__(self) -> None:
-        if (self.to is not None) != (self.kind is Kind.REWIND):
-            msg = f"entry {self.seq}: only a rewind has a target"
-            raise ValueError(msg)
 
 
 class Compacted(NamedTuple):
