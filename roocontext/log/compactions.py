@@ -5,7 +5,7 @@ the model that made one can read it, and those that the table of limits names. A
 content is a compaction that failed.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -57,8 +57,7 @@ def newest_compaction(format_: str, content: Any) -> Compaction | None:
 
 def is_compaction_only(format_: str, content: Any) -> bool:
     """True if a message holds compactions and nothing else."""
-    count = sum(1 for _ in _compactions(format_, content))
-    return 0 < count == len(_blocks(content))
+    return 0 < len(_compactions(format_, content)) == len(_blocks(content))
 
 
 def without_compactions(format_: str, content: Any) -> list[Any]:
@@ -113,11 +112,13 @@ def _read(format_: str, index: int, block: Block) -> Compaction:
     return Compaction(index, None, failed=not is_sealed)
 
 
-def _compactions(format_: str, content: Any) -> Iterator[tuple[int, Block]]:
-    types = _TYPES.get(format_)
-    for index, block in enumerate(_blocks(content) if types else ()):
-        if types and isinstance(block, dict) and block.get("type") in types:
-            yield index, block
+def _compactions(format_: str, content: Any) -> list[tuple[int, Block]]:
+    types = _TYPES.get(format_, ())
+    return [
+        (index, block)
+        for index, block in enumerate(_blocks(content))
+        if isinstance(block, dict) and block.get("type") in types
+    ]
 
 
 def _blocks(content: Any) -> list[Any]:

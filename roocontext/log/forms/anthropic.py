@@ -36,7 +36,8 @@ from roocontext.log.forms.parts import (
 )
 from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function, anthropic_tools
-from roocontext.log.readings import Block, calls, read_message
+from roocontext.log.readings import Block, calls
+from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import dicts, texts
 
 _MARK: Final = {"type": "ephemeral"}
@@ -83,7 +84,7 @@ class _Anthropic(ProviderForm):
         keeps_thinking = message.role == "user" or state.keeps_thinking(message)
         pieces: list[OwnPiece] = []
         whole = True
-        for block in read_message(message)[1]:
+        for block in ANTHROPIC.blocks(message.role, message.content)[1]:
             if block.get("type") in THINKING and not keeps_thinking:
                 pieces.append(OwnPiece(PartKind.OTHER, None, None, [Rule.THINKING]))
                 whole = False
@@ -103,8 +104,9 @@ class _Anthropic(ProviderForm):
 
 def _fit_marks(parts: Sequence[OutgoingPart], repairs: Repairs) -> None:
     """Leave out all marks of the rows but the newest four, and put the longest first."""
-    marks = _longest_first(_newest(_marks([part.block for part in parts]), _MOST))
-    for part in parts:
+    own = _marks([part.block for part in parts])
+    marks = _longest_first(_newest(own, _MOST))
+    for part in parts if own else ():
         block = _with_marks(part.block, marks)
         if block is not part.block:
             part.block, part.native = block, None

@@ -138,6 +138,8 @@ class ProviderForm(PartReader, Protocol):
 
 def _drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Leave out calls without a result, unless the last turn waits for it; and other results."""
+    if not any("_tool_" in part.block.get("type", "") for row in rows for part in row.parts):
+        return  # most agents use no tools of the provider
     turns = list(_turns(rows))
     for turn in turns:
         waiting, separated = _pair([part for row in turn for part in row.parts])
@@ -208,6 +210,7 @@ def _is_compaction(part: OutgoingPart) -> bool:
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     """Link each call to its answer. Quote answers without a call; drop second answers."""
     tools = (PartKind.CALL, PartKind.UNSENDABLE_CALL, PartKind.RESULT)
+    rows = [row for row in rows if any(part.kind in tools for part in row.parts)]
     tool_parts = [[part for part in row.parts if part.kind in tools] for row in rows]
     readings = [
         (row.role, [part.block for part in parts])

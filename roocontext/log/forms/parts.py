@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
+
+import msgspec
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import THINKING, fix
@@ -144,9 +145,8 @@ class PartReader(Protocol):
         """Return True if the provider accepts this image, or this document."""
 
 
-@dataclass(slots=True, eq=False)
-class OutgoingRow:
-    """An outgoing message."""
+class OutgoingRow(msgspec.Struct, eq=False):
+    """An outgoing message. A struct, as its parts are, because a request has thousands."""
 
     number: int
     message: Message
@@ -156,11 +156,10 @@ class OutgoingRow:
     is_whole: bool
     """True if the stored object can be sent whenever all of its pieces can."""
     pieces: int
-    parts: list["OutgoingPart"] = field(default_factory=list)
+    parts: list["OutgoingPart"] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class OutgoingPart:
+class OutgoingPart(msgspec.Struct, eq=False):
     """An outgoing block or stored piece; a call refers to its answer, and an answer to its call."""
 
     row: OutgoingRow
@@ -189,9 +188,11 @@ def stored(parts: Sequence[OutgoingPart]) -> Any:
     row = parts[0].row
     if not row.is_whole or len(parts) != row.pieces:
         return None
-    same = all(part.row is row and part.native is not None for part in parts)
-    in_order = all(before.index < after.index for before, after in pairwise(parts))
-    return row.message.content if same and in_order else None
+    same = all(
+        part.row is row and part.index == index and part.native is not None
+        for index, part in enumerate(parts)
+    )
+    return row.message.content if same else None
 
 
 def kind_of(block: Block) -> PartKind:
@@ -268,7 +269,8 @@ class OutgoingRows:
 
     def read(self, number: int, message: Message) -> OutgoingRow:
         """Read one row."""
-        if side_of(message.role) == "user":
+        side = side_of(message.role)
+        if side == "user":
             self._state.has_lost_reasoning = False
         if message.format != self._form.format:
             role, blocks = read_message(message)
@@ -282,7 +284,7 @@ class OutgoingRows:
         row = OutgoingRow(
             number,
             message,
-            side_of(message.role),
+            side,
             is_own=True,
             is_whole=own.whole,
             pieces=len(own.pieces),
