@@ -79,10 +79,7 @@ class OpenTelemetry:
 
     def started(self, operation: StoreOperation) -> None:
         """See Observer."""
-        attributes = {
-            "gen_ai.operation.name": _name(operation),
-            "gen_ai.provider.name": "roocontext",
-        }
+        attributes = _attributes(operation)
         if operation.session_id is not None:
             attributes["gen_ai.conversation.id"] = operation.session_id
         span = self._tracer.start_span(
@@ -104,10 +101,7 @@ class OpenTelemetry:
         self._measure(operation)
 
     def _measure(self, operation: StoreOperation) -> None:
-        attributes = {
-            "gen_ai.operation.name": _name(operation),
-            "gen_ai.provider.name": "roocontext",
-        }
+        attributes = _attributes(operation)
         waits = {"lock_wait": operation.lock_wait, "connection_wait": operation.connection_wait}
         for name, seconds in waits.items():
             if seconds:
@@ -131,8 +125,10 @@ class OpenTelemetry:
                 self._tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
 
 
-def _name(operation: StoreOperation) -> str:
-    return _NAMES.get(operation.name, operation.name)
+def _attributes(operation: StoreOperation) -> dict[str, Any]:
+    """The attributes of each span and each measurement."""
+    name = _NAMES.get(operation.name, operation.name)
+    return {"gen_ai.operation.name": name, "gen_ai.provider.name": "roocontext"}
 
 
 def _facts(operation: StoreOperation) -> dict[str, Any]:
