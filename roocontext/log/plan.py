@@ -163,6 +163,8 @@ class Plan(Value):
         """
         blocks = as_pairs(blocks)
         _check_whole(view)
+        if keep is not None and not (isinstance(keep, tuple | list) and len(keep) == 2):
+            raise InvalidPlan("keep must be two numbers of characters: of the head and the tail.")
         by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
         keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
         sizes = {message.seq: count_message(counter, message) for message in view.messages}
@@ -197,8 +199,7 @@ class Plan(Value):
     ) -> "Plan":
         _check_whole(view)
         away = _seqs(view, hide)
-        row = first if isinstance(first, NewMessage) else NewMessage("user", first)
-        rows = (row, *options.pop("companions", ()))
+        rows = _inserted(first, options.pop("companions", ()))
         sizes = {message.seq: count_message(counter, message) for message in view.messages}
         before, hidden = sum(sizes.values()), sum(sizes[seq] for seq in away)
         after = before - hidden + sum(count_message(counter, new) for new in rows)
@@ -255,6 +256,14 @@ def as_pairs(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         return tuple((first, second) for first, second in pairs)
     except (TypeError, ValueError):
         raise InvalidPlan("Ranges and blocks must be pairs of numbers.") from None
+
+
+def _inserted(first: str | NewMessage, companions: Any) -> tuple[NewMessage, ...]:
+    row = first if isinstance(first, NewMessage) else NewMessage("user", first)
+    rows = (row, *companions) if isinstance(companions, Iterable) else (row, companions)
+    if not all(isinstance(row, NewMessage) for row in rows):
+        raise InvalidPlan("companions must be messages: NewMessage.")
+    return rows
 
 
 def _check_whole(view: View) -> None:

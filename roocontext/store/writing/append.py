@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 from sqlalchemy import bindparam, insert, literal_column, select
 
 from roocontext.errors import (
@@ -125,7 +126,8 @@ def append_many(
     # Before the version: the head has moved since a request that is now repeated.
     ids, firsts = _first_receipts(log, drafts)
     if repeated := repeated_request(ids, firsts, skip_stored=skip_stored):
-        return repeated
+        head_seq = max(receipt.head_seq for receipt in repeated)
+        return [replace(receipt, head_seq=head_seq) for receipt in repeated]
     check_version(expected_seq, head)
     new = [draft for draft, first in zip(drafts, firsts, strict=True) if first is None]
     return merged_receipts(firsts, write(log, head, new))

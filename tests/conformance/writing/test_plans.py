@@ -552,6 +552,22 @@ def test_contradictory_plan_is_refused(chat):
 
 
 @pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("companions", [5, ["a text"], [None]])
+def test_companions_that_are_no_messages_are_refused(chat, companions):
+    fill(chat, 4)
+    with pytest.raises(InvalidPlan, match="companions must be messages"):
+        Plan.condense(chat.view(), [1, 2], "short", companions=companions)
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("keep", [5, (1,), (1, 2, 3)])
+def test_kept_parts_that_are_no_two_numbers_are_refused(chat, keep):
+    _, told = work(chat, output="long " * 50)
+    with pytest.raises(InvalidPlan, match="keep must be two numbers"):
+        Plan.clear(chat.view(), [(told, 0)], keep=keep)
+
+
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("blank", ["", " \n\t", [], [text(" ")], [text("")]])
 def test_summary_without_text_is_refused(chat, blank):
     fill(chat, 4)
