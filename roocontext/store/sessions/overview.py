@@ -1,7 +1,8 @@
-"""The list of sessions with their sizes and last calls, in two statements. No content is read."""
+"""The list of sessions with their sizes and last calls, in one statement. No content is read."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -19,7 +20,7 @@ from sqlalchemy import (
     text,
 )
 
-from roocontext.log.encoding import MAX_INTEGER, decode
+from roocontext.log.encoding import decode
 from roocontext.log.entries import Kind
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
@@ -74,29 +75,15 @@ class SessionOverview(Value):
 def overview(
     tx: Transaction, limit: int, after: str | None, wanted: ListFilter
 ) -> Page[SessionOverview]:
-    """Read a page of the sessions by their time, newest first.
-
-    What happens between the page and the sizes of its sessions may show in these. It changes
-    neither the order nor the cursor.
-    """
-    recorded = wanted.shape.is_recorded
-    statement = page_of(INFO, wanted.shape, continues=after is not None)
+    """Read a page of the sessions by their time, newest first."""
+    recorded, continues = wanted.shape.is_recorded, after is not None
     place = place_in_list(after, recorded=recorded)
-    listed = list(map(to_info, tx.rows(statement, **wanted.params, **place, page=rows_for(limit))))
-    ids = [info.session_id for info in listed]
-    of_page: dict[str, Any] = {"ids": tx.many_values(ids), "recent": RECENT}
-    if tx.is_distributed:  # where no statement joins sessions of several nodes
-        beyond = [(query, {"session_id": name}) for name in ids for query in (_PREVIOUS, _NEXT)]
-        rows, *found = tx.all([(_SIZES, of_page), *beyond])
-        names = iter(row[0][0] if row else None for row in found)
-        neighbours = {name: (next(names), next(names)) for name in ids}
-        rows = [(*row, *neighbours[row[0]]) for row in rows]
-    else:
-        rows = tx.rows(_SIZES_AND_NEIGHBOURS, **of_page)
-    known = {row[0]: row for row in rows}
-    cursors = [cursor_in_list(info, recorded=recorded) for info in listed]
-    overviews = [_overview(known[name]) for name in ids]
-    return cut_page(overviews, limit, lambda _: cursors[limit - 1])
+    params = {**wanted.params, **place, "page": rows_for(limit)}
+    if tx.is_distributed:
+        return _in_parts(tx, limit, wanted.shape, params, continues=continues)
+    rows = tx.rows(_newest(wanted.shape, continues=continues), **params, recent=RECENT)
+    overviews = [_overview(row) for row in rows]
+    return cut_page(overviews, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
 
 
 def overview_of(log: SessionLog) -> SessionOverview | None:
@@ -105,7 +92,50 @@ def overview_of(log: SessionLog) -> SessionOverview | None:
     return next(iter(overview(log.tx, 1, None, only_this)), None)
 
 
+def _in_parts(
+    tx: Transaction, limit: int, shape: ListShape, params: Mapping[str, Any], *, continues: bool
+) -> Page[SessionOverview]:
+    """The page if no statement can join sessions of several nodes: the page first, then the rest.
+
+    What happens in between may show in the sizes, and changes neither the order nor the cursor.
+    """
+    listed = tx.rows(page_of(INFO, shape, continues=continues), **params)
+    cursors = [cursor_in_list(to_info(row), recorded=shape.is_recorded) for row in listed]
+    ids = [row[0] for row in listed]
+    rows, *neighbours = tx.all(
+        [
+            (_OF_PAGE, {"ids": tx.many_values(ids), "recent": RECENT}),
+            *((query, {"session_id": name}) for name in ids for query in (_PREVIOUS, _NEXT)),
+        ]
+    )
+    known = {row[0]: row for row in rows}
+    names = iter(rows[0][0] if rows else None for rows in neighbours)
+    overviews = [_overview((*known[name], next(names), next(names))) for name in ids]
+    return cut_page(overviews, limit, lambda _: cursors[limit - 1])
+
+
 _INFO = tuple(field.name for field in fields(SessionInfo))
+_LISTED_BY = ("listed_at", "rewound_messages", "rewound_bytes")
+_COLUMNS = (*INFO, *(sessions.c[name] for name in _LISTED_BY))
+
+
+@cache
+def _newest(shape: ListShape, *, continues: bool) -> Select[Any]:
+    # The page is a subquery, because SQLite would otherwise compute the sums of all sessions.
+    page = _with_calls(page_of(_COLUMNS, shape, continues=continues))
+    listed = select(
+        *_sizes(page), _neighbour(page, is_next=False), _neighbour(page, is_next=True)
+    ).order_by(
+        *(() if shape.is_recorded else (page.c.listed_at.desc(),)),
+        *(page.c.updated_at.desc(), page.c.session_id),
+    )
+    return crossing(listed)
+
+
+def _with_calls(page: Select[Any]) -> Subquery:
+    """The sessions of a page with the seqs of their newest calls."""
+    inner = page.subquery("page")
+    return select(*inner.c, _newest_call(inner).label("called_at")).subquery("listed")
 
 
 def _sizes(page: Subquery) -> tuple[ColumnElement[Any], ...]:
@@ -244,16 +274,8 @@ def _neighbour(page: Subquery, *, is_next: bool) -> ScalarSelect[Any]:
     )
 
 
-_inner = (
-    select(*INFO, sessions.c.rewound_messages, sessions.c.rewound_bytes)
-    .where(OneOf(sessions.c.session_id, "ids"))
-    .subquery("page")
-)
-# With a limit, because SQLite would otherwise look for the newest call wherever it is named.
-_page = select(*_inner.c, _newest_call(_inner).label("called_at")).limit(MAX_INTEGER).subquery()
-_SIZES = crossing(select(*_sizes(_page)))
-_SIZES_AND_NEIGHBOURS = _SIZES.add_columns(
-    _neighbour(_page, is_next=False), _neighbour(_page, is_next=True)
+_OF_PAGE = crossing(
+    select(*_sizes(_with_calls(select(*_COLUMNS).where(OneOf(sessions.c.session_id, "ids")))))
 )
 _PREVIOUS, _NEXT = (
     crossing(select(sessions.c.session_id).where(beyond).order_by(order).limit(literal_column("1")))
