@@ -33,6 +33,7 @@ class Service:
     def __init__(self, place):
         self.run = Loop()
         self._service = self.made(place)
+        self._place = place
         self._key = {}
         self._held = None
         self._read = {}
@@ -45,7 +46,7 @@ class Service:
         return Receipt(len(self._held.events))
 
     def append(self, new):
-        repeated = (*self._key.values(), new.retry_key) in RETRIED
+        repeated = self._request(new) in RETRIED
         event = self._event(new)
         if new.expected is not None and not repeated:
             self._held = self._read_at(new.expected)
@@ -123,11 +124,14 @@ class Service:
         event = Event(author=author, invocation_id=Event.new_id(), content=to_content(new.message))
         if new.retry_key is None:
             return event
-        place = (*self._key.values(), new.retry_key)
-        sent = RETRIED.setdefault(place, event)
+        sent = RETRIED.setdefault(self._request(new), event)
         if sent.content == event.content:
             return sent.model_copy(deep=True)
         return event.model_copy(update={"id": sent.id})
+
+    def _request(self, new):
+        """The key within its store: two stores may have a session of one name."""
+        return (self._place, *self._key.values(), new.retry_key)
 
 
 class InMemory(Service):
