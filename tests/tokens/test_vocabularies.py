@@ -19,7 +19,7 @@ from tiktoken_ext import openai_public
 
 from roocontext.tokens import counter_for
 from roocontext.tokens.bpe import CL100K, O200K, Vocabulary, read_ranks, unpack
-from support.examples import examples
+from support.examples import everyday, examples
 
 ROOT = Path(__file__).parents[2]
 MILLION = 1_000_000
@@ -131,20 +131,25 @@ def test_lone_surrogate_counts_like_the_replacement_character(name):
     assert count("\ud83d\ude00") == count("\U0001f600")
 
 
+MILLIONS = [
+    ("\n" + " " * MILLION, 7_814, 7_814),
+    ("\t" * MILLION + "a", 62_501, 62_501),
+    ("\u3000" * (MILLION // 2), 31_250, 250_000),
+    ("\x85" * MILLION, 2 * MILLION, 2 * MILLION),
+    ("\n" * (MILLION // 2), 31_250, 15_625),
+    ("a" * MILLION, 125_000, 125_000),
+]
+MORE_MILLIONS = [
+    (" " * MILLION, 7_813, 7_813),
+    (" " * MILLION + "a", 7_814, 7_814),
+    (" " * MILLION + "\n", 7_814, 7_814),
+    (" " * MILLION + "\n" + " " * MILLION + "!", 15_628, 15_628),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "o200k", "cl100k"),
-    [
-        (" " * MILLION, 7_813, 7_813),
-        (" " * MILLION + "a", 7_814, 7_814),
-        ("\n" + " " * MILLION, 7_814, 7_814),
-        (" " * MILLION + "\n", 7_814, 7_814),
-        (" " * MILLION + "\n" + " " * MILLION + "!", 15_628, 15_628),
-        ("\t" * MILLION + "a", 62_501, 62_501),
-        ("\u3000" * (MILLION // 2), 31_250, 250_000),
-        ("\x85" * MILLION, 2 * MILLION, 2 * MILLION),
-        ("\n" * (MILLION // 2), 31_250, 15_625),
-        ("a" * MILLION, 125_000, 125_000),
-    ],
+    everyday(MILLIONS, [*MILLIONS, *MORE_MILLIONS]),
     ids=lambda value: repr(value[:2] + value[-2:]) if isinstance(value, str) else str(value),
 )
 def test_million_of_anything_is_counted(text, o200k, cl100k):

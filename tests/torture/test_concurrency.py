@@ -20,9 +20,9 @@ from support.examples import TORTURE, examples
 from torture.processes import Nursery
 
 WRITERS = 8
-APPENDS = 250 if TORTURE else 30
-RACES = 200 if TORTURE else 30
-STEPS = 20 if TORTURE else 5
+APPENDS = 250 if TORTURE else 20
+RACES = 200 if TORTURE else 20
+STEPS = 20 if TORTURE else 4
 
 
 def test_processes_share_one_session(nursery: Nursery, url: str) -> None:
@@ -95,7 +95,7 @@ def test_stores_of_one_process_race_too(url: str) -> None:
 
 
 def test_threads_share_one_store(url: str) -> None:
-    times, start = 40 if TORTURE else 20, threading.Barrier(16, timeout=60)
+    times, start = 40 if TORTURE else 10, threading.Barrier(16, timeout=60)
 
     def worker(number: int) -> None:
         chat = store.create(f"s{number}")
@@ -147,16 +147,16 @@ def test_summary_hides_what_was_planned_and_nothing_else(nursery: Nursery, url: 
 
 
 def test_new_database_is_opened_by_many_at_once(nursery: Nursery, empty_url: str) -> None:
-    jobs = [("open_and_append", {"url": empty_url, "session": f"s{n}"}) for n in range(12)]
+    jobs = [("open_and_append", {"url": empty_url, "session": f"s{n}"}) for n in range(WRITERS)]
 
     brood = nursery.run(*jobs)
 
-    assert brood.ends == [0] * 12
+    assert brood.ends == [0] * WRITERS
     with Store.open(empty_url) as store:
         assert sorted(info.session_id for info in store.sessions()) == sorted(
-            f"s{number}" for number in range(12)
+            f"s{number}" for number in range(WRITERS)
         )
-        assert all(store.session(f"s{number}").verify().ok for number in range(12))
+        assert all(store.session(f"s{number}").verify().ok for number in range(WRITERS))
 
 
 @pytest.mark.parametrize("round_", range(examples(1)))

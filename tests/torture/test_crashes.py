@@ -24,7 +24,7 @@ from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
 from torture.wire import wait_until_left
 
-KILLS = 20 if TORTURE else 4
+KILLS = 20 if TORTURE else 3
 STEPS = 40
 LONGEST = 0.045
 SIGKILLED = -9

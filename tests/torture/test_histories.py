@@ -14,7 +14,7 @@ from torture.histories import Operation, unexplained, work, work_in_child, work_
 from torture.processes import Nursery
 
 WORKERS = 6
-STEPS = 40 if TORTURE else 15
+STEPS = 40 if TORTURE else 10
 SESSION = "shared"
 seeds = pytest.mark.parametrize("seed", range(examples(1)))
 Recorder = Callable[[str, object], None]

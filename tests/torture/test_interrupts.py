@@ -5,8 +5,8 @@ import os
 from torture.processes import Nursery
 
 TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
-TIMES = 20_000 if TORTURE else 100
-STEP = 3 if TORTURE else 250
+TIMES = 20_000 if TORTURE else 50
+STEP = 3 if TORTURE else 400
 
 
 def test_random_interrupts_leave_no_lock(nursery: Nursery, any_url: str) -> None:
