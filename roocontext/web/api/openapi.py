@@ -95,7 +95,7 @@ def statuses(operation: Operation) -> list[int]:
     statuses = {*operation.statuses, *_EVERYWHERE, *operation.refuses}
     if operation.has_session:
         statuses.add(404)
-    if operation.version:
+    if operation.version == "log":
         statuses.add(304)
     if operation.body is not None:
         statuses |= {413, 415, 422}
@@ -151,7 +151,7 @@ def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
         about = "A name of this request, the entry's client id. With it, it is safe to repeat."
         key = {"type": "string", "pattern": r"^[A-Za-z0-9_.:-]{1,200}$"}
         yield _parameter("header", "Idempotency-Key", key, about)
-    if operation.version:
+    if operation.version == "log":
         about = "An ETag that is known: if it is current, the answer is 304."
         yield _parameter("header", "If-None-Match", {"type": "string"}, about)
 
