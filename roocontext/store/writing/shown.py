@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sqlalchemy import bindparam, delete, insert, select, text, update
 
+from roocontext.errors import InvalidOption
 from roocontext.log.draft import Draft
 from roocontext.log.encoding import encode
 from roocontext.log.entries import Kind
@@ -32,6 +33,7 @@ _SHOW = {
     name: update(sessions).where(of_session(sessions)).values({name: bindparam("shown")})
     for name in (TITLE, METADATA, _PROMPT)
 }
+_FOUND = select(sessions.c.session_id).where(of_session(sessions))
 _FACTS = select(facts.c.key, facts.c.value).where(of_session(facts))
 _DROP_FACTS = delete(facts).where(of_session(facts))
 _ADD_FACT = insert(facts).values({column.name: bindparam(column.name) for column in facts.columns})
@@ -53,6 +55,9 @@ def show(log: SessionLog, name: str | None, value: Any) -> None:
         log.change(_DROP_FACTS)
         rows = _facts_of(value).items()
         log.many(_ADD_FACT, [{"key": k, "value": v} for k, v in rows])
+        if log.tx.is_filtered and log.row(_FOUND) is None:
+            line = "A store that was opened with `where` keeps this metadata of its sessions."
+            raise InvalidOption(line, name="where")
         value = None if value is None else encode(value, METADATA)
     if name in _SHOW:
         log.change(_SHOW[name], shown=value)

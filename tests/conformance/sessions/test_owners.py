@@ -482,6 +482,16 @@ def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) ->
             store.session("s0")
         with pytest.raises(InvalidOption):
             store.create("s2")
+        kept = store.session("s1")
+        for leave in (
+            lambda: kept.set_metadata({"team": "a"}),
+            lambda: kept.update_metadata({"team": "b"}),
+            lambda: kept.redact(1),
+        ):
+            with pytest.raises(InvalidOption):
+                leave()
+        kept.update_metadata({"task": "lexer"})
+        assert kept.info().metadata == {"team": "a", "user": "u1", "task": "lexer"}
         stores.acme.session("s1").update_metadata({"team": "b"})
         assert store.sessions() == []
         with pytest.raises(SessionNotFound):
