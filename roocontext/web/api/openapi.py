@@ -28,7 +28,7 @@ _STATUSES: Final = {
     403: "The server does not permit this: the origin, or a change of a read-only server.",
     404: "There is no such session or entry.",
     406: "Accept excludes the media type of the answer.",
-    409: "The operation is impossible in this state of the session.",
+    409: "The operation is impossible in this state of the session, or the session is archived.",
     412: "The session has another version than If-Match says.",
     413: "The body is too large.",
     415: "The body is not JSON.",
@@ -94,7 +94,7 @@ def statuses(operation: Operation) -> list[int]:
     """All statuses that an operation may have."""
     statuses = {*operation.statuses, *_EVERYWHERE, *operation.refuses}
     if operation.has_session:
-        statuses.add(404)
+        statuses |= {404, 409}  # every session may be archived
     if operation.version == "log":
         statuses.add(304)
     if operation.body is not None:

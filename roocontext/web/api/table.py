@@ -25,7 +25,7 @@ _COMPACTED: Final = (OutcomeReport, documents.CompactionReceipt)
 
 _versioned = partial(Operation, version="log")
 """A part of a session as it is now."""
-_change = partial(Operation, needs="write", turn="optional", statuses=(200, 201), refuses=(409,))
+_change = partial(Operation, needs="write", turn="optional", statuses=(200, 201))
 """A change of a session, which can be part of a turn."""
 _based = partial(_change, if_match="required")
 """A change that names the head that it is based on."""
@@ -49,7 +49,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         documents.SessionReport,
         body=bodies.SessionToOpen,
         needs="write",
-        refuses=(409,),
         statuses=(200, 201),
     ),
     _change(
@@ -85,7 +84,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         reading.get_messages,
         documents.MessagesReport,
         query=queries.MessagesQuery,
-        refuses=(409,),
     ),
     _versioned(
         f"{_SESSION}/tokens", reading.get_tokens, documents.TokensReport, query=queries.TokensQuery
@@ -130,7 +128,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         documents.TurnReport,
         body=bodies.TurnInput,
         needs="write",
-        refuses=(409,),
         statuses=(201,),
     ),
     _change(
@@ -167,7 +164,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         bytes,
         query=queries.ExportQuery,
         media=(*reading.EXPORT_MEDIA.values(), JSON),
-        refuses=(409,),
     ),
     Operation(
         f"{_SESSION}/plans",
@@ -175,7 +171,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         _PLANNED,
         body=bodies.PlanInput,
         if_match="optional",
-        refuses=(409, 502),
+        refuses=(502,),
     ),
     _based(
         f"{_SESSION}/compactions",
@@ -183,14 +179,14 @@ OPERATIONS: Final[Sequence[Operation]] = (
         _COMPACTED,
         body=bodies.PlanInput,
         takes_key=True,
-        refuses=(409, 502),
+        refuses=(502,),
     ),
     _based(
         f"{_SESSION}/recoveries",
         writing.post_recovery,
         OutcomeReport,
         body=bodies.RecoveryInput,
-        refuses=(409, 502),
+        refuses=(502,),
     ),
     _based(
         f"{_SESSION}/restorations",
@@ -229,7 +225,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         body=bodies.PurgeInput,
         needs="admin",
         if_match="required",
-        refuses=(409,),
         statuses=(200, 201),
     ),
     Operation(
@@ -240,6 +235,6 @@ OPERATIONS: Final[Sequence[Operation]] = (
         media=(events.STREAM,),
     ),
     Operation("/events", events.get_events, str, query=queries.EventsQuery, media=(events.STREAM,)),
-    Operation("/search", reading.get_search, Found, query=queries.SearchQuery),
+    Operation("/search", reading.get_search, Found, query=queries.SearchQuery, refuses=(409,)),
     Operation("/usage", reading.get_spending, Spending, query=queries.SpendingQuery),
 )

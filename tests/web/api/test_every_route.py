@@ -5,7 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from roocontext import Store
+from roocontext import ArchiveFolder, Store
+from roocontext.web.api import reading, writing
 from roocontext.web.api.events import STREAM
 from roocontext.web.api.openapi import statuses
 from roocontext.web.api.operations import PREFIX, Operation
@@ -61,6 +62,9 @@ def ask(client: WebClient, operation: Operation, path: str = "", **headers: str)
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with Store.open(tmp_path_factory.mktemp("web") / "store.db") as store:
         fill(store.create("s"), 4)
+        fill(store.create("archived"), 1)
+        folder = ArchiveFolder(tmp_path_factory.mktemp("archive"))
+        store.archive(put=folder, session="archived")
         yield store
 
 
@@ -180,6 +184,18 @@ def test_unknown_session_is_not_found(client: WebClient, operation: Operation) -
     if operation.has_session and operation.method != "PUT":
         answer = ask(client, operation, path_of(operation, "none"))
         assert (answer.status, answer.json["type"]) == (404, "urn:roocontext:session-not-found")
+
+
+@every_operation
+def test_archived_session_is_a_conflict(client: WebClient, operation: Operation) -> None:
+    path = path_of(operation, "archived")
+    if operation.handler is reading.get_search:
+        path += "&session=archived"
+    elif not operation.has_session or operation.handler is writing.post_purge:
+        return
+    answer = ask(client, operation, path)
+    assert (answer.status, answer.json["type"]) == (409, "urn:roocontext:session-archived")
+    assert answer.status in statuses(operation)
 
 
 @every_operation
