@@ -1,5 +1,6 @@
 """Commands that verify sessions, and look after the database."""
 
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,7 @@ from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import one_line
 from roocontext.cli.terminal import read_input
+from roocontext.errors import RooContextError, SessionArchived, SessionNotFound
 
 if TYPE_CHECKING:
     from roocontext import Head, Session
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _LABEL = 40
+_GONE: tuple[type[RooContextError], ...] = (SessionArchived, SessionNotFound)
+"""What a session of a list may be by now: another process archived or purged it."""
 _maintain = partial(command, app, panel=VERIFY)
 
 _SCHEMA = "Create and upgrade the database, and show the version of its schema."
@@ -81,16 +85,13 @@ def verify(
         file = None if str(head) == "-" else head
         saved = roocontext.Head.from_json(read_input(f"The head {str(head)!r}", file))
     with context.store(write=rebuild) as store:
-        ids = (
-            [
-                info.session_id
-                for info in reports.naming.every_session(store)
-                if info.archived_at is None
-            ]
-            if session is None
-            else [reports.naming.session_named(store, session)]
-        )
-        rows = [_checked(context, store.session(name), saved, rebuild=rebuild) for name in ids]
+        ids, left_out = [info.session_id for info in reports.naming.every_session(store)], _GONE
+        if session is not None:
+            ids, left_out = [reports.naming.session_named(store, session)], ()
+        rows = []
+        for name in ids:
+            with suppress(*left_out):
+                rows.append(_checked(context, store.session(name), saved, rebuild=rebuild))
     answer = reports.results.verification_of(rows)
     context.show(answer, results.draw_verified)
     return answer.ok
