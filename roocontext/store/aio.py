@@ -16,7 +16,7 @@ from roocontext.errors import StoreClosed
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
-from roocontext.store.sessions.changes import Change, Feed, deadline, seconds_to
+from roocontext.store.sessions.changes import Change, Feed, deadline, rest_of, seconds_to
 from roocontext.store.store import Store
 from roocontext.store.turn import SessionTurn
 
@@ -181,6 +181,8 @@ class AsyncChanges:
 
     async def read(self, timeout: float | None = None) -> list[Change]:
         """See Changes.read. A cancellation ends the wait at once, and no change is lost."""
+        if rest := rest_of(self._batch):
+            return rest
         end = deadline(timeout)
         if not self.closed:
             await self._threads.run(self._feed.begin)

@@ -207,6 +207,8 @@ class Changes:
         Several changes of one session are returned as one. After `close` nothing is returned. If
         the database cannot be read, its error is raised, and the next call continues.
         """
+        if rest := rest_of(self._batch):
+            return rest
         end = deadline(timeout)
         self._feed.begin()
         while True:
@@ -222,6 +224,13 @@ class Changes:
     def close(self) -> None:
         """End the iteration, also that of a thread which waits for the next change."""
         self._feed.close()
+
+
+def rest_of(batch: deque[Change]) -> list[Change]:
+    """Take the changes that an iteration has read but not returned: later ones come after them."""
+    rest = [*batch]
+    batch.clear()
+    return rest
 
 
 def deadline(timeout: float | None) -> float | None:

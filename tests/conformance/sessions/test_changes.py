@@ -61,6 +61,17 @@ def test_feed_begins_with_every_session(lab):
         assert feed.read(timeout=0) == []
 
 
+def test_read_returns_first_what_an_iteration_has_left(lab):
+    for name in "abc":
+        lab.store.create(name)
+    with lab.store.changes() as feed:
+        first = next(iter(feed))
+        lab.store.session(first.session_id).append("user", "hello")
+        rest = feed.read(timeout=WAIT_S)
+        assert sorted(told([first, *rest])) == [("a", 0), ("b", 0), ("c", 0)]
+        assert told(feed.read(timeout=WAIT_S)) == [(first.session_id, 1)]
+
+
 def test_every_kind_of_write_is_reported_once(lab):
     chat = lab.store.create("s", title="t")
     with lab.store.changes() as feed:
