@@ -12,7 +12,7 @@ from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
 from roocontext.formats.exporter import Exporter, NewFile, family_of, write_new
 from roocontext.formats.exporters import claude_code, markdown, roo
-from roocontext.log.readings.converse import in_base64
+from roocontext.log.readings.converse import to_base64
 from roocontext.store.proof.verify import Progress
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -52,7 +52,7 @@ def _request(form: str, session: Session) -> Iterator[bytes]:
     last = session.head().seq
     request = session.request(form, as_of=last, unanswered=True, prefill=True)
     # boto3 takes images and documents as bytes; the wire, and files of requests, have base64.
-    yield json.dumps(in_base64(dict(request)), indent=1).encode() + b"\n"
+    yield json.dumps(dict(request), indent=1, default=to_base64).encode() + b"\n"
 
 
 EXPORTERS: Final = {

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from roocontext import errors
 from roocontext.errors import Category, RooContextError
 from roocontext.log.moments import iso_utc
+from roocontext.log.readings.converse import to_base64
 from roocontext.log.values import as_json
 
 PROBLEM: Final = "application/problem+json"
@@ -206,7 +207,8 @@ class AsciiJson(Response):
 
     def render(self, content: Any) -> bytes:
         """Encode the document."""
-        return json.dumps(as_json(content), separators=(",", ":")).encode()
+        # Requests in the form of Bedrock have bytes.
+        return json.dumps(as_json(content), separators=(",", ":"), default=to_base64).encode()
 
 
 def headers_of(error: RooContextError) -> dict[str, str]:

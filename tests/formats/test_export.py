@@ -29,6 +29,17 @@ def test_request_to_bedrock_has_base64_for_bytes(store):
     assert message == {"role": "user", "content": [{"text": "See"}, {"image": image}]}
 
 
+@pytest.mark.parametrize("to", ["anthropic", "gemini", "bedrock-converse"])
+def test_request_may_be_nested_as_deeply_as_what_is_stored(store, to):
+    chat, value = store.create(), 1
+    for _ in range(495):
+        value = {"a": value}
+    call = {"type": "tool_use", "id": "t1", "name": "run", "input": {"a": value}}
+    chat.append_many([NewMessage("user", "go"), NewMessage("assistant", [call])])
+    (file,) = exports.exported_files(store, chat, to)
+    assert b"".join(file.chunks).count(b'"a"') == 496
+
+
 @pytest.mark.parametrize("to", ["jsonl", HTML, "markdown", "claude-code"])
 def test_progress_reaches_the_end(store, to):
     chat = store.create()

@@ -425,6 +425,18 @@ def test_request_as_it_was_sent(store, chat):
     assert "too late" not in text
 
 
+def test_request_to_bedrock_as_it_was_sent(store, chat):
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    chat.append("user", [{"type": "image", "source": source}])
+    message = {"role": "assistant", "content": [{"text": "A picture."}]}
+    reply = {"output": {"message": message}, "stopReason": "end_turn", "usage": {}}
+    chat.record(reply, chat.request("bedrock-converse"))
+    with serving(plain_store(store)) as web:
+        answer = web.get(f"/s/{chat.id}/e/2/request")
+    assert answer.status == 200
+    assert "&quot;bytes&quot;: &quot;iVBORw0KGgo=&quot;" in answer.body.decode()
+
+
 # Search, comparison, figures over time
 
 

@@ -177,10 +177,15 @@ def from_base64(data: str) -> bytes | None:
         return None
 
 
+def to_base64(value: Any) -> str:
+    """Encode bytes as base64. As the `default` of `json.dumps` it writes what boto3 takes."""
+    return base64.b64encode(value).decode()
+
+
 def in_base64(value: Any) -> Any:
     """Copy a value with base64 in place of bytes, as the log stores it."""
     if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
+        return to_base64(value)
     if isinstance(value, dict):
         return {key: in_base64(it) for key, it in value.items()}
     return [in_base64(item) for item in value] if isinstance(value, list) else value

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, Final, NoReturn
 
 from roocontext.errors import InvalidMessage
+from roocontext.log.readings.converse import to_base64
 from roocontext.reports.document import Document
 from roocontext.web.errors import MalformedRequest
 
@@ -37,8 +38,8 @@ def read_json_text(text: str, path: str) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The text of a value, as the store writes it."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    """The text of a value, as the store writes it, with base64 in place of bytes."""
+    return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_base64)
 
 
 @cache

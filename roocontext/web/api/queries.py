@@ -219,7 +219,14 @@ class ExportQuery(Parameters):
     """The format of an export, and whether the sessions of sub-agents are exported too."""
 
     to: Literal[
-        "jsonl", "markdown", "html", "anthropic", "openai", "openai-responses", "gemini"
+        "jsonl",
+        "markdown",
+        "html",
+        "anthropic",
+        "openai",
+        "openai-responses",
+        "gemini",
+        "bedrock-converse",
     ] = "jsonl"
     family: FlagInput = False
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.readings import Holds, Piece, pieces, reader
+from roocontext.log.readings.converse import to_base64
 from roocontext.reports.markup.body import images_in
 from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
@@ -143,7 +144,7 @@ def request_page(request: Request) -> Response:
     chat: Session = request.app.state.store.session(info.session_id)
     if entry.role is None:
         raise MessageNotFound(f"Entry {entry.seq} is not a message.", candidates=())
-    forms = ("anthropic", "openai", "openai-responses", "gemini")
+    forms = ("anthropic", "openai", "openai-responses", "gemini", "bedrock-converse")
     own = entry.entry.format if entry.entry.format in forms else "anthropic"
     form = request.query_params.get("form") or own or ""
     read = entry.seq - 1 if entry.entry.asked_at is None else entry.entry.asked_at
@@ -173,7 +174,7 @@ def request_page(request: Request) -> Response:
         tag("ul", listed, class_="remarks") if listed else None,
         _part(
             request,
-            json.dumps(dict(sent), indent=1, ensure_ascii=False),
+            json.dumps(dict(sent), indent=1, ensure_ascii=False, default=to_base64),
             f"{path}/request",
             form=form,
         ),

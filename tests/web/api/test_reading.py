@@ -416,7 +416,9 @@ class TestExport:
         rows = [json.loads(line) for line in answer.body.splitlines()]
         assert rows[0]["session_id"] == condensed.chat.id
 
-    @pytest.mark.parametrize("to", ["markdown", "html", "anthropic", "openai", "gemini"])
+    @pytest.mark.parametrize(
+        "to", ["markdown", "html", "anthropic", "openai", "gemini", "bedrock-converse"]
+    )
     def test_other_formats(self, condensed, to):
         answer = condensed.get(f"/export?to={to}")
         assert answer.status == 200

@@ -258,6 +258,20 @@ class TestLoop:
         assert "Hello" in json.dumps(talk.post("/request", {"form": form}).json["body"])
         assert "Hello" in json.dumps(talk.get(f"/messages?form={form}").json["messages"])
 
+    def test_bytes_are_sent_as_base64(self, talk):
+        data = "iVBORw0KGgo="
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        talk.chat.append("user", [{"type": "image", "source": source}])
+        form = {"form": "bedrock-converse"}
+        for asked in (
+            talk.post("/request", form).json["body"],
+            json.loads(talk.post("/request?content=text", form).json["body_json"]),
+            talk.get("/messages?form=bedrock-converse").json,
+            json.loads(talk.get("/export?to=bedrock-converse").body),
+        ):
+            image = asked["messages"][0]["content"][0]["image"]
+            assert image == {"format": "png", "source": {"bytes": data}}
+
     def test_unknown_form_is_refused(self, talk):
         answer = talk.post("/request", {"form": "x"})
         assert (answer.status, answer.json["path"]) == (422, "form")
