@@ -586,6 +586,7 @@ def test_empty_argument_names_no_entry(run: CommandLine) -> None:
         "append parser hello --usage {",
         "append parser [] --content-json --format openai",
         "append new hello --id parser\x01\ud800",
+        "append new hello --client-id request-1",
         "append parser",
         "title parser ''",
         "verify --head x",

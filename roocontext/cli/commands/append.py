@@ -110,6 +110,9 @@ def append(
     """
     if session != NEW and (session_id, title) != (None, None):
         raise Refusal("--id and --title are for `new` sessions.", Code.USAGE)
+    if session == NEW and client_id is not None and session_id is None:
+        line = "A repetition would begin another session: with --client-id, give --id too."
+        raise Refusal(line, Code.USAGE)
     text = _text(content, file)
     body: Any = _parsed("CONTENT", text) if content_json else text
     reported = None if usage is None else _parsed("--usage", usage)
