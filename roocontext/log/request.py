@@ -7,6 +7,7 @@ Anthropic's newer models refuse a thinking block after another prefix than the o
 other messages, another system prompt or other tools. `unbound` finds such blocks.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -23,8 +24,9 @@ from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting, managing
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import read_message
+from roocontext.log.readings.converse import to_base64
 from roocontext.log.spans import clearings_of, spans_of, visible_ranges
-from roocontext.log.values import Value
+from roocontext.log.values import Value, fields_as_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,11 @@ class Request(Value, Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self.body)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request as plain JSON, with base64 in place of the bytes that boto3 takes."""
+        body = json.loads(json.dumps(dict(self.body), default=to_base64))
+        return fields_as_json(self) | {"body": body}
 
 
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})

@@ -61,3 +61,16 @@ def test_values_are_plain_json(store):
     assert [one["seq"] for one in chat.view().to_dict()["messages"]] == [
         message.seq for message in chat.view().messages
     ]
+
+
+def test_request_with_an_image_for_boto3_is_plain_json(store):
+    chat = store.create()
+    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    chat.append("user", [{"type": "image", "source": source}])
+    request = chat.request("bedrock-converse")
+    image = {"format": "png", "source": {"bytes": b"hi"}}
+    assert request["messages"] == [{"role": "user", "content": [{"image": image}]}]
+    plain = request.to_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    image["source"]["bytes"] = "aGk="
+    assert plain["body"]["messages"] == [{"role": "user", "content": [{"image": image}]}]
