@@ -291,6 +291,11 @@ class TestOnDemand:
         with pytest.raises(NotTheModelsTurn):
             long.request("anthropic", model=CLAUDE, compact=True)
 
+    def test_compact_request_of_an_empty_session_is_refused(self, store: Any) -> None:
+        """No provider accepts a request without messages."""
+        with pytest.raises(NotTheModelsTurn):
+            store.create().request("anthropic", model=CLAUDE, compact=True)
+
     def test_compact_request_in_another_form_is_refused(self, long: Any) -> None:
         with pytest.raises(InvalidOption):
             long.request("gemini", compact=True)
