@@ -203,8 +203,10 @@ def _continues(parts: Sequence[OutgoingPart]) -> bool:
 
 
 def _is_compaction(part: OutgoingPart) -> bool:
+    """Return True for a compaction, unless it failed: then it has no content."""
     piece = part.native if isinstance(part.native, dict) else part.block
-    return str(piece.get("type")).startswith("compaction")
+    is_made = piece.get("content") or piece.get("encrypted_content")
+    return bool(is_made) and str(piece.get("type")).startswith("compaction")
 
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
