@@ -5,14 +5,18 @@ its head and its tail stay. These are numbers and never content: the text is mad
 whenever it is read. So a redaction of the row empties the text too.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
 from roocontext.log.entries import Control, Kept, Message, Shortened
 from roocontext.log.readings import Block, Holds, pieces, reader, results, text_of, walk
+
+_PROBE: Final = "\0"
+"""A text that no tool has put out."""
 
 
 class ShownOutput(NamedTuple):
@@ -108,10 +112,29 @@ def shown_text(message: Message, block: int, output: Block, shown: ShownOutput) 
 
 def output_blocks(format_: str, role: str, content: Any) -> dict[int, Block]:
     """The tool outputs of a message, as its reader shows them, by the index of their block."""
+    _, blocks = reader(format_).blocks(role, content)
+    return {place: blocks[at] for place, at in shown_outputs(format_, role, content, blocks)}
+
+
+def shown_outputs(
+    format_: str, role: str, content: Any, blocks: Sequence[Block]
+) -> list[tuple[int, int]]:
+    """The tool outputs of a message, and the index of the result that shows each of them.
+
+    `blocks` are the reading of the message. Not every output is shown as a result, and not every
+    result can be cleared.
+    """
     read = reader(format_)
-    _, blocks = read.blocks(role, content)
-    places = zip(read.outputs(content), results(blocks), strict=False)
-    return {index: blocks[at] for index, (at, _) in places}
+    places, shown = read.outputs(content), [at for at, _ in results(blocks)]
+    if len(places) == len(shown):
+        return [*zip(places, shown, strict=True)]
+    found = []
+    for place in places:
+        # Only the reader knows which result shows this output: the one that clearing changes.
+        _, cleared = read.blocks(role, read.clear(content, [place], _PROBE))
+        changed = (at for at in shown if cleared[at : at + 1] != blocks[at : at + 1])
+        found += [(place, at) for at in islice(changed, 1)]
+    return found
 
 
 def measure(output: Block) -> tuple[int, bool]:

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
-from roocontext.log.compactions import newest_compaction
+from roocontext.log.compactions import compactions_in
 from roocontext.log.encoding import plain
 from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
 from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
@@ -235,8 +235,8 @@ def unbound(
         # Without a recorded request, the reply is assumed to have read all rows before it.
         asked_at = row.seq - 1 if row.asked_at is None else row.asked_at
         own = hidden_by.get(row.compacted.covering) if row.compacted and index == newest else None
-        if own is None and newest_compaction(row.format, row.content) is not None:
-            return False  # it was made after a compaction that is not in effect
+        if own is None and compactions_in(row.format, row.content):
+            return False  # it was made after a compaction that is not sent, as it is not in effect
         if not is_same_frame(asked_at) or redacted_before[index] > asked_at:
             return False
         # A late result is sent before the reply. A message that came while the model was answering

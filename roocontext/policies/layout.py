@@ -11,10 +11,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Final
 
+from roocontext.log.clearing import shown_outputs
 from roocontext.log.counting import FREE, Size
 from roocontext.log.entries import BlockRef, Kind
 from roocontext.log.pairs import Pair, links_of, pairs
-from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, reader, results
+from roocontext.log.readings import Block, RoleAndBlocks, calls, read_message, results
 from roocontext.policies.situation import Row, Situation
 
 SYSTEM: Final = ("system", "developer")
@@ -202,8 +203,9 @@ def tools_by_output(rows: Sequence[Row], readings: Sequence[RoleAndBlocks]) -> d
     asked = {pair.result: pair.call for pair in _pairs_of(rows, readings)}
     tools: dict[BlockRef, str] = {}
     for index, row in enumerate(rows):
-        places = reader(row.message.format).outputs(row.message.content)
-        for place, (at, _) in zip(places, results(readings[index][1]), strict=False):
+        message = row.message
+        content = message.format, message.role, message.content
+        for place, at in shown_outputs(*content, readings[index][1]):
             if call := asked.get((index, at)):
                 tools[row.seq, place] = str(readings[call[0]][1][call[1]].get("name", ""))
     return tools

@@ -95,6 +95,16 @@ def test_stream_that_ended_early_is_refused(name):
         read_reply(chunks[:keep])
 
 
+def test_items_that_only_earlier_events_hold_are_in_their_order():
+    said = {"type": "message", "role": "assistant", "content": []}
+    items = [{**said, "id": f"msg_{number}"} for number in range(12)]
+    done = {"type": "response.output_item.done"}
+    events = [{**done, "output_index": at, "item": item} for at, item in enumerate(items)]
+    whole = {"id": "resp_1", "model": "m", "status": "completed", "output": []}
+    read = read_reply([*events, {"type": "response.completed", "response": whole}])
+    assert read.content == items
+
+
 def test_citations_and_a_container_of_a_stream_are_kept():
     cited = {"type": "char_location", "cited_text": "x"}
     block = {"type": "text", "text": ""}

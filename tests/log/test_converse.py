@@ -222,6 +222,17 @@ def test_stored_cache_points_are_left_out_and_new_ones_are_set_on_request():
     assert "cachePoint" not in str(messages)
 
 
+def test_image_of_an_own_error_is_sent_after_the_results():
+    image = {"image": {"format": "png", "source": {"bytes": PNG}}}
+    result = {"toolUseId": "t1", "content": [{"text": "no"}, image], "status": "error"}
+    answer = row(3, "user", {"toolResult": result})
+    messages, repairs = sent(GO, row(2, "assistant", CALL), answer)
+    (told, shown) = messages[-1]["content"]
+    assert told["toolResult"]["content"] == [{"text": "no"}]
+    assert shown["image"]["source"] == {"bytes": PNG_BYTES}
+    assert (3, Rule.MOVED) in repairs
+
+
 def test_calls_of_the_history_are_defined_if_no_tool_is_offered():
     messages, _ = sent(GO, row(2, "assistant", CALL))
     body = forms[FORMAT].body(messages)

@@ -112,6 +112,15 @@ def test_cache_breakpoints_are_four_at_most_and_change_nothing_stored():
     assert [len(it["content"][0]) for it in body["messages"]] == [2, 3, 3, 3]
 
 
+def test_tool_that_is_loaded_later_carries_no_mark():
+    tool, later = TOOLS["anthropic"], {**TOOLS["anthropic"], "defer_loading": True}
+    said = [{"role": "user", "content": "go"}]
+    marked = {**tool, "cache_control": {"type": "ephemeral"}}
+    body = forms["anthropic"].body(said, tools=[tool, later], cache=True)
+    assert body["tools"] == [marked, later]
+    assert forms["anthropic"].body(said, tools=[later], cache=True)["tools"] == [later]
+
+
 STRICT = {**SCHEMA, "required": ["path"], "additionalProperties": False}
 
 

@@ -164,3 +164,22 @@ def test_composed_items_have_the_fields_that_the_sdk_requires(history):
     foreign = [row for row in rows(history) if row.format != "openai-responses"]
     out = forms["openai-responses"].compose(foreign, model="gpt-5", complete=True)
     ITEMS.validate_python(out.messages)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_inside"), [("gemini-3-pro", True), ("gemini-2.5-pro", False)]
+)
+def test_images_in_a_response_are_moved_for_models_that_refuse_them(model, is_inside):
+    called = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]}
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    response = {"name": "f", "response": {"output": "so"}}
+    told = {"role": "user", "parts": [{"functionResponse": {**response, "parts": [image]}}]}
+    rows_of_one = [
+        message(1, "user", {"role": "user", "parts": [{"text": "go"}]}, "gemini"),
+        message(2, "model", called, "gemini", "gemini-3-pro"),
+        message(3, "user", told, "gemini"),
+    ]
+    out = forms["gemini"].compose(rows_of_one, model=model, complete=True)
+    moved = {"role": "user", "parts": [{"functionResponse": response}, image]}
+    assert out.messages[-1] == (told if is_inside else moved)
+    assert ((3, Rule.MOVED) in [(it.seq, it.rule) for it in out.repairs]) is not is_inside

@@ -765,6 +765,19 @@ def test_tool_of_the_provider_waits_no_more_after_a_reply_that_calls_nothing():
     assert [it.rule for it in out.repairs] == [Rule.SEPARATED, Rule.CLOSING]
 
 
+def test_tool_of_the_provider_that_was_left_out_does_not_come_back():
+    rows = history(
+        ("user", "go"),
+        ("assistant", [text("first"), SEARCH]),
+        ("assistant", "so"),
+        ("assistant", [call()]),
+        ("user", [result()]),
+    )
+    rows[3] = structs.replace(rows[3], asked_at=3)
+    asked = sendable(rows[:3], complete=True).messages
+    assert sendable(rows).messages[: len(asked)] == asked
+
+
 def test_program_of_the_provider_may_call_the_agents_tools():
     said, repairs = sent(
         ("user", "go"),

@@ -1,6 +1,7 @@
 """Groups that leave together, turns, and rows that no plan may hide."""
 
 from roocontext import NewMessage, Plan
+from roocontext.log.clearing import output_blocks
 from roocontext.policies.layout import Layout, groups, held, turns, whole_groups
 from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
@@ -127,3 +128,18 @@ def test_rows_bound_to_a_row_come_with_it(chat):
     parts = groups(seen(chat))
     assert whole_groups(parts, {3}) == {2, 3}
     assert whole_groups(parts, {99}) == frozenset()
+
+
+def test_output_is_of_its_own_tool_beside_a_result_that_cannot_be_cleared(chat):
+    """A screenshot is a result, and has no place for another text."""
+    form = "openai-responses"
+    looked = {"type": "computer_call", "id": "cu_1", "call_id": "a", "action": {"type": "wait"}}
+    called = {"type": "function_call", "call_id": "b", "name": "read", "arguments": "{}"}
+    shot = {"type": "computer_screenshot", "image_url": "https://example.org/1.png"}
+    seen_now = {"type": "computer_call_output", "call_id": "a", "output": shot}
+    told = {"type": "function_call_output", "call_id": "b", "output": "of the file"}
+    chat.append("user", "go")
+    chat.append("assistant", [looked, called], format=form)
+    row = chat.append("user", [seen_now, told], format=form)
+    assert Layout(seen(chat)).tools == {(row.seq, 1): "read"}
+    assert output_blocks(form, "user", [seen_now, told])[1]["content"] == "of the file"

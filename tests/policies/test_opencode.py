@@ -404,6 +404,18 @@ def test_failed_and_orphan_outputs_are_passed_over(chat, kind):
 
 
 @BOTH
+def test_output_of_a_tool_that_the_provider_ran_is_passed_over(chat, kind):
+    ran = {"toolUseId": "s1", "type": "server_tool_use", "name": "search", "input": {}}
+    found = {"toolUseId": "s1", "type": "search_result", "content": [{"text": WORDS}]}
+    reply = {"role": "assistant", "content": [{"toolUse": ran}, {"toolResult": found}]}
+    chat.append("assistant", reply, format="bedrock-converse")
+    for _ in range(3):
+        chat.append("user", "go on")
+    policy = kind(protect=0, minimum=0)
+    assert isinstance(decide(chat, policy, aim=Aim.CLEAR), Nothing)
+
+
+@BOTH
 def test_pin_keeps_outputs(chat, kind):
     ask(chat)
     _, old = tool(chat, 30_000, tool_id="a")

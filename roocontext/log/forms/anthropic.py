@@ -128,10 +128,13 @@ def _marked(tools: list[Block], system: Any, messages: list[Block]) -> list[Any]
         places.append((sent[2][at], "content"))
     for holder, key in places:
         blocks = texts(holder[key]) if isinstance(holder[key], str) else dicts(holder[key])
-        # Thinking is sent byte-exact, so it can carry no mark.
-        is_markable = blocks and blocks[-1].get("type") not in THINKING
-        if left > 0 and is_markable and "cache_control" not in blocks[-1]:
-            holder[key] = [*blocks[:-1], {**blocks[-1], "cache_control": _MARK}]
+        # A tool that is loaded later can carry no mark (Wei-Shaw/sub2api#4990).
+        last = max((at for at, it in enumerate(blocks) if not it.get("defer_loading")), default=-1)
+        # Thinking is sent byte-exact, so it can carry none either.
+        is_markable = last >= 0 and blocks[last].get("type") not in THINKING
+        if left > 0 and is_markable and "cache_control" not in blocks[last]:
+            marked = {**blocks[last], "cache_control": _MARK}
+            holder[key] = [*blocks[:last], marked, *blocks[last + 1 :]]
             left -= 1
     return sent
 

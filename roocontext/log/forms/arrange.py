@@ -143,18 +143,24 @@ def _drop_separated(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:
     turns = list(_turns(rows))
     for turn in turns:
         waiting, separated = _pair([part for row in turn for part in row.parts])
-        if turn is not turns[-1] or _is_over(turn):
-            separated |= waiting
+        is_last = turn is turns[-1]
+        separated |= {part for part in waiting if not is_last or _is_over(turn, part.row)}
         for part in separated:
             repairs.add(part.row, Rule.SEPARATED, part.index)
         for row in turn if separated else ():
             row.parts = [part for part in row.parts if part not in separated]
 
 
-def _is_over(turn: Sequence[OutgoingRow]) -> bool:
-    """Return True if the last reply of a turn neither waits for a tool nor calls one."""
-    last = next((row.parts for row in reversed(turn) if row.role == "assistant" and row.parts), [])
-    return not waits(last) and all(part.kind is not PartKind.CALL for part in last)
+def _is_over(turn: Sequence[OutgoingRow], asked: OutgoingRow) -> bool:
+    """Return True if a reply from `asked` on neither waits for a tool nor calls one.
+
+    The last reply alone does not decide: a later one would bring back what was left out before.
+    """
+    replies = (row.parts for row in turn if row.number >= asked.number and row.role == "assistant")
+    return any(
+        parts and not waits(parts) and all(part.kind is not PartKind.CALL for part in parts)
+        for parts in replies
+    )
 
 
 def waits(parts: Sequence[OutgoingPart]) -> bool:
@@ -203,8 +209,10 @@ def _continues(parts: Sequence[OutgoingPart]) -> bool:
 
 
 def _is_compaction(part: OutgoingPart) -> bool:
+    """Return True for a compaction, unless it failed: then it has no content."""
     piece = part.native if isinstance(part.native, dict) else part.block
-    return str(piece.get("type")).startswith("compaction")
+    is_made = piece.get("content") or piece.get("encrypted_content")
+    return bool(is_made) and str(piece.get("type")).startswith("compaction")
 
 
 def _link(rows: Sequence[OutgoingRow], repairs: Repairs) -> None:

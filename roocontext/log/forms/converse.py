@@ -22,6 +22,7 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     RequestState,
+    attached_to_error,
     is_inline,
     kind_of,
     outputs_of,
@@ -169,6 +170,8 @@ def _piece(role: str, block: Block, rules: list[Rule], *, equal: bool) -> OwnPie
         signature = string(as_dict(reasoning.get("reasoningText")), "signature")
         thought = native if equal and ("redactedContent" in reasoning or signature) else None
         return OwnPiece(kind, None, thought, [] if thought else [Rule.THINKING])
+    if native is not None and common is not None and attached_to_error(common):
+        return OwnPiece(kind, common, None, [*rules, Rule.MOVED])
     return OwnPiece(kind, common, native, [Rule.MALFORMED] if common is None else rules)
 
 

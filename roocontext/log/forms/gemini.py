@@ -44,13 +44,18 @@ _DATA: Final = frozenset(
 )
 """A part holds exactly one of these."""
 
-# From Gemini 3 on, the first call of a step needs one (chatboxai/chatbox#3308).
-_MODELS_WITHOUT_SIGNATURES: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
+# From Gemini 3 on, the first call of a step needs a signature (chatboxai/chatbox#3308), and a
+# response may hold images. Older models refuse these (google-gemini/gemini-cli#19436).
+_BEFORE_GEMINI_3: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
 
 
 def has_signatures(model: str | None) -> bool:
     """Return True if the model refuses the first call of a step without a signature."""
-    return model is not None and not _MODELS_WITHOUT_SIGNATURES.fullmatch(model)
+    return model is not None and not _is_before_gemini_3(model)
+
+
+def _is_before_gemini_3(model: str | None) -> bool:
+    return bool(_BEFORE_GEMINI_3.fullmatch(model or ""))
 
 
 class _Gemini(ProviderForm):
@@ -83,7 +88,8 @@ class _Gemini(ProviderForm):
         role = "model" if message.role == "model" else "user"
         parts = dicts(content.get("parts"))
         equal = state.keeps_thinking(message)
-        pieces = [_piece(role, part, state.ids, equal=equal) for part in parts]
+        older = _is_before_gemini_3(state.model)
+        pieces = [_piece(role, part, state.ids, equal=equal, older=older) for part in parts]
         whole = content.keys() == {"role", "parts"} and content["role"] == role
         untouched = all(it.native is part for it, part in zip(pieces, parts, strict=True))
         return OwnRow(pieces, whole and untouched)
@@ -95,7 +101,7 @@ class _Gemini(ProviderForm):
         return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
 
 
-def _piece(role: str, part: Block, ids: set[str], *, equal: bool) -> OwnPiece:
+def _piece(role: str, part: Block, ids: set[str], *, equal: bool, older: bool) -> OwnPiece:
     sent = as_sent(part)
     block = gemini_block(sent)
     native = part if sent == part else sent
@@ -115,6 +121,8 @@ def _piece(role: str, part: Block, ids: set[str], *, equal: bool) -> OwnPiece:
         thought = native if sound and (sent["text"] or signed) else None
         return OwnPiece(PartKind.THINKING, None, thought, [] if thought else [Rule.THINKING])
     kind = PartKind.OTHER if block is None else kind_of(block)
+    if older and as_dict(native.get("functionResponse")).get("parts"):
+        return OwnPiece(kind, block, None, [*rules, Rule.MOVED])
     if _is_sound(role, native):
         return OwnPiece(kind, block, native, rules)
     return OwnPiece(kind, block, None, [*rules, Rule.MALFORMED] if block is None else rules)

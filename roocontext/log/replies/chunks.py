@@ -80,7 +80,8 @@ def _responses(events: Sequence[Block]) -> Block:
     items = {event.get("output_index"): as_dict(event.get("item")) for event in done}
     if response.get("output") or not items:
         return response
-    return {**response, "output": [items[index] for index in sorted(items, key=str)]}
+    places = sorted(items, key=lambda index: index if isinstance(index, int) else len(items))
+    return {**response, "output": [items[index] for index in places]}
 
 
 _LAST: Final = ("response.completed", "response.incomplete", "response.failed")

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from roocontext.log.clearing import cleared_whole
+from roocontext.log.clearing import cleared_whole, shown_outputs
 from roocontext.log.entries import BlockRef, Kind
-from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, results, text_of
+from roocontext.log.readings import Block, RoleAndBlocks, read_message, results, text_of
 from roocontext.policies.layout import tools_by_output
 from roocontext.policies.situation import Row
 from roocontext.tokens.builtin import always
@@ -120,9 +120,9 @@ def _outputs(
     row: Row, blocks: Sequence[Block], tools: Mapping[BlockRef, str]
 ) -> Iterator[PastOutput[BlockRef]]:
     message = row.message
-    places = reader(message.format).outputs(message.content)
+    content = message.format, message.role, message.content
     gone = cleared_whole(message)
-    for place, (index, _) in zip(places, results(blocks), strict=True):
+    for place, index in shown_outputs(*content, blocks):
         block, ref = blocks[index], (row.seq, place)
         if ref in tools and not block.get("is_error"):
             yield PastOutput(ref, tools[ref], text_of([block]), cleared=place in gone)

@@ -73,7 +73,7 @@ def read_request(
     view = read_view(log, as_of=as_of)
     if turn == "tools" and (compact or not unanswered):
         raise _tools_first(log)
-    if turn == "user" and not (compact or (prefill and view.messages)):
+    if turn == "user" and not ((compact or prefill) and view.messages):
         raise NotTheModelsTurn("The session waits for the user.", waits_for=turn)
     if as_of is None:
         _refuse_redacted(log, given, view.seq)

@@ -106,6 +106,12 @@ class TestRecord:
         assert (done.compacted, done.covering) == (False, None)
         assert seqs(long) == [1, 2, 3, 4, 5, 6]
 
+    def test_reply_with_a_failed_compaction_first_does_not_begin_a_request(self, long: Any) -> None:
+        long.record(claude(compaction(None), text("Going on."), compaction("All so far.")))
+        long.append("user", "go on")
+        sent = long.request("anthropic", model=CLAUDE)["messages"]
+        assert [one["role"] for one in sent] == ["user", "assistant", "user"]
+
     def test_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
@@ -290,6 +296,11 @@ class TestOnDemand:
         long.record(claude(call, stop="tool_use"))
         with pytest.raises(NotTheModelsTurn):
             long.request("anthropic", model=CLAUDE, compact=True)
+
+    def test_compact_request_of_an_empty_session_is_refused(self, store: Any) -> None:
+        """No provider accepts a request without messages."""
+        with pytest.raises(NotTheModelsTurn):
+            store.create().request("anthropic", model=CLAUDE, compact=True)
 
     def test_compact_request_in_another_form_is_refused(self, long: Any) -> None:
         with pytest.raises(InvalidOption):

@@ -377,6 +377,15 @@ def test_message_that_came_while_the_model_ran_unbinds_its_thinking(chat):
     assert thinking(chat) == [False]
 
 
+def test_failed_compaction_that_is_not_sent_unbinds_the_thinking_beside_it(chat):
+    chat.append("user", "Look.")
+    failed = {"type": "compaction", "content": None}
+    chat.record(reply(failed, THOUGHT, call("t1"), model=BOUND), chat.request())
+    chat.append("user", [result("t1")])
+    thoughtful(chat, 2)
+    assert thinking(chat) == [False, True]
+
+
 def test_messages_and_their_report_leave_out_the_same_thinking(chat):
     _, second, _ = prepared(chat)
     chat.commit(Plan.clear(chat.view(), [(second + 1, 0)], "[cleared]"))
