@@ -82,9 +82,9 @@ def _check_clears(plan: Plan) -> None:
         raise InvalidPlan("A clearing has no compaction id.")
     if not plan.clears or plan.hides or plan.rows:
         raise InvalidPlan("A clearing names blocks and neither hides nor inserts rows.")
-    if not are_distinct(as_pairs(plan.clears)):
+    if not are_distinct(plan.clears):
         raise InvalidPlan("A clearing names the same block twice.")
-    if not are_kept_of(plan.keeps, as_pairs(plan.clears)):
+    if not are_kept_of(plan.keeps, plan.clears):
         raise InvalidPlan("A clearing keeps parts of a block that it does not clear, or twice.")
     placeholder = plan.placeholder
     # An engine may refuse a text with NUL or a lone surrogate.

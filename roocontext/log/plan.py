@@ -5,6 +5,7 @@ committed, when `check_plan` checks it again under the lock.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -119,6 +120,11 @@ class Plan(Value):
             object.__setattr__(self, "action", Action(self.action))
         except ValueError:
             raise InvalidPlan(f"action must be one of {', '.join(Action)}.") from None
+        # A plan that was read from JSON has lists. `check_form` refuses what is not a pair, and not
+        # this: the manager goes on without a policy that makes such a plan.
+        for name in ("hides", "clears"):
+            with suppress(InvalidPlan):
+                object.__setattr__(self, name, as_pairs(getattr(self, name)))
 
     @classmethod
     def condense(

@@ -537,7 +537,9 @@ class Session:
         """
         keys = {} if changes is None else changes
         check_mapping("changes", keys)
-        if isinstance(remove, str) or not all(isinstance(key, str) for key in remove):
+        # Not an iterator: the check would leave nothing of it to remove.
+        is_list = isinstance(remove, Collection) and not isinstance(remove, str)
+        if not (is_list and all(isinstance(key, str) for key in remove)):
             raise InvalidOption("remove must be a list of keys.", name="remove")
         if both := sorted(set(remove) & keys.keys()):
             raise InvalidOption(f"{len(both)} keys are both changed and removed.", name="remove")

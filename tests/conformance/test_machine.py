@@ -514,7 +514,7 @@ class SessionMachine(RuleBasedStateMachine):
         assert done.seq == done.head_seq == self.model.uncover(target)
         new = set(self.model.effective())
         assert (done.left, done.returned) == (len(old - new), len(new - old))
-        assert done.restored == len(blocks.keys() - self.model.cleared().keys())
+        assert done.restored == len(blocks.items() - self.model.cleared().items())
         again = self.chat.uncover(target)
         assert again == replace(done, changed=False)
         log = self.model.never_written()

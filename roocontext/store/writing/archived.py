@@ -156,16 +156,20 @@ def relatives(log: SessionLog, first: bytes | None, seq: int = 1) -> list[str]:
 
 def redact_later(log: SessionLog, seq: int, hash_: bytes | None, *, dry_run: bool) -> bool | None:
     """Keep a redaction on the tombstone of a session; whether it is new; None if there is none."""
-    tombstone = tombstone_of(log, locked=not dry_run)
-    if tombstone is None:
-        return None
     later = LaterRedaction(seq, None if hash_ is None else hash_.hex())
-    known = tombstone.archive.redactions
-    if later in known:
-        return False
-    if not dry_run:
-        archive = msgspec.structs.replace(tombstone.archive, redactions=(*known, later))
-        log.run(_KEEP, kept=archive.to_text())
+    # Read before it is locked: a relative that comes back holds the lock, and may wait for ours.
+    for locked in (False, True):
+        tombstone = tombstone_of(log, locked=locked)
+        if tombstone is None:
+            return None
+        known = tombstone.archive.redactions
+        if later in known:
+            return False
+        if dry_run:
+            break
+        if locked:
+            archive = msgspec.structs.replace(tombstone.archive, redactions=(*known, later))
+            log.run(_KEEP, kept=archive.to_text())
     return True
 
 
@@ -183,8 +187,11 @@ def redact_relatives(
     seq, hash_, first = entry
     kept: set[str] = set()
     while True:
-        # Tombstones first: a session that comes back meanwhile is then one of the holders.
-        for name in set(relatives(log, first, seq)) - kept:
+        # Tombstones first: a session that comes back meanwhile is then one of the holders. In the
+        # order of their ids, so that two redactions do not wait for each other.
+        for name in relatives(log, first, seq):
+            if name in kept:
+                continue
             if redact_later(log.of(name), seq, hash_, dry_run=dry_run) is not None:
                 kept.add(name)
         heads = lock_holders()

@@ -59,8 +59,6 @@ def commit(
     Counts that the planner has made are kept with it: a transaction of their own would cost as
     much as the plan's.
     """
-    if plan.session_id not in (None, log.session_id):
-        raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
     query = HEAD if dry_run else LOCKED_HEAD
     state = CommitState(log, plan, query)
     _check_still(log, plan, state.head)

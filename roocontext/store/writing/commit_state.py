@@ -45,6 +45,8 @@ class CommitState:
     """
 
     def __init__(self, log: SessionLog, plan: Plan, head: Query) -> None:
+        if plan.session_id not in (None, log.session_id):
+            raise InvalidPlan(f"The plan was made for session {plan.session_id!r}.")
         self.log = log
         first = min(seq for seq, _ in (*plan.hides, *plan.clears))
         # Sent with the two statements of the tail: the lock is held for one round trip less.

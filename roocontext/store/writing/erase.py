@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import BigInteger, and_, bindparam, delete, false, null, or_, select, text, update
 
-from roocontext.errors import HistoryCorrupt, MessageNotFound, SessionArchived
+from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, SessionArchived
 from roocontext.log.chain import skeleton_digest
 from roocontext.log.draft import Sources, control_of, note_draft
 from roocontext.log.encoding import MAX_INTEGER, decode, encode
@@ -177,6 +177,9 @@ _DELETE = [delete(erasure.table).where(of_session(erasure.table)) for erasure in
 
 def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Redacted:
     """Replace a message's or metadata's content by its skeleton, wherever a copy is held."""
+    if log.tx.is_filtered:
+        line = "A store that was opened with `where` redacts nothing: it does not see all copies."
+        raise InvalidOption(line, name="where")
     # Not locked yet: all copies are locked in the order of their ids, so that two redactions do not
     # wait for each other.
     try:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 
@@ -20,6 +21,7 @@ from roocontext.errors import (
 )
 from roocontext.formats import import_paths, jsonl
 from roocontext.store.proof.log_lines import read_entry, read_header
+from roocontext.store.writing import archived as archived_sessions
 from support.dialogue import fill, state, text, work
 from support.examples import examples
 from support.histories import HISTORIES, play
@@ -438,6 +440,35 @@ def test_restored_redaction_reaches_archived_copies(store, chat, folder):
     assert len(whole) == 2
     back = brought_back(store, one.file)
     assert SECRET not in repr(list(back.internals.stored()))
+
+
+def test_session_comes_back_while_a_relative_does(opened, folder):
+    """A redaction that the relative's tombstone has already waits for nobody."""
+    with opened("postgres", "sync", lock_timeout=1) as lab:
+        chat = lab.store.create()
+        fill(chat, 2)
+        one, other = (archived(lab.store, chat.fork(), folder) for _ in range(2))
+        chat.redact(1)
+        with psycopg.connect(lab.url) as server:
+            held = "SELECT 1 FROM sessions WHERE session_id = %s FOR UPDATE"
+            server.execute(held, [other.session_id])
+            back = restored(lab.store, one.file)
+        assert [note.target for note in back.notes("redaction")] == [1]
+
+
+def test_tombstones_are_locked_in_the_order_of_their_ids(store, chat, folder, monkeypatch):
+    fill(chat, 1)
+    ids = sorted(archived(store, chat.fork(), folder).session_id for _ in range(12))
+    locked = []
+
+    def spy(log, *args, **options):
+        locked.append(log.session_id)
+        return redact_later(log, *args, **options)
+
+    redact_later = archived_sessions.redact_later
+    monkeypatch.setattr(archived_sessions, "redact_later", spy)
+    chat.redact(1)
+    assert locked == ids
 
 
 def test_purge_of_an_archived_session_names_the_file(store, chat, folder):

@@ -503,3 +503,15 @@ def test_store_with_where_shows_the_sessions_that_have_it_now(stores: Stores) ->
         assert [hit.session_id for hit in store.search("parser", among="all")] == ["s1"]
     with pytest.raises(InvalidOption):
         Store.open(stores.lab.url, where={"user": 1})  # type: ignore[dict-item]  # on purpose
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_store_with_where_redacts_nothing(stores: Stores, dry_run: bool) -> None:
+    """A copy may be in a session that it does not show, as a fork with other metadata."""
+    chat = stores.everyone.create("s1", metadata={"user": "ann"})
+    seq = chat.append("user", SECRET).seq
+    chat.fork().set_metadata({"user": "bob"})
+    part = Store.open(stores.lab.url, where={"user": "ann"})
+    with part, pytest.raises(InvalidOption, match="does not see all copies"):
+        part.session("s1").redact(seq, dry_run=dry_run)
+    assert chat.message(seq).content == SECRET

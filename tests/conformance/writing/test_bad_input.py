@@ -384,6 +384,18 @@ def plan_with(chat, **changes):
     return Plan(**{**fields, **changes})
 
 
+@pytest.mark.parametrize("pairs", [list, iter, set], ids=["list", "iterator", "set"])
+def test_ranges_and_blocks_of_a_plan_are_any_pairs(chat, pairs):
+    """Of a plan that was read from JSON they are lists."""
+    call, _ = work(chat, ["call"])
+    one = (call + 1, 0) if pairs is set else [call + 1, 0]
+    blocks = {"action": Action.CLEAR, "hides": (), "rows": (), "clears": pairs([one])}
+    assert chat.commit(plan_with(chat, **blocks)).cleared == 1
+    both = (call, call + 1) if pairs is set else [call, call + 1]
+    assert chat.commit(plan_with(chat, hides=pairs([both]))).hidden == 2
+    assert chat.verify().ok
+
+
 def test_parts_of_a_plan_of_another_type_are_refused(chat):
     fill(chat, 2)
     sizes = [(2, 1), (Size(2), 1), (None, Size(1)), (Size("2"), Size(1))]

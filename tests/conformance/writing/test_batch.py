@@ -194,6 +194,7 @@ def test_repeated_batch_with_other_content_or_in_part_is_refused(chat, changed):
         (condensed(4, ((2, 3),)), VersionConflict),
         (condensed(6, ((2, 3),)), VersionConflict),
         (condensed(5, ((2, 3),)), InvalidPlan),
+        (condensed(5, ((3, 4),), session_id="another"), InvalidPlan),
         (Rewind(7), MessageNotFound),
         (Rewind(2, head_seq=4), VersionConflict),
         (NewMessage("user", float("nan")), InvalidMessage),

@@ -69,6 +69,8 @@ def test_updates_at_once_keep_each_other(lab):
         {"changes": ["a"]},
         {"remove": "a"},
         {"remove": [1]},
+        {"remove": 5},
+        {"remove": iter(["branch"])},
         {"changes": {"a": 1}, "remove": ["a"]},
         {"changes": {"a": {1, 2}}},
         {"changes": {1: 2}},
