@@ -448,7 +448,9 @@ class _Player:
             covering_id=self._known.client_id(f"{AFTER}#0#{key}"),
         )
         (written,) = session.write_batch([item], expected_seq=session.head_seq())
-        self._counts += Counter(messages=1, controls=len(written.seqs) - 1)
+        # Without a covering, whose companions and itself are controls, all are messages.
+        messages = 1 if written.head_seq > written.seq else len(written.seqs)
+        self._counts += Counter(messages=messages, controls=len(written.seqs) - messages)
         self._remember(event, written.seqs[-1])
 
     def _clear(self, event: Cleared, key: str) -> None:
