@@ -309,8 +309,8 @@ class ShownItems(NamedTuple):
         If these hold a compaction, it covers the messages. Otherwise, or if a message is only
         replaced in part, the session is rewound. The oldest items before them are removed as long
         as `prune` accepts them, and the rest is written again. False if nothing was written: the
-        session has changed since, there is no such item, or one of them is a summary that also
-        stands for earlier items.
+        session has changed since, there is no such item, or one of them is a summary or a
+        compaction that also stands for other items.
         """
         if start >= len(self.items):
             return False
@@ -327,7 +327,10 @@ class ShownItems(NamedTuple):
             elif count == len(shown) or len(stays) < start:
                 new = to_messages(map(storable_item, [*stays, *output]))
                 self.chat.write_batch([Rewind(0, head, _TRIGGER), *new], expected_seq=head)
-            elif all(message.kind is Kind.MESSAGE for message in shown[-count:]):
+            elif all(
+                message.kind is Kind.MESSAGE and message.compacted is None
+                for message in shown[-count:]
+            ):
                 new = to_messages(map(storable_item, [*together, *output]))
                 take_back(self.chat, self.view, count=count, instead=new, trigger=_TRIGGER)
             else:

@@ -41,10 +41,14 @@ def take_back(
     seq = newest.seq if newest.kind is Kind.MESSAGE else _first_row(session, newest)
     if newest.compacted is not None:
         seq = min((seq, *newest.compacted.companions))
-    bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
     after: list[AuditEntry] = []
     if view.head_seq > newest.seq:
         after = [entry for entry in session.audit(after=newest.seq) if _is_live(entry)]
+    for entry in after:
+        # A covering follows its message and its companions: uncovered, it goes with both.
+        if entry.kind is Kind.UNCOVERING and entry.entry.details["uncovers"][0] > newest.seq:
+            seq = min((seq, *entry.entry.details["uncovers"]))
+    bare: list[Item] = [Rewind(seq - 1, head_seq=view.head_seq, trigger=trigger), *instead]
     items = [*bare, *_again(session, after, newest.seq, view.seq + len(bare))]
     try:
         session.write_batch(items, expected_seq=view.head_seq)

@@ -175,7 +175,9 @@ class _Player:
             self._report(event, error.fact)
             return
         self.size += size
-        if f"{SKIPPED}#{key}" in self._known.notes:
+        if f"{SKIPPED}#{key}" in self._known.notes or (
+            self._following and f"{SKIPPED}#{self._at}#{key}" in self._known.notes
+        ):
             self._stay(event)
         elif isinstance(event, Noted):
             self._take_note(event, key, note_of(event, note_id(key)), size)
@@ -348,11 +350,14 @@ class _Player:
             self._seqs[name] = self._at
 
     def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
-        """Report an event that cannot be played. The note keeps the next import from trying."""
+        """Report an event that cannot be played here. The note keeps the next import from trying.
+
+        On another branch, the same event may be possible.
+        """
         if is_problem:
             self._report(event, what)
         self._stay(event)
-        name = f"{SKIPPED}#{key}"
+        name = f"{SKIPPED}#{self._at}#{key}"
         note = NewNote(NOTE, {"kind": SKIPPED, "why": what}, client_id=note_id(name))
         self._take_note(None, name, note, _SMALL)
 
@@ -448,7 +453,9 @@ class _Player:
             covering_id=self._known.client_id(f"{AFTER}#0#{key}"),
         )
         (written,) = session.write_batch([item], expected_seq=session.head_seq())
-        self._counts += Counter(messages=1, controls=len(written.seqs) - 1)
+        # Without a covering, whose companions and itself are controls, all are messages.
+        messages = 1 if written.head_seq > written.seq else len(written.seqs)
+        self._counts += Counter(messages=messages, controls=len(written.seqs) - messages)
         self._remember(event, written.seqs[-1])
 
     def _clear(self, event: Cleared, key: str) -> None:

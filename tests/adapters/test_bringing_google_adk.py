@@ -66,6 +66,18 @@ def called(at: float, invocation: str = "i1") -> list[Event]:
     ]
 
 
+def compacted(summary: str, start: float, end: float, *, at: float) -> Event:
+    content = types.Content(role="model", parts=[types.Part(text=summary)])
+    actions = EventActions(
+        compaction=EventCompaction(
+            start_timestamp=start, end_timestamp=end, compacted_content=content
+        )
+    )
+    return Event(
+        id=f"c{at:g}", author="user", invocation_id=f"i{at:g}", timestamp=at, actions=actions
+    )
+
+
 @pytest.fixture(params=["file", "sqlite service", "postgres"])
 def source(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[tuple[str, Append]]:
     """A place, and a function that appends events to the session there."""
@@ -160,15 +172,26 @@ class TestImport:
     ) -> None:
         place, append = source
         append(said("user", "first", at=1), said("agent", "re first", at=2))
-        summary = types.Content(role="model", parts=[types.Part(text="What was said.")])
-        compaction = EventCompaction(start_timestamp=1, end_timestamp=2, compacted_content=summary)
-        actions = EventActions(compaction=compaction)
-        append(Event(id="c", author="user", invocation_id="i2", timestamp=3, actions=actions))
+        append(compacted("What was said.", 1, 2, at=3))
         append(said("user", "second", at=4, invocation="i3"))
         (one,) = imported(store, place)
         assert one.problems == ()
         assert texts(store) == ["What was said.", "second"]
         assert [it.status for it in imported(store, place)] == ["unchanged"]
+
+    def test_compaction_of_a_part_of_what_another_one_stands_for_is_a_note(
+        self, store: Store, source: tuple[str, Append]
+    ) -> None:
+        place, append = source
+        append(said("user", "first", at=1), said("agent", "re first", at=2))
+        append(compacted("All.", 1, 2, at=3), compacted("The end.", 2, 2, at=4))
+        imported(store, place)
+        assert texts(store) == ["All."]
+        actions = EventActions(rewind_before_invocation_id="i3")
+        append(Event(id="r", author="user", invocation_id="i4", timestamp=5, actions=actions))
+        append(compacted("The end.", 2, 2, at=6))
+        imported(store, place)
+        assert texts(store) == ["first", "The end."]
 
     def test_rewind_goes_back_to_before_the_invocation(
         self, store: Store, source: tuple[str, Append]

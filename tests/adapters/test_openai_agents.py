@@ -189,6 +189,28 @@ def test_message_that_the_sdk_s_compaction_keeps_stays(driver):
     assert driver.items(session) == [QUESTION, *TURN]
 
 
+def test_popped_compaction_goes_with_what_the_provider_added_though_uncovered(driver):
+    session = driver.session()
+    driver.add(session, TURN)
+    compaction, _ = compacting(session)
+    driver.run(compaction.run_compaction({"force": True}))
+    chat = driver.sync.session(session.session_id)
+    (covering,) = [one for one in chat.audit() if one.kind == "covering"]
+    chat.uncover(covering.seq)
+    assert driver.items(session) == [*TURN, COMPACTED]
+    assert driver.run(session.pop_item()) == COMPACTED
+    assert driver.items(session) == TURN
+    assert chat.verify().ok
+
+
+def test_compaction_that_hides_nothing_is_stored_with_all_its_items(driver):
+    session = driver.session()
+    driver.add(session, [QUESTION])
+    added = {"role": "developer", "content": "Be brief."}
+    assert driver.run(session._atomic_replace_items([QUESTION, added, COMPACTED]))
+    assert driver.items(session) == [QUESTION, added, COMPACTED]
+
+
 def automatic(items):
     """A run as the SDK's runner describes it: it asked the model with these items."""
     return SimpleNamespace(
@@ -261,6 +283,9 @@ def test_rows_hidden_by_a_manager_stay_hidden_when_the_sdk_compacts(driver):
     snapshot = driver.run(session._get_compaction_snapshot(2))
     assert driver.run(snapshot.replace_suffix(0, [COMPACTED]))
     assert driver.items(session) == [*before[:-2], COMPACTED]
+    # What the compaction stands for would be shown again.
+    last = driver.run(session._get_compaction_snapshot(1))
+    assert not driver.run(last.replace_suffix(0, [QUESTION]))
     partly = driver.run(session._get_compaction_snapshot(len(before)))
     assert driver.items(session)[0] == before[0]
     assert driver.run(partly.replace_suffix(0, [QUESTION]))  # all of it, the summary too

@@ -142,6 +142,21 @@ def test_second_sealed_compaction_replaces_the_first(store, path):
     assert take(store, path).new == 0
 
 
+def test_items_of_a_sealed_compaction_that_hides_nothing_are_messages(store, path):
+    kept = [said("developer", "permissions"), said("user", "one"), SEALED]
+    write(path, TURN, line("compacted", message="", replacement_history=kept))
+    write(path, item("assistant", "two"))
+    assert take(store, path).messages == 4
+    assert seen(store) == ["permissions", "one", "compaction", "two"]
+    chat = store.session("codex:aa")
+    assert [e.kind for e in chat.audit() if e.visible] == ["message"] * 4
+    assert take(store, path).new == 0
+    write(path, item("user", "three"), rollback(1), item("user", "four"))
+    assert take(store, path).problems == ()
+    assert seen(store)[2:] == ["compaction", "two", "four"]
+    assert chat.verify().ok
+
+
 def test_compaction_without_a_summary_keeps_its_items(store, path):
     write(path, item("user", "one"), item("assistant", "two"))
     kept = [said("user", "one"), {"type": "compaction", "encrypted_content": "x"}]

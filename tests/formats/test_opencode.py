@@ -325,6 +325,18 @@ def test_prunes_of_a_reverted_session_are_kept(store, tmp_path):
     assert seen(store) == ["one", "c1", "[Old tool result content cleared]", "two"]
 
 
+def test_prune_of_what_a_reverted_compaction_hid_is_kept(store, tmp_path):
+    cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
+    before = [user(1, "one"), reply(2, cleared)]
+    path = as_export(tmp_path, INFO, [*before, ASKED, SUMMARY])
+    take(store, path)
+    assert (seen(store)[-1], take(store, path).new) == ("S", 0)
+    path = as_export(tmp_path, INFO, before)
+    take(store, path)
+    assert seen(store) == ["one", "c1", "[Old tool result content cleared]"]
+    assert (take(store, path).new, store.session("opencode:ses_1").verify().ok) == (0, True)
+
+
 def test_messages_of_the_first_schema_are_read(store, tmp_path):
     invocation = {"toolCallId": "c1", "toolName": "bash", "args": {}, "result": "out"}
     metadata = {

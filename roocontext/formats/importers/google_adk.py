@@ -104,8 +104,10 @@ class _Conversation:
     """The state of a session so far: its place, and the ids that later events may name."""
 
     tip: str | None = None
-    before: dict[str, str | None] = field(default_factory=dict)
-    """The last event before each invocation."""
+    summed: tuple[tuple[int, int], ...] = ()
+    """The times of the summaries that are not rewound."""
+    before: dict[str, tuple[str | None, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    """The last event before each invocation, and the summaries then."""
     times: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The time of each message, and of what each summary stands for, in milliseconds."""
 
@@ -114,15 +116,18 @@ class _Conversation:
     ) -> Iterator[Event]:
         """The events of a record: of its compaction, its rewind and its content."""
         actions = as_dict(record.get("actions"))
-        self.before.setdefault(invocation, self.tip)
+        self.before.setdefault(invocation, (self.tip, self.summed))
         noted = {key: value for key, value in record.items() if key != "content"}
         is_written = False
         compaction = as_dict(actions.get("compaction"))
         begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
         inside = {event for event, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
         summary = _message(compaction.get("compacted_content"), "model")
-        if summary is not None and inside:
+        # ADK leaves out a summary of a part of what another one stands for.
+        is_part = any(lo <= begin and end <= hi for lo, hi in {*self.summed} - {(begin, end)})
+        if summary is not None and inside and not is_part:
             is_written = True
+            self.summed += ((begin, end),)
             self.tip = f"{name}:summary"
             self.times[self.tip] = (begin, end)
             extra = {"event": noted}
@@ -130,7 +135,8 @@ class _Conversation:
             yield Hid(self.tip, (row,), hides=frozenset(inside))
         rewinds = actions.get("rewind_before_invocation_id")
         if isinstance(rewinds, str) and rewinds in self.before:
-            self.tip, to = f"{name}:rewind", self.before[rewinds]
+            to, self.summed = self.before[rewinds]
+            self.tip = f"{name}:rewind"
             yield WentBack(self.tip, to, ts=ts)
         by = "user" if record.get("author") == "user" else "model"
         if (message := _message(record.get("content"), by)) is not None:

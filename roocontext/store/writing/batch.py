@@ -39,7 +39,7 @@ from roocontext.store.writing.commit import commit_on
 from roocontext.store.writing.commit_state import CommitState
 from roocontext.store.writing.items import AnyNote, CompactedReply, Item, Rewind
 from roocontext.store.writing.notes import Drafted, check_target_exists, drafted, first_note
-from roocontext.store.writing.record import seqs_with, write_covered
+from roocontext.store.writing.record import CoveredReply, seqs_with, write_covered
 from roocontext.store.writing.rewind import rewind_on
 from roocontext.store.writing.shown import show
 
@@ -241,7 +241,11 @@ def _write_control(
 
 
 def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: Sources) -> Written:
-    """Write a message with a compaction; without a covering if that would hide nothing."""
+    """Write a message with a compaction.
+
+    If a covering would hide nothing, none is written, and the provider's other messages are
+    messages like any others: no other row has them.
+    """
     hides = item.item.hides
     covered = write_covered(
         *(log, head, item.draft, item.compacting),
@@ -250,9 +254,11 @@ def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: 
         trigger=item.item.trigger,
         covering_id=item.item.covering_id,
     )
-    if covered is None:
-        (receipt,) = write(log, head, [item.draft])
-        return _written(receipt, receipt.seq, (receipt.seq,))
+    if not isinstance(covered, CoveredReply):
+        others = [message_draft(message, sources) for message in covered]
+        receipts = write(log, head, [*others, item.draft])
+        seqs = tuple(receipt.seq for receipt in receipts)
+        return _written(receipts[-1], seqs[-1], seqs)
     return _written(covered.reply, covered.covering.seq, covered.seqs)
 
 

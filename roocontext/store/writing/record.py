@@ -113,7 +113,7 @@ def record(
     if compacting is None:
         return _of_receipt(write(log, head, [draft])[0])
     covered = write_covered(log, head, draft, compacting, sources=sources)
-    if covered is None:
+    if not isinstance(covered, CoveredReply):
         return replace(_of_receipt(write(log, head, [draft])[0]), compacted=True)
     return replace(
         _of_receipt(covered.reply),
@@ -223,18 +223,19 @@ def write_covered(
     among: Sequence[Range] | None = None,
     trigger: str = "provider",
     covering_id: str | None = None,
-) -> CoveredReply | None:
-    """Write a reply to a locked session, with its covering; None if that would hide nothing.
+) -> CoveredReply | list[NewMessage]:
+    """Write a reply to a locked session, with its covering.
 
-    After a rewind or an uncovering since the request, the view is not what the provider read. Only
-    messages `among` these ranges are hidden, if they are given.
+    If that would hide nothing, nothing is written, and the provider's other messages are returned,
+    except those that are visible. After a rewind or an uncovering since the request, the view is
+    not what the provider read. Only messages `among` these ranges are hidden, if they are given.
     """
     tail = read_tail(log, head.last_seq, 1)
     asked_at = draft.sealed.asked_at
     read = head.last_seq if asked_at is None else asked_at
     changed = (Kind.REWIND, Kind.UNCOVERING)
     if any(control.kind in changed and control.seq > read for control in tail.controls):
-        return None
+        return []
     spans_ = tail.spans()
     visible = tail.ranges(spans_)
     covered = _covered(log, tail, visible, read)
@@ -249,7 +250,7 @@ def write_covered(
     hides = subtract(covered, [(seq, seq) for seq in sorted(kept)])
     (total,) = totals_of(log, [hides])
     if not total.messages:
-        return None
+        return others
     compaction_id = sources.new_id()
     around = [
         _companion(head.last_seq + number, message, compaction_id, sources)
