@@ -12,7 +12,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roocontext import Store
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
@@ -44,15 +43,8 @@ AIMS = st.sampled_from(["manage", "manage", "manage", "condense", "truncate", "p
 SYSTEMS = st.sampled_from([None, None, "be brief", "word " * 60])
 
 
-@pytest.fixture(scope="module")
-def store() -> Any:
-    """A store in memory, shared by all examples."""
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: str) -> None:
+def test_refusal_is_true_and_comes_before_anything_is_hidden(memory: Any, name: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(
         history=HISTORIES,
@@ -65,7 +57,7 @@ def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: s
     def examine(
         history: Any, policy: Any, room: float, summary: Any, system: Any, aim: str
     ) -> None:
-        chat = store.create()
+        chat = memory.create()
         play(chat, history)
         window = max(1, int(chat.tokens(LETTERS) * room))
         script = Scripted(summary)
@@ -133,8 +125,8 @@ def reported(chat: Any) -> ReportedTokens | None:
 
 
 @pytest.fixture
-def chat(store: Any) -> Any:
-    return store.create()
+def chat(memory: Any) -> Any:
+    return memory.create()
 
 
 def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:

@@ -49,13 +49,6 @@ def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") ->
     return verdict
 
 
-@pytest.fixture(scope="module")
-def memory(opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store in memory."""
-    with opened("memory", "sync") as lab:
-        yield lab.store
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", KINDS)
 def test_manage_of_any_nasty_history_keeps_the_laws(memory: Any, name: str, policy: str) -> None:
