@@ -1,6 +1,5 @@
 """Every nasty history with every policy of ours: it ends, by law, and comes to rest."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
