@@ -31,6 +31,7 @@ from roocontext.tokens import counter_for, limit_for
 from roocontext.tokens.prices import prices
 from support.async_manager import WINDOW, Scripted, grow, manager, talk
 from support.dialogue import WORDS, fill, shown, state
+from support.replies import claude
 
 pytestmark = pytest.mark.one_leg
 
@@ -239,9 +240,10 @@ LAWFUL = ["default", "gemini", "hybrid", "opencode", "sliding_window"]
 
 
 @pytest.mark.parametrize("kind", [Hybrid, SlidingWindow])
-def test_limit_of_a_policy_above_the_window_is_not_used(chat, kind):
+@pytest.mark.parametrize("answer", [ValueError(), "What was done."])
+def test_limit_of_a_policy_above_the_window_is_not_used(chat, kind, answer):
     fill(chat, 160)
-    context = manager(chat, policy=kind(limit=200_000), summariser=Scripted(ValueError()))
+    context = manager(chat, policy=kind(limit=200_000), summariser=Scripted(answer))
     assert context.manage(chat).tokens_after <= WINDOW
 
 
@@ -384,12 +386,8 @@ def test_stored_name_that_is_too_long_is_not_restored(store):
 
 def test_reply_with_such_a_name_is_refused(chat):
     chat.append("user", "go")
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    said = [{"type": "text", "text": "x"}]
-    reply = {"type": "message", "role": "assistant", "content": said, "model": LONG, "id": "m1"}
-    reply |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": usage}
     with pytest.raises(InvalidIdentifier, match="at most 200"):
-        chat.record(reply)
+        chat.record(claude(model=LONG))
     assert chat.head_seq() == 1
 
 
