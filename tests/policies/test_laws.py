@@ -1,4 +1,4 @@
-"""Laws that several policies keep, on small sessions and on random ones."""
+"""Laws of every policy on random sessions: those of plans, and for programs that they commit."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from roocontext.programs.gemini_cli.policy import Gemini, GeminiUpstream
 from roocontext.programs.opencode.policy import OpenCode, OpenCodeUpstream
 from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import decided, seen, summary, talk
-from support.dialogue import WORDS
+from support.dialogue import WORDS, shown
 from support.examples import examples
 from support.histories import HISTORIES, IMAGE, play
 from support.plan_laws import commit_lawfully
@@ -107,3 +107,33 @@ def test_plan_of_a_lawful_policy_keeps_the_laws(
             gone = commit_lawfully(chat, before, decision.plan)
             waits = newest.message.role == "user" and newest.message.kind is Kind.MESSAGE
             assert not (waits and keeps(newest.message) and newest.seq in gone)
+
+
+@pytest.mark.parametrize(
+    ("policy", "facts"),
+    [
+        (GeminiUpstream(count=lambda _: 0), {}),
+        (OpenCodeUpstream(**FEW), {"window": 100, "output": 1000}),
+        (Roo(threshold=5, fraction=0.7), {"window": 300, "output": 10}),
+        (Roo2026(threshold=5, fraction=0.7), {"window": 300, "output": 10}),
+    ],
+    ids=["gemini-upstream", "opencode-upstream", "roo", "roo-2026"],
+)
+@settings(max_examples=examples(20, long=40))
+@given(
+    st.lists(st.tuples(HISTORIES, st.sampled_from(list(Aim))), min_size=1, max_size=3),
+    st.sampled_from(["in short", WORDS * 3]),
+)
+def test_plan_of_a_program_is_committed_and_hides_no_pin(store, policy, facts, rounds, said):
+    chat = store.create()
+    for steps, aim in rounds:
+        play(chat, steps)
+        pins = set(shown(chat)) & chat.pins()
+        decision = decided(chat, policy, aim=aim, **facts)
+        if isinstance(decision, Ask):
+            composed = decision.compose(summary(said))
+            decision = composed if isinstance(composed, Ready) else decision.otherwise
+        if isinstance(decision, Ready):
+            chat.commit(decision.plan)
+        assert pins <= set(shown(chat))
+        assert chat.verify().ok

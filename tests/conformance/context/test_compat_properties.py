@@ -2,7 +2,7 @@
 
 A run ends as its program does, over the window too. It is refused only for a system prompt or a
 newest turn that is over the window, where the program would send too much in any case, and before
-anything is asked or hidden. The store accepts every plan, so none hides a pin.
+anything is asked or hidden. The store accepts every plan.
 """
 
 from typing import Any
