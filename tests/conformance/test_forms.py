@@ -15,12 +15,14 @@ from roocontext.log.compactions import can_read
 from roocontext.log.forms import form_named, forms
 from roocontext.log.forms.dialects import DIALECTS
 from support import nasty_pasts  # noqa: F401 - its kinds are registered when it is read
+from support.dialogue import text
 from support.examples import everyday, examples
 from support.histories import HISTORIES, play
 from support.nasty_sessions import KINDS
 from support.provider_rules import CHECKS, dialects
+from support.replies import CLAUDE, claude, gpt, output_text, readable, sealed
 
-CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
+GPT = "gpt-5.6"
 MODELS = (None, "gemini-3-pro", CLAUDE, GPT)
 
 compactions = st.lists(
@@ -42,18 +44,11 @@ def compact(chat: Any, number: int, kind: str, *, late: bool) -> None:
         request = chat.request(form, model=model, compact=True)
     if late:
         chat.append("user", f"L{number}.")
+    compaction, said = readable(None if kind == "failed" else f"K{number}."), text("So.")
     if is_sealed:
-        item = {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": f"K{number}."}
-        part = {"type": "output_text", "text": f"A{number}.", "annotations": []}
-        said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "content": [part]}
-        output = [item] if kind.endswith("only") else [item, {**said, "status": "completed"}]
-        reply = {"id": f"resp_{number}", "model": model, "status": "completed", "output": output}
-    else:
-        text = None if kind == "failed" else f"K{number}."
-        block, said = {"type": "compaction", "content": text}, {"type": "text", "text": "So."}
-        content = [block] if kind.endswith("only") else [block, said]
-        reply = {"type": "message", "id": f"msg_{number}", "role": "assistant", "model": model}
-        reply |= {"content": content, "stop_reason": "end_turn"}
+        compaction, said = sealed(number, f"K{number}."), output_text(f"A{number}.", number)
+    parts = [compaction] if kind.endswith("only") else [compaction, said]
+    reply = (gpt if is_sealed else claude)(*parts, number=number, model=model)
     chat.record(reply, request)
 
 

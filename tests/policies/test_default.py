@@ -5,7 +5,6 @@ import pytest
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import BYTES, Budget, Size
 from roocontext.log.plan import Action
-from roocontext.log.summary import Summary
 from roocontext.policies.default import Default
 from roocontext.policies.situation import (
     Aim,
@@ -18,6 +17,7 @@ from roocontext.policies.situation import (
     Totals,
 )
 from roocontext.programs.opencode.policy import OpenCode
+from support.deciding import summary
 from support.situations import situated
 
 WINDOW = 10_000
@@ -41,10 +41,6 @@ def work(chat, count, output=500):
         chat.append("assistant", [call])
         done = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "y" * output}
         chat.append("user", [done])
-
-
-def answered(text):
-    return Summary(text=text, summariser="given")
 
 
 @pytest.mark.parametrize(
@@ -111,9 +107,9 @@ def test_summary_of_old_messages_is_asked_for_if_clearing_is_not_enough(chat):
     assert sum(row.size.tokens for row in kept) <= 0.25 * situation.size.tokens
     assert decision.request.longest == ROOM // 10
     assert decision.otherwise is None
-    assert isinstance(decision.compose(answered("short")), Ready)
-    assert decision.compose(answered(" \n")).status == "empty_summary"
-    refused = decision.compose(answered("x" * WINDOW))
+    assert isinstance(decision.compose(summary("short")), Ready)
+    assert decision.compose(summary(" \n")).status == "empty_summary"
+    refused = decision.compose(summary("x" * WINDOW))
     assert isinstance(refused, Refused)
     assert refused.status == "inflated_summary"
 
@@ -160,10 +156,10 @@ def test_question_pins_and_pending_calls_stay(chat):
 def test_marker_never_hides_the_living_summary(chat):
     talk(chat, 70)
     ask = Default().decide(situated(chat, BYTES, window=WINDOW))
-    summary = chat.commit(ask.compose(answered("short")).plan).seq
+    made = chat.commit(ask.compose(summary("short")).plan).seq
     talk(chat, 40)
     situation = situated(chat, BYTES, window=WINDOW, aim=Aim.TRUNCATE, trigger="manual")
-    assert summary not in _hidden(Default().decide(situation).plan)
+    assert made not in _hidden(Default().decide(situation).plan)
 
 
 def test_rows_that_must_stay_and_do_not_fit_are_refused_with_numbers(chat):

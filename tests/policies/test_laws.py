@@ -17,8 +17,9 @@ from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import decided, seen, summary, talk
 from support.dialogue import WORDS, shown
 from support.examples import examples
+from support.histories import HISTORIES, IMAGE, play
 from support.plan_laws import commit_lawfully
-from support.situations import IMAGE, STEPS, play, situated
+from support.situations import situated
 
 FEW = {"protect": 20, "minimum": 10, "output_max": 50}
 SAID = st.sampled_from(["", "in short", WORDS * 3])
@@ -80,9 +81,9 @@ def test_refusal_names_the_limit_that_is_exceeded(chat, policy):
     ],
     ids=["gemini", "opencode"],
 )
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20, long=40))
 @given(
-    st.lists(st.tuples(STEPS, SAID), min_size=1, max_size=3),
+    st.lists(st.tuples(HISTORIES, SAID), min_size=1, max_size=3),
     st.integers(40, 250),
     st.integers(0, 1),
     st.sampled_from([Aim.MANAGE, Aim.MANAGE, Aim.CONDENSE, Aim.CLEAR, Aim.RECOVER]),
@@ -118,9 +119,9 @@ def test_plan_of_a_lawful_policy_keeps_the_laws(
     ],
     ids=["gemini-upstream", "opencode-upstream", "roo", "roo-2026"],
 )
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(20, long=40))
 @given(
-    st.lists(st.tuples(STEPS, st.sampled_from(list(Aim))), min_size=1, max_size=3),
+    st.lists(st.tuples(HISTORIES, st.sampled_from(list(Aim))), min_size=1, max_size=3),
     st.sampled_from(["in short", WORDS * 3]),
 )
 def test_plan_of_a_program_is_committed_and_hides_no_pin(store, policy, facts, rounds, said):

@@ -5,7 +5,7 @@ from roocontext.log.clearing import output_blocks
 from roocontext.policies.layout import Layout, groups, held, turns, whole_groups
 from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
-from support.situations import IMAGE, THOUGHT
+from support.histories import IMAGE, THOUGHT
 
 
 def grouped(chat):

@@ -7,17 +7,16 @@ from hypothesis import strategies as st
 from roocontext import Plan
 from roocontext.log.counting import Budget, Size
 from roocontext.log.plan import LEFT_OUT
-from roocontext.log.readings import reader
-from roocontext.policies.layout import Layout, held, turns
+from roocontext.policies.layout import held, turns
 from roocontext.policies.situation import Aim, Nothing, Ready, TooLarge
 from roocontext.policies.sliding_window import PruningInfo, SlidingWindow
 from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.deciding import cost, seen, talk
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
-from support.provider_rules.anthropic import violations
-from support.separated import split
-from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+from support.histories import HISTORIES, IMAGE, play
+from support.plan_laws import at_rest, commit_lawfully
+from support.situations import LETTERS, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 
@@ -198,30 +197,8 @@ def test_dry_run_of_a_shortened_output_tells_no_turns(chat):
     assert told.pruned_length < situation.size.tokens
 
 
-def rules(chat, before, decision, policy):
-    """Everything that must be true of a plan that was committed."""
-    after = seen(chat, window=before.window, overhead=before.overhead, limits=before.limits)
-    visible = {row.seq for row in after.visible}
-    away = {index for index, row in enumerate(before.visible) if row.seq not in visible}
-    readings = [
-        reader(r.message.format).blocks(r.message.role, r.message.content) for r in before.visible
-    ]
-    assert split(readings, away) == []
-    assert held(before) <= visible
-    assert {row.seq for row in Layout(before).summaries} <= visible
-    assert after.size.tokens == decision.plan.counts.after.tokens < before.size.tokens
-    assert not Budget(policy.limit).exceeded_by(after.size)
-    assert not before.limits.exceeded_by(after.size)
-    assert not policy.due(after.totals)
-    assert isinstance(policy.decide(after), Nothing)
-    kept = [row.seq for row in before.visible if row.seq in visible]
-    assert [seq for seq in shown(chat) if seq in kept] == kept
-    assert violations(chat.messages()) == []
-    assert chat.verify().ok
-
-
-@settings(max_examples=examples(60))
-@given(STEPS, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
+@settings(max_examples=examples(40, long=60))
+@given(HISTORIES, st.integers(10, 110), st.integers(0, 400), st.none() | st.integers(0, 3))
 def test_plan_ends_within_the_limit_or_is_refused(store, steps, percent, system, images):
     chat = store.create()
     play(chat, steps)
@@ -243,21 +220,23 @@ def test_plan_ends_within_the_limit_or_is_refused(store, steps, percent, system,
             assert told.pruned_length == decision.plan.counts.after.tokens
             assert told.turns_to_remove == decision.plan.record.get("turns", 0)
             newest = turns(before)[-1].seqs
-            chat.commit(decision.plan)
+            gone = commit_lawfully(chat, before, decision.plan)
             if decision.status == "cleared" and policy.due(seen(chat, **facts).totals):
                 # With a shortened output the newest turn fits, and what is older leaves.
                 before = seen(chat, **facts)
                 decision = policy.decide(before)
-                chat.commit(decision.plan)
-            rules(chat, before, decision, policy)
-            assert newest <= set(shown(chat))
-            hidden = {row.seq for row in before.visible} - set(shown(chat))
+                gone = commit_lawfully(chat, before, decision.plan)
+            after = at_rest(chat, before, policy)
+            assert after.size.tokens == decision.plan.counts.after.tokens
+            assert not gone & (held(before) | newest)
+            kept = [row.seq for row in before.visible if row.seq not in gone]
+            assert [seq for seq in shown(chat) if seq in kept] == kept
             for turn in turns(before):
-                assert not turn.seqs & hidden or turn.seqs - hidden <= held(before)
+                assert not turn.seqs & gone or turn.seqs - gone <= held(before)
 
 
-@settings(max_examples=examples(40))
-@given(STEPS, st.integers(10, 110))
+@settings(max_examples=examples(25, long=40))
+@given(HISTORIES, st.integers(10, 110))
 def test_plan_of_the_program_can_be_committed(store, steps, percent):
     chat = store.create()
     play(chat, steps)

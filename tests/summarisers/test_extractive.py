@@ -15,6 +15,7 @@ from roocontext.summarisers.extractive.outline import (
     render,
 )
 from roocontext.summarisers.transcript import clean, weight
+from support.dialogue import call, result, text
 from support.examples import examples
 
 GOAL = "The parser drops the last token. Mend it, but never change `parse()`'s signature."
@@ -28,30 +29,11 @@ def agent(content):
     return {"role": "assistant", "content": [content] if isinstance(content, dict) else content}
 
 
-def text(said):
-    return {"type": "text", "text": said}
-
-
 def worked(name, given, output="ok", *, error=False):
     """A call and its result."""
     tool_id = f"{name}{given}"
-    return [
-        {
-            "role": "assistant",
-            "content": [{"type": "tool_use", "id": tool_id, "name": name, "input": given}],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": tool_id,
-                    "content": output,
-                    "is_error": error,
-                }
-            ],
-        },
-    ]
+    asked = {**call(tool_id), "name": name, "input": given}
+    return [agent(asked), user([{**result(tool_id, output), "is_error": error}])]
 
 
 def extract(messages, **options):
@@ -503,7 +485,7 @@ def test_goal_and_the_last_words_outlive_everything(words, work):
 
 
 @given(st.lists(messages, min_size=1, max_size=3), said)
-@settings(max_examples=30)
+@settings(max_examples=examples(8, long=30))
 @example([[user("else")]], f"{HEADLINE}\nelse\n## Goal\n> x")
 def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
     previous = attempt(

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from roocontext.log.counting import Budget
 from roocontext.log.plan import Action, Plan
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
 from roocontext.policies.layout import Layout, whole_groups
-from roocontext.policies.situation import Situation
+from roocontext.policies.situation import Nothing, Situation
+from support.deciding import seen
 from support.dialogue import shown
 from support.provider_rules.anthropic import violations
 from support.separated import split
@@ -42,3 +44,13 @@ def commit_lawfully(chat: Any, before: Situation, plan: Plan) -> set[int]:
         ]
     assert chat.verify().ok
     return gone
+
+
+def at_rest(chat: Any, before: Situation, policy: Any) -> Situation:
+    """The situation after a plan: within every limit, and nothing is left to do."""
+    after = seen(chat, window=before.window, overhead=before.overhead, limits=before.limits)
+    assert not Budget(policy.limit).exceeded_by(after.size)
+    assert not before.limits.exceeded_by(after.size)
+    assert not policy.due(after.totals)
+    assert isinstance(policy.decide(after), Nothing)
+    return after

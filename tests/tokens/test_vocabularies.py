@@ -132,14 +132,14 @@ def test_lone_surrogate_counts_like_the_replacement_character(name):
 
 
 MILLIONS = [
-    ("\n" + " " * MILLION, 7_814, 7_814),
     ("\t" * MILLION + "a", 62_501, 62_501),
     ("\u3000" * (MILLION // 2), 31_250, 250_000),
     ("\x85" * MILLION, 2 * MILLION, 2 * MILLION),
-    ("\n" * (MILLION // 2), 31_250, 15_625),
     ("a" * MILLION, 125_000, 125_000),
 ]
 MORE_MILLIONS = [
+    ("\n" + " " * MILLION, 7_814, 7_814),
+    ("\n" * (MILLION // 2), 31_250, 15_625),
     (" " * MILLION, 7_813, 7_813),
     (" " * MILLION + "a", 7_814, 7_814),
     (" " * MILLION + "\n", 7_814, 7_814),
@@ -177,7 +177,7 @@ def test_no_token_crosses_from_a_line_break_into_blanks():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8)
+@settings(max_examples=examples(4, long=8))
 @given(
     before=TEXTS,
     blank=st.sampled_from([" ", "\t", "\u3000", " \t", "\xa0 "]),

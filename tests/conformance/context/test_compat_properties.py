@@ -2,17 +2,15 @@
 
 A run ends as its program does, over the window too. It is refused only for a system prompt or a
 newest turn that is over the window, where the program would send too much in any case, and before
-anything is asked or hidden.
+anything is asked or hidden. The store accepts every plan.
 """
 
-import os
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from roocontext import Store
 from roocontext.context.settings import frame_of
 from roocontext.errors import BudgetExceeded, SummaryFailed, TurnTooLarge
 from roocontext.log.summary import Summary
@@ -25,10 +23,12 @@ from roocontext.programs.roo.policy import Roo, Roo2026
 from roocontext.tokens import usage_tokens
 from support.async_manager import Scripted, manager
 from support.dialogue import state
+from support.examples import examples
 from support.histories import HISTORIES, play
+from support.run_judge import Watched
 from support.situations import LETTERS, situated
 
-EXAMPLES = 25 * int(os.environ.get("ROOCONTEXT_TORTURE") or "1")
+EXAMPLES = examples(20, long=25)
 
 switches = {"auto": st.booleans(), "threshold": st.sampled_from([5, 60, 100])}
 PROGRAMS: dict[str, st.SearchStrategy[Any]] = {
@@ -44,15 +44,8 @@ AIMS = st.sampled_from(["manage", "manage", "manage", "condense", "truncate", "p
 SYSTEMS = st.sampled_from([None, None, "be brief", "word " * 60])
 
 
-@pytest.fixture(scope="module")
-def store() -> Any:
-    """A store in memory, shared by all examples."""
-    with Store.open(":memory:", durability="normal") as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: str) -> None:
+def test_run_is_as_foreseen_and_a_refusal_is_true_and_hides_nothing(memory: Any, name: str) -> None:
     @settings(max_examples=EXAMPLES, suppress_health_check=list(HealthCheck))
     @given(
         history=HISTORIES,
@@ -65,15 +58,23 @@ def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: s
     def examine(
         history: Any, policy: Any, room: float, summary: Any, system: Any, aim: str
     ) -> None:
-        chat = store.create()
+        chat = memory.create()
         play(chat, history)
         window = max(1, int(chat.tokens(LETTERS) * room))
-        script = Scripted(summary)
-        context = manager(
-            chat, policy=policy, limit=window, output=5, counter=LETTERS, summariser=script
-        )
+        script, watched = Scripted(summary), Watched(chat)
+        options = {"policy": policy, "limit": window, "output": 5, "counter": LETTERS}
+        # Else the run writes a note of the prompt, which a preview does not.
+        chat.internals.keep_frame(system=system)
         before = state(chat)
-        ended = end(lambda: getattr(context, aim)(chat, system=system))
+        foreseen = end(
+            lambda: manager(chat, summariser=Scripted(summary), **options).preview(
+                watched, aim, system=system
+            )
+        )
+        assert state(chat) == before
+        context = manager(chat, summariser=script, **options)
+        ended = end(lambda: getattr(context, aim)(watched, system=system))
+        assert type(foreseen) is type(ended)
         frame = frame_of(context.settings.measure, system, ())
         if isinstance(ended, BudgetExceeded):
             assert ended.needed > ended.limit == window
@@ -85,6 +86,9 @@ def test_refusal_is_true_and_comes_before_anything_is_hidden(store: Any, name: s
         else:
             assert [n for n in chat.notes("compaction") if n.content["event"] == "refused"] == []
             assert ended.tokens_after == chat.tokens(LETTERS) + frame.overhead.tokens
+            views = (foreseen.view, chat.view().messages)
+            one, other = ([(m.seq, m.role, m.content) for m in view] for view in views)
+            assert one == other
         assert chat.verify().ok
 
     examine()
@@ -133,8 +137,8 @@ def reported(chat: Any) -> ReportedTokens | None:
 
 
 @pytest.fixture
-def chat(store: Any) -> Any:
-    return store.create()
+def chat(memory: Any) -> Any:
+    return memory.create()
 
 
 def test_roo_2026_condenses_the_newest_turn_too(chat: Any) -> None:

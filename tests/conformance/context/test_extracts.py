@@ -10,31 +10,17 @@ from roocontext.log.entries import Kind
 from roocontext.reports.why import why
 from support.async_manager import Scripted, manager
 from support.dialogue import fill, shown
+from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
 
 pytestmark = pytest.mark.every_leg
 
-GPT, CLAUDE = "gpt-5.4", "claude-opus-4-6"
 SECRET = "The password of the build server is swordfish."
 RULE = "Never change the file src/lexer.py without a test."
 
 
-def sealed(chat: Any, number: int = 1, *, text: str | None = "Done.") -> Any:
+def compacted(chat: Any, number: int = 1) -> Any:
     """Let the provider compact everything so far."""
-    said = {
-        "type": "message",
-        "id": f"msg_{number}",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": text, "annotations": []}],
-    }
-    item = {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": "sealed" * 50}
-    reply = {
-        "id": f"resp_{number}",
-        "model": GPT,
-        "status": "completed",
-        "output": [item, said],
-        "usage": None,
-    }
+    reply = gpt(sealed(number, "sealed" * 50), output_text("Done.", number), number=number)
     done = chat.record(reply, chat.request("openai-responses", model=GPT))
     assert done.covering
     return done
@@ -60,7 +46,7 @@ def spoken(chat: Any) -> Any:
 
 class TestManage:
     def test_extract_is_a_note_that_changes_no_view(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         context = managed(spoken)
         before, head = shown(spoken), spoken.head_seq()
         assert context.will_manage(spoken)
@@ -74,7 +60,7 @@ class TestManage:
         assert spoken.verify().ok
 
     def test_extract_is_written_once(self, spoken: Any) -> None:
-        sealed(spoken)
+        compacted(spoken)
         context = managed(spoken)
         context.manage(spoken)
         last = spoken.head()
@@ -84,12 +70,12 @@ class TestManage:
         assert spoken.head() == last
 
     def test_manager_without_a_model_writes_it_too(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         managed(spoken, "").manage(spoken)
         assert [*extracts(spoken)] == [done.seq]
 
     def test_only_manage_writes_it(self, spoken: Any) -> None:
-        sealed(spoken)
+        compacted(spoken)
         context = managed(spoken)
         context.preview(spoken)
         for run in (context.condense, context.truncate, context.prune):
@@ -97,9 +83,9 @@ class TestManage:
         assert extracts(spoken) == {}
 
     def test_later_one_has_the_extract_of_an_earlier_one(self, spoken: Any) -> None:
-        first = sealed(spoken, 1)
+        first = compacted(spoken, 1)
         spoken.append("user", "Always use tabs.")
-        second = sealed(spoken, 2)
+        second = compacted(spoken, 2)
         assert shown(spoken) == [second.seq]
         managed(spoken).manage(spoken)
         found = extracts(spoken)
@@ -110,8 +96,7 @@ class TestManage:
         assert "Always use tabs." not in found[first.seq]
 
     def test_readable_compaction_has_none(self, spoken: Any) -> None:
-        block = {"type": "compaction", "content": "All so far."}
-        reply = {"type": "message", "id": "m", "content": [block], "stop_reason": "compaction"}
+        reply = claude(readable("All so far."), stop_reason="compaction")
         assert spoken.record(reply).covering
         context = managed(spoken)
         assert not context.will_manage(spoken)
@@ -119,13 +104,13 @@ class TestManage:
         assert extracts(spoken) == {}
 
     def test_compaction_that_is_uncovered_has_none(self, spoken: Any) -> None:
-        sealed(spoken)
+        compacted(spoken)
         spoken.append("user", "Go on.")
         assert managed(spoken, CLAUDE).manage(spoken).uncovered
         assert extracts(spoken) == {}
 
     def test_compaction_that_was_rewound_has_none(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         spoken.rewind(done.seq)
         managed(spoken).manage(spoken)
         assert extracts(spoken) == {}
@@ -136,13 +121,13 @@ class TestManage:
     def test_messages_without_text_leave_an_empty_extract(self, chat: Any) -> None:
         source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
         chat.append("user", [{"type": "image", "source": source}])
-        done = sealed(chat)
+        done = compacted(chat)
         managed(chat).manage(chat)
         assert [*extracts(chat)] == [done.seq]
         assert not managed(chat).will_manage(chat)
 
     def test_fork_has_it_and_so_does_why(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         managed(spoken).manage(spoken)
         fork = spoken.fork()
         assert extracts(fork) == extracts(spoken)
@@ -156,16 +141,16 @@ class TestManage:
 
 class TestRedaction:
     def test_lists_the_covering_and_the_extract(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         managed(spoken).manage(spoken)
         (note,) = spoken.notes("extract")
         receipt = spoken.redact(3)
         assert receipt.summaries == ((spoken.id, done.covering), (spoken.id, note.seq))
 
     def test_lists_all_extracts_of_a_row_that_was_hidden_twice(self, spoken: Any) -> None:
-        first = sealed(spoken, 1)
+        first = compacted(spoken, 1)
         spoken.append("user", "And now?")
-        second = sealed(spoken, 2)
+        second = compacted(spoken, 2)
         managed(spoken).manage(spoken)
         notes = [note.seq for note in spoken.notes("extract")]
         listed = [seq for _, seq in spoken.redact(3).summaries]
@@ -174,7 +159,7 @@ class TestRedaction:
         assert listed == [second.covering, notes[1]]
 
     def test_erases_the_extract_in_forks_too(self, spoken: Any, store: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         managed(spoken).manage(spoken)
         (note,) = spoken.notes("extract")
         assert SECRET in note.content["text"]
@@ -193,7 +178,7 @@ class TestRedaction:
         assert not spoken.redact(note.seq).changed
 
     def test_of_a_covering_erases_the_message_with_its_compaction(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         spoken.append("user", "And now?")
         before = shown(spoken)
         receipt = spoken.redact(done.covering)
@@ -204,7 +189,7 @@ class TestRedaction:
         assert spoken.verify().ok
 
     def test_while_the_extract_is_made_prevents_it(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         hidden = spoken.internals.hidden_by(done.covering)
         assert SECRET in str([message.content for message in hidden.messages])
         spoken.redact(3)
@@ -214,7 +199,7 @@ class TestRedaction:
         assert SECRET not in extracts(spoken)[done.seq]
 
     def test_second_extract_at_the_same_time_is_not_written(self, spoken: Any) -> None:
-        done = sealed(spoken)
+        done = compacted(spoken)
         hidden = spoken.internals.hidden_by(done.covering)
         assert spoken.internals.keep_extract(hidden, "One.")
         assert not spoken.internals.keep_extract(hidden, "Two.")
@@ -222,7 +207,7 @@ class TestRedaction:
 
 
 def test_nobody_else_writes_an_extract(spoken: Any) -> None:
-    done = sealed(spoken)
+    done = compacted(spoken)
     with pytest.raises(InvalidOption, match="reserved"):
         spoken.note("extract", {"text": "x"}, target=done.seq)
     kinds = [one.kind for one in spoken.audit()]

@@ -17,13 +17,6 @@ from support.provider_rules.anthropic import violations
 from support.run_judge import changes_since
 
 
-@pytest.fixture(scope="module")
-def memory(opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store in memory."""
-    with opened("memory", "sync") as lab:
-        yield lab.store
-
-
 def unchanged_but_for(chat: Any, before: tuple[Any, ...], reason: str) -> None:
     """The view and the head are what they were, and one note says what happened."""
     assert (chat.head_seq(), chat.view().messages) == (before[1], before[2].messages)

@@ -1,6 +1,5 @@
 """Every nasty history with every policy of ours: it ends, by law, and comes to rest."""
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -47,13 +46,6 @@ def tried(chat: Any, name: str, policy: str, summary: Any = "What was done.") ->
     verdict = judge(chat, make, **kind.frame)
     settle(chat, make, **kind.frame)
     return verdict
-
-
-@pytest.fixture(scope="module")
-def memory(opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store in memory."""
-    with opened("memory", "sync") as lab:
-        yield lab.store
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -103,13 +103,6 @@ class Answering:
         return answer
 
 
-@pytest.fixture(scope="module")
-def memory(opened: Callable[..., Any]) -> Iterator[Any]:
-    """A store in memory."""
-    with opened("memory", "sync") as lab:
-        yield lab.store
-
-
 def tried(chat: Any, policy: Any, answer: Any) -> Verdict:
     """Run a manager whose summariser answers so, and then again until the session is at rest."""
 

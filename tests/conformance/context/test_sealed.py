@@ -8,31 +8,15 @@ from roocontext.context import Status
 from roocontext.errors import BudgetExceeded, SummarySealed
 from roocontext.log.entries import Kind
 from support.async_manager import Scripted, manager
-from support.dialogue import WORDS, fill, shown
+from support.dialogue import WORDS, fill, shown, text
+from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
 
 pytestmark = pytest.mark.every_leg
 
-GPT, CLAUDE = "gpt-5.4", "claude-opus-4-6"
 
-
-def sealed(chat: Any, number: int, model: str = GPT) -> Any:
+def compacted(chat: Any, number: int, model: str = GPT) -> Any:
     """Let the provider compact everything so far, and the user go on."""
-    reply = {
-        "id": f"resp_{number}",
-        "model": model,
-        "status": "completed",
-        "output": [
-            {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": "sealed"},
-            {
-                "type": "message",
-                "id": f"msg_{number}",
-                "role": "assistant",
-                "status": "completed",
-                "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
-            },
-        ],
-        "usage": None,
-    }
+    reply = gpt(sealed(number), output_text("Done.", number), number=number, model=model)
     done = chat.record(reply, chat.request("openai-responses", model=model))
     chat.append("user", f"And then, {number}?")
     return done
@@ -41,10 +25,10 @@ def sealed(chat: Any, number: int, model: str = GPT) -> Any:
 def grown(chat: Any) -> Any:
     """Two sealed compactions, one of which hides the other."""
     fill(chat, 7)
-    first = sealed(chat, 1)
+    first = compacted(chat, 1)
     fill(chat, 8)
     chat.append("user", "Once more.")
-    return first, sealed(chat, 2)
+    return first, compacted(chat, 2)
 
 
 def summarising(**options: Any) -> dict[str, Any]:
@@ -129,7 +113,7 @@ class TestManage:
 
     def test_models_of_one_group_read_each_others(self, chat: Any) -> None:
         fill(chat, 7)
-        sealed(chat, 1, "gpt-5.6-luna")
+        compacted(chat, 1, "gpt-5.6-luna")
         assert not manager(chat, "gpt-5.6-sol", **summarising()).manage(chat).changed
         first = chat.request("openai-responses", model="gpt-5.6-sol")["input"][0]
         assert (first["type"], first["encrypted_content"]) == ("compaction", "sealed")
@@ -137,14 +121,12 @@ class TestManage:
 
     def test_readable_one_stays(self, chat: Any) -> None:
         fill(chat, 7)
-        content = [{"type": "compaction", "content": "All so far."}]
-        reply = {"type": "message", "id": "m", "content": content, "stop_reason": "compaction"}
-        chat.record(reply)
+        chat.record(claude(readable("All so far."), stop_reason="compaction"))
         assert not manager(chat, GPT, **summarising()).manage(chat).changed
 
     def test_one_that_a_rewind_took_back_is_no_matter(self, chat: Any) -> None:
         fill(chat, 7)
-        done = sealed(chat, 1)
+        done = compacted(chat, 1)
         chat.rewind(done.seq)
         assert not manager(chat, CLAUDE, **summarising()).manage(chat).changed
 
@@ -157,7 +139,7 @@ class TestManage:
 
     def test_what_must_stay_and_does_not_fit_is_refused_with_the_full_view(self, chat: Any) -> None:
         chat.append("user", WORDS * 50)
-        sealed(chat, 1)
+        compacted(chat, 1)
         context = manager(chat, CLAUDE, **summarising(limit=100, output=10))
         chat.pin(1)
         with pytest.raises(BudgetExceeded):
@@ -172,7 +154,7 @@ class TestPolicies:
     @pytest.mark.parametrize("policy", ["default", "hybrid", "sliding_window"])
     def test_sealed_compaction_stays_in_the_view(self, chat: Any, policy: str) -> None:
         fill(chat, 7)
-        done = sealed(chat, 1)
+        done = compacted(chat, 1)
         fill(chat, 30)
         chat.append("user", "Go on.")
         size = manager(chat, GPT, **summarising()).preview(chat).tokens_before
@@ -183,9 +165,7 @@ class TestPolicies:
 
     def test_readable_one_is_part_of_the_next_summary(self, chat: Any) -> None:
         fill(chat, 7)
-        content = [{"type": "compaction", "content": "All so far."}, {"type": "text", "text": "x"}]
-        reply = {"type": "message", "id": "m", "content": content, "stop_reason": "end_turn"}
-        done = chat.record(reply)
+        done = chat.record(claude(readable("All so far."), text("x")))
         fill(chat, 30)
         chat.append("user", "Go on.")
         summariser = Scripted()

@@ -7,11 +7,12 @@ import pytest
 from roocontext.context import Status
 from roocontext.errors import InvalidOption
 from support.async_manager import Scripted, manager
-from support.dialogue import WORDS, fill, shown
+from support.dialogue import WORDS, fill, shown, text
+from support.replies import CLAUDE, claude, readable
 
 pytestmark = pytest.mark.every_leg
 
-CLAUDE, GPT, OLD = "claude-opus-4-6", "gpt-5.6", "gpt-4o"
+GPT, OLD = "gpt-5.6", "gpt-4o"
 THRESHOLD = (100_000 - 8_192) * 85 // 100
 
 
@@ -37,10 +38,8 @@ def fill_up(chat: Any) -> None:
 
 
 def compacted(model: str = CLAUDE) -> dict[str, Any]:
-    content = [{"type": "compaction", "content": "All so far."}, {"type": "text", "text": "Next."}]
     usage = {"input_tokens": 90_000, "output_tokens": 40}
-    reply = {"type": "message", "id": "m1", "content": content, "stop_reason": "end_turn"}
-    return {**reply, "model": model, "usage": usage}
+    return claude(readable("All so far."), text("Next."), model=model, usage=usage)
 
 
 class TestOptions:

@@ -14,45 +14,20 @@ from roocontext.log.plan import CLEARED, SHORTENED, Action
 from roocontext.policies.builtin import policy_for
 from roocontext.policies.tool_outputs import LEAST
 from support.async_manager import Scripted, manager
+from support.dialogue import call, result
+from support.four_formats import FORMATS, asking
 from support.provider_rules.anthropic import violations
 
 LONG = "".join(f"line {number:04};" for number in range(300))
-ASKED: dict[str, tuple[str, Any]] = {
-    "anthropic": ("assistant", [{"type": "tool_use", "id": "a", "name": "ls", "input": {}}]),
-    "openai": (
-        "assistant",
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [
-                {"id": "a", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-            ],
-        },
-    ),
-    "openai-responses": (
-        "assistant",
-        [{"type": "function_call", "call_id": "a", "name": "ls", "arguments": "{}"}],
-    ),
-    "gemini": ("model", {"role": "model", "parts": [{"functionCall": {"name": "ls", "args": {}}}]}),
-}
 LAWFUL = ("default", "hybrid", "sliding_window", "gemini", "opencode")
 
 
 def worked(chat: Any, *outputs: str, begin: str = "go") -> list[int]:
     """A user message, calls of a tool in one reply, and a result in a message each; their seqs."""
-    chat.append("user", begin)
-    first = chat.head_seq()
-    ids = [f"t{first}.{number}" for number in range(len(outputs))]
-    chat.append(
-        "assistant", [{"type": "tool_use", "id": one, "name": "cat", "input": {}} for one in ids]
-    )
-    results = [
-        {"type": "tool_result", "tool_use_id": one, "content": output}
-        for one, output in zip(ids, outputs, strict=True)
-    ]
-    return [
-        one.seq for one in chat.append_many([NewMessage("user", [result]) for result in results])
-    ]
+    first = chat.append("user", begin).seq
+    answers = {f"t{first}.{number}": output for number, output in enumerate(outputs)}
+    chat.append("assistant", [*map(call, answers)])
+    return [chat.append("user", [result(*answer)]).seq for answer in answers.items()]
 
 
 def output_of(chat: Any, seq: int, **options: Any) -> str:
@@ -68,11 +43,10 @@ def shortened(text: str, head: int, tail: int, seq: int, phrase: str) -> str:
 
 
 @pytest.mark.values_on_one_leg
-@pytest.mark.parametrize("stored", ASKED)
+@pytest.mark.parametrize("stored", FORMATS)
 def test_head_and_the_tail_are_sent_in_every_format(chat: Any, stored: str) -> None:
-    role, content = ASKED[stored]
     chat.append("user", "go")
-    chat.append(role, content, format=stored)
+    chat.append(*asking(stored, ("a", "ls")), format=stored)
     (call,) = chat.pending()
     seq = chat.answer(call, LONG).seq
     chat.commit(Plan.clear(chat.view(), [(seq, 0)], "[cut]", keep=(30, 20)))
@@ -300,11 +274,10 @@ OUTPUTS = (
 
 
 @pytest.mark.one_leg
-@pytest.mark.parametrize("stored", ASKED)
+@pytest.mark.parametrize("stored", FORMATS)
 def test_output_that_is_a_list_of_typed_objects_reaches_the_model(chat, stored):
     for output in OUTPUTS:
-        role, content = ASKED[stored]
-        chat.append(role, content, format=stored)
+        chat.append(*asking(stored, ("a", "ls")), format=stored)
         (call,) = chat.pending()
         chat.answer(call, output)
         for form in forms.known():

@@ -7,10 +7,9 @@ import anthropic
 import openai
 import pytest
 
-from roocontext.errors import SummarySealed
 from roocontext.tokens import usage_tokens
 from support.async_manager import manager
-from support.compacting_server import SUMMARY, CompactingServer, Quarters
+from support.compacting_server import CompactingServer, Quarters
 from support.dialogue import WORDS, shown
 from support.provider_rules import CHECKS
 
@@ -160,21 +159,6 @@ class TestEachForm:
         wire.speaks(server, chat)
         assert abs(counted - server.read[-1]) <= server.read[-1] / 10
 
-    def test_switch_of_the_provider(self, chat: Any, server: Any, wire: Wire) -> None:
-        talk(chat, wire.model)
-        done = wire.compacts(server, chat)
-        chat.append("user", "And now you.")
-        other = OPENAI if wire.form == "anthropic" else ANTHROPIC
-        if wire.form == "anthropic":
-            assert SUMMARY in str(chat.messages(other.form, model=other.model))
-        else:
-            with pytest.raises(SummarySealed):
-                chat.request(other.form, model=other.model)
-            managing = manager(chat, other.model, limit=10**6, counter=Quarters())
-            assert managing.manage(chat).uncovered == (done.covering,)
-        check_gauge(server, chat, other)
-        assert chat.verify().ok
-
     @pytest.mark.parametrize("scene", ["twice", "late", "waiting"])
     def test_switch_of_the_provider_and_back_after(
         self, chat: Any, server: Any, wire: Wire, scene: str
@@ -223,27 +207,6 @@ class TestEachForm:
         check_gauge(server, chat, wire)
 
 
-@pytest.mark.parametrize("wire", [ANTHROPIC, ANTHROPIC_ON_DEMAND], ids=["auto", "on-demand"])
-class TestAnthropic:
-    def test_failed_one_hides_nothing(self, chat: Any, server: Any, wire: Wire) -> None:
-        talk(chat, wire.model)
-        before = shown(chat)
-        server.compact = "failed"
-        done = wire.compacts(server, chat)
-        assert (done.compacted, done.covering) == (False, None)
-        assert shown(chat) == [*before, done.seq]
-        check_gauge(server, chat, wire)
-
-    def test_costs_are_the_sum_of_the_iterations(self, chat: Any, server: Any, wire: Wire) -> None:
-        talk(chat, wire.model)
-        done = wire.compacts(server, chat)
-        usage = next(one for one in chat.usage() if one.seq == done.seq).usage
-        requests = usage["iterations"]
-        spent = usage_tokens(usage)
-        assert spent.input == sum(it["input_tokens"] for it in requests)
-        assert spent.output == sum(it["output_tokens"] for it in requests)
-
-
 @pytest.mark.parametrize("scene", ["failed", "paused"])
 def test_switch_of_the_provider_and_back_after_a_compaction_that(
     chat: Any, server: Any, scene: str
@@ -254,16 +217,6 @@ def test_switch_of_the_provider_and_back_after_a_compaction_that(
         server, chat, **({"pause_after_compaction": True} if scene == "paused" else {})
     )
     switch_and_back(server, chat, ANTHROPIC)
-
-
-def test_pause_leaves_the_turn_with_the_model(chat: Any, server: Any) -> None:
-    talk(chat, CLAUDE)
-    done = ANTHROPIC.compacts(server, chat, pause_after_compaction=True)
-    assert shown(chat) == [done.seq]
-    assert chat.waits_for() == "model"
-    ANTHROPIC.speaks(server, chat)
-    assert chat.waits_for() == "user"
-    check_gauge(server, chat, ANTHROPIC)
 
 
 def test_what_the_server_edited_is_kept(chat: Any, server: Any) -> None:

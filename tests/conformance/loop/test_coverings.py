@@ -9,45 +9,12 @@ from roocontext import Kind, NewMessage, Plan, Store
 from roocontext.errors import InvalidOption, NotTheModelsTurn, SummarySealed, UncoverRefused
 from roocontext.formats.jsonl import export_session, restore_file
 from roocontext.reports.why import why
+from support.dialogue import text
 from support.recalling import read, recall_for, search
+from support.replies import CLAUDE, GPT, claude, gpt, output_text, readable, sealed
 
-CLAUDE, GPT = "claude-opus-4-6-20260205", "gpt-5.4"
-
-
-def claude(*blocks: Any, stop: str = "end_turn", name: str = "msg_1") -> dict[str, Any]:
-    """A reply of Anthropic's."""
-    return {
-        "type": "message",
-        "id": name,
-        "role": "assistant",
-        "model": CLAUDE,
-        "content": list(blocks),
-        "stop_reason": stop,
-        "usage": {"input_tokens": 10, "output_tokens": 5},
-    }
-
-
-def gpt(*items: Any, name: str = "resp_1") -> dict[str, Any]:
-    """A reply of the Responses API."""
-    return {"id": name, "model": GPT, "status": "completed", "output": list(items), "usage": None}
-
-
-def text(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
-
-
-def compaction(words: str | None) -> dict[str, Any]:
-    return {"type": "compaction", "content": words}
-
-
-SEALED = {"type": "compaction", "id": "cmp_1", "encrypted_content": "sealed"}
-SPOKEN = {
-    "type": "message",
-    "id": "msg_1",
-    "role": "assistant",
-    "status": "completed",
-    "content": [{"type": "output_text", "text": "Done.", "annotations": []}],
-}
+REPLY = claude(readable("All so far."), text("Going on."))
+SEALED, SPOKEN = sealed(), output_text("Done.")
 
 
 @pytest.fixture
@@ -64,11 +31,15 @@ def seqs(chat: Any, **options: Any) -> list[int]:
     return [message.seq for message in chat.view(**options).messages]
 
 
+def compacted(chat: Any) -> Any:
+    """Record a reply that compacted what its request had read."""
+    return chat.record(REPLY, chat.request("anthropic", model=CLAUDE))
+
+
 @pytest.mark.every_leg
 class TestRecord:
     def test_compaction_hides_what_its_request_had_read(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = compacted(long)
         assert (done.seq, done.covering, done.hidden, done.unread) == (6, 7, 5, ())
         assert done.head_seq == 7 == long.head_seq()
         assert seqs(long) == [6]
@@ -81,28 +52,26 @@ class TestRecord:
 
     def test_repeated_record_writes_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
-        reply = claude(compaction("All so far."), text("Going on."))
-        first, again = long.record(reply, request), long.record(reply, request)
+        first, again = long.record(REPLY, request), long.record(REPLY, request)
         assert again == replace(first, new=False)
         assert long.head_seq() == first.head_seq
 
     def test_repeated_record_says_what_became_of_the_covering(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
-        reply = claude(compaction("All so far."), text("Going on."))
-        first = long.record(reply, request)
+        first = long.record(REPLY, request)
         assert (first.hidden, first.unread, first.undone_by) == (5, (6,), None)
         uncovering = long.uncover(first.covering)
-        again = long.record(reply, request)
+        again = long.record(REPLY, request)
         assert again == replace(first, new=False, undone_by=uncovering.seq)
         rewind = long.rewind(first.seq)
-        assert long.record(reply, request).undone_by == rewind.seq
+        assert long.record(REPLY, request).undone_by == rewind.seq
         assert seqs(long.fork(first.seq)) == [1, 2, 3, 4, 5, 6, 7]
-        cut = long.fork(first.seq).record(reply, request)
+        cut = long.fork(first.seq).record(REPLY, request)
         assert (cut.seq, cut.compacted, cut.covering) == (first.seq, True, None)
 
     def test_failed_compaction_hides_nothing(self, long: Any) -> None:
-        done = long.record(claude(compaction(None), text("Going on.")))
+        done = long.record(claude(readable(None), text("Going on.")))
         assert (done.compacted, done.covering) == (False, None)
         assert seqs(long) == [1, 2, 3, 4, 5, 6]
 
@@ -115,7 +84,7 @@ class TestRecord:
     def test_message_that_came_meanwhile_stays_and_is_sent_after_the_reply(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.append("user", "wait")
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = long.record(REPLY, request)
         assert (done.hidden, done.unread) == (5, (6,))
         assert seqs(long) == [6, 7]
         sent = long.request("anthropic", model=CLAUDE)["messages"]
@@ -125,7 +94,7 @@ class TestRecord:
     def test_summary_made_meanwhile_of_what_was_read_is_hidden_too(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         committed = long.commit(Plan.condense(long.view(), [1, 2], "Short.", compat=True))
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = long.record(REPLY, request)
         assert done.hidden == 4
         assert seqs(long) == [done.seq]
         long.uncover(done.covering)
@@ -138,7 +107,7 @@ class TestRecord:
         plan = Plan.condense(long.view(), [first.seq, 3], "Shorter.", compat=True)
         second = long.commit(plan)
         long.commit(Plan.condense(long.view(), [5, 6], "Of both.", compat=True))
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = long.record(REPLY, request)
         assert done.hidden == 2
         assert second.seq not in seqs(long)
         assert seqs(long) == [9, done.seq]
@@ -149,7 +118,7 @@ class TestRecord:
         plan = Plan.condense(long.view(), [1, 2], "Short.", companions=[companion], lead=1)
         assert long.commit(plan).rows == (6, 7)
         request = long.request("anthropic", model=CLAUDE, as_of=6)
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = long.record(REPLY, request)
         assert (done.seq, done.hidden, done.unread) == (8, 5, ())
         assert seqs(long) == [8]
         assert long.verify().ok
@@ -157,7 +126,7 @@ class TestRecord:
     def test_compaction_after_a_rewind_since_its_request_hides_nothing(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
         long.rewind(3)
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = long.record(REPLY, request)
         assert (done.compacted, done.covering) == (True, None)
         assert seqs(long) == [1, 2, 3, 7]
         sent = long.messages("anthropic", model=CLAUDE)
@@ -168,7 +137,7 @@ class TestRecord:
     def test_newer_compaction_hides_the_earlier_one(self, long: Any) -> None:
         for number in (1, 2):
             request = long.request("anthropic", model=CLAUDE)
-            reply = claude(compaction(f"All {number}."), text("Going on."), name=f"msg_{number}")
+            reply = claude(readable(f"All {number}."), text("Going on."), number=number)
             done = long.record(reply, request)
             long.append("user", "more")
         assert seqs(long) == [done.seq, done.covering + 1]
@@ -178,12 +147,12 @@ class TestRecord:
         early = long.request("anthropic", model=CLAUDE, compact=True)
         long.append("user", "Wait.")
         request = long.request("anthropic", model=CLAUDE)
-        first = long.record(claude(compaction("All."), stop="compaction", name="msg_0"), early)
-        done = long.record(claude(compaction("All and wait."), text("Going on.")), request)
+        first = long.record(claude(readable("All."), stop_reason="compaction", number=0), early)
+        done = long.record(claude(readable("All and wait."), text("Going on.")), request)
         assert seqs(long) == [first.seq, done.seq]
         long.append("user", "Now?")
         sent = long.request("anthropic", model=CLAUDE)
-        assert sent["messages"][0]["content"] == [compaction("All and wait."), text("Going on.")]
+        assert sent["messages"][0]["content"] == [readable("All and wait."), text("Going on.")]
         assert [(one.seq, one.rule) for one in sent.repairs] == [(first.seq, "uncompacted")]
 
 
@@ -191,20 +160,20 @@ class TestRecord:
 class TestTurns:
     def test_pause_leaves_the_turn_with_the_model(self, long: Any) -> None:
         request = long.request("anthropic", model=CLAUDE)
-        long.record(claude(compaction("All so far."), stop="compaction"), request)
+        long.record(claude(readable("All so far."), stop_reason="compaction"), request)
         assert long.waits_for() == "model"
         request = long.request("anthropic", model=CLAUDE)
-        paused = {"role": "assistant", "content": [compaction("All so far.")]}
+        paused = {"role": "assistant", "content": [readable("All so far.")]}
         assert request["messages"] == [paused]
         thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-        long.record(claude(thought, text("Going on."), name="msg_2"), request)
-        blocks = [compaction("All so far."), thought, text("Going on.")]
+        long.record(claude(thought, text("Going on."), number=2), request)
+        blocks = [readable("All so far."), thought, text("Going on.")]
         assert long.messages() == [{"role": "assistant", "content": blocks}]
 
     def test_compaction_on_demand_leaves_the_turn_with_the_user(self, long: Any) -> None:
         long.append("assistant", "answer 2", model=CLAUDE)
         assert long.waits_for() == "user"
-        long.record(claude(compaction("All so far."), stop="compaction"))
+        long.record(claude(readable("All so far."), stop_reason="compaction"))
         assert long.waits_for() == "user"
         assert seqs(long) == [7]
 
@@ -212,8 +181,7 @@ class TestTurns:
 @pytest.mark.every_leg
 class TestOtherModels:
     def test_readable_compaction_is_text_for_other_models(self, long: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        long.record(claude(compaction("All so far."), text("Going on.")), request)
+        compacted(long)
         sent = long.messages("openai", model="gpt-5.4")
         assert [one["role"] for one in sent] == ["user", "assistant"]
         assert "All so far." in str(sent[0])
@@ -243,8 +211,7 @@ class TestOtherModels:
 @pytest.mark.every_leg
 class TestTimeTravel:
     def test_covering_follows_rewind_undo_fork_and_as_of(self, long: Any, store: Any) -> None:
-        request = long.request("anthropic", model=CLAUDE)
-        done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+        done = compacted(long)
         before = seqs(long)
         assert seqs(long, as_of=5) == [1, 2, 3, 4, 5]
         assert seqs(long, as_of=6) == [1, 2, 3, 4, 5, 6]
@@ -265,9 +232,9 @@ class TestTimeTravel:
         assert done.covering == 7
 
     def test_uncovering_below_a_newer_one_is_refused(self, long: Any) -> None:
-        first = long.record(claude(compaction("One."), text("a"), name="m1"))
+        first = long.record(claude(readable("One."), text("a"), number=1))
         long.append("user", "more")
-        second = long.record(claude(compaction("Two."), text("b"), name="m2"))
+        second = long.record(claude(readable("Two."), text("b"), number=2))
         with pytest.raises(UncoverRefused) as refused:
             long.uncover(first.covering)
         assert refused.value.hidden_by == second.covering
@@ -284,7 +251,7 @@ class TestOnDemand:
         request = long.request("anthropic", model=CLAUDE, compact=True)
         assert request["compaction"] == {"type": "summarize"}
         assert request["messages"][-1]["role"] == "assistant"
-        done = long.record(claude(compaction("All so far."), stop="compaction"), request)
+        done = long.record(claude(readable("All so far."), stop_reason="compaction"), request)
         assert done.hidden == 6
         assert long.waits_for() == "user"
         long.append("user", "go on")
@@ -293,7 +260,7 @@ class TestOnDemand:
 
     def test_compact_request_with_pending_calls_is_refused(self, long: Any) -> None:
         call = {"type": "tool_use", "id": "t1", "name": "run", "input": {}}
-        long.record(claude(call, stop="tool_use"))
+        long.record(claude(call, stop_reason="tool_use"))
         with pytest.raises(NotTheModelsTurn):
             long.request("anthropic", model=CLAUDE, compact=True)
 
@@ -358,7 +325,7 @@ def test_kept_messages_are_found_in_the_order_in_which_they_were_sent(long: Any)
 def test_covering_survives_an_export_and_an_import(long: Any, tmp_path: Any) -> None:
     request = long.request("anthropic", model=CLAUDE)
     long.append("user", "wait")
-    done = long.record(claude(compaction("All so far."), text("Going on.")), request)
+    done = long.record(REPLY, request)
     path = tmp_path / "one.jsonl"
     path.write_bytes(b"".join(export_session(long)))
     with Store.open(":memory:") as other:
@@ -367,14 +334,12 @@ def test_covering_survives_an_export_and_an_import(long: Any, tmp_path: Any) -> 
         assert copy.view().messages == long.view().messages
         assert copy.head() == long.head()
         assert copy.verify().ok
-        assert copy.record(claude(compaction("All so far."), text("Going on.")), request) == (
-            replace(done, new=False)
-        )
+        assert copy.record(REPLY, request) == (replace(done, new=False))
         assert copy.uncover(done.covering).returned == 5
 
 
 def test_redaction_lists_the_covering(long: Any) -> None:
-    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    done = long.record(REPLY)
     assert long.redact(1).summaries == ((long.id, done.covering),)
 
 
@@ -382,7 +347,7 @@ def test_redaction_lists_the_covering(long: Any) -> None:
 def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
     long: Any, model: str
 ) -> None:
-    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    done = long.record(REPLY)
     long.append("user", "more")
     long.redact(done.seq)
     form = "anthropic" if model == CLAUDE else "openai"
@@ -392,7 +357,7 @@ def test_redacted_compaction_is_left_out_and_what_it_hides_stays_hidden(
 
 def test_audit_names_the_pins_that_were_not_kept(long: Any) -> None:
     long.pin(2)
-    done = long.record(claude(compaction("All so far."), text("Going on.")))
+    done = long.record(REPLY)
     record = next(one for one in long.audit() if one.seq == done.covering).entry.details["record"]
     assert record["pins"] == [2]
 

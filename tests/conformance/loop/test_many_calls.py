@@ -12,37 +12,15 @@ import pytest
 
 from roocontext import Plan
 from support.dialogue import call, result
+from support.four_formats import FORMATS, asking
 
 FEW, MANY = 20, 120
 """As far apart as 100 and 600."""
 
 
-def anthropic(count: int) -> tuple[str, Any]:
-    return "assistant", [call(f"t{n}") for n in range(count)]
-
-
-def openai(count: int) -> tuple[str, Any]:
-    named = {"name": "run", "arguments": "{}"}
-    asked = [{"id": f"t{n}", "type": "function", "function": named} for n in range(count)]
-    return "assistant", {"role": "assistant", "content": None, "tool_calls": asked}
-
-
-def responses(count: int) -> tuple[str, Any]:
-    named = {"type": "function_call", "name": "run", "arguments": "{}"}
-    return "assistant", [{**named, "call_id": f"t{n}"} for n in range(count)]
-
-
-def gemini(count: int) -> tuple[str, Any]:
-    """Calls without ids."""
-    return "model", {"parts": [{"functionCall": {"name": "run", "args": {}}}] * count}
-
-
-FORMATS = {
-    "anthropic": anthropic,
-    "openai": openai,
-    "openai-responses": responses,
-    "gemini": gemini,
-}
+def calling(form: str, count: int) -> tuple[str, Any]:
+    """The role and content of a reply with so many calls; Gemini's have no ids."""
+    return asking(form, *(("" if form == "gemini" else f"t{n}", "run") for n in range(count)))
 
 
 def functions(work: Callable[[], object]) -> int:
@@ -68,8 +46,7 @@ def test_answers_to_six_times_as_many_calls_take_at_most_twelve_times_the_work(s
     def answered(count: int) -> int:
         chat = store.create()
         chat.append("user", "go")
-        role, content = FORMATS[form](count)
-        seq = chat.append(role, content, format=form).seq
+        seq = chat.append(*calling(form, count), format=form).seq
 
         def answer() -> None:
             for number in range(count):
@@ -91,8 +68,7 @@ def test_read_of_a_message_takes_work_in_proportion_to_its_calls(store, form):
     def read(count: int) -> int:
         chat = store.create()
         chat.append("user", "go")
-        role, content = FORMATS[form](count)
-        chat.append(role, content, format=form)
+        chat.append(*calling(form, count), format=form)
         called = functions(chat.pending)
         return called + functions(lambda: chat.messages("openai-responses"))
 
@@ -119,7 +95,7 @@ def test_results_that_name_no_call_are_still_found(store):
 def test_outputs_of_a_row_are_cleared_in_work_in_proportion_to_them(store):
     def cleared(count: int) -> int:
         chat = store.create()
-        chat.append(*anthropic(count))
+        chat.append(*calling("anthropic", count))
         seq = chat.append("user", [result(f"t{n}", "long " * 9) for n in range(count)]).seq
         chat.commit(Plan.clear(chat.view(), [(seq, n) for n in range(count)], "-"))
         called = functions(chat.view)

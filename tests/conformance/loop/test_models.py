@@ -3,7 +3,9 @@
 import pytest
 
 from roocontext import NewMessage, Plan
+from support import replies
 from support.dialogue import call, fill, result, text
+from support.replies import output_text
 
 pytestmark = pytest.mark.every_leg
 
@@ -13,29 +15,13 @@ SIGNED = {"functionCall": {"name": "run", "args": {}}, "thoughtSignature": "c2ln
 
 
 def claude(model, number, *blocks):
-    return {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": list(blocks),
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
+    return replies.claude(*blocks, number=number, model=model)
 
 
 def gpt(model, number):
-    said = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
-    part = {"type": "output_text", "text": "So.", "annotations": []}
-    reasoning = {**REASONING, "id": f"rs_{number}"}
-    return {
-        "id": f"resp_{number}",
-        "object": "response",
-        "model": model,
-        "status": "completed",
-        "output": [reasoning, {**said, "content": [part]}],
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
+    return replies.gpt(
+        {**REASONING, "id": f"rs_{number}"}, output_text("So.", number), number=number, model=model
+    )
 
 
 def gemini(version, number):

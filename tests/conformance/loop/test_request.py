@@ -1,5 +1,7 @@
 """Requests for the model's turn, and the replies that are recorded."""
 
+from functools import partial
+
 import pytest
 
 from roocontext import NewMessage, Plan, RooContextError
@@ -15,11 +17,11 @@ from roocontext.log.forms import OPENING, UNANSWERED
 from support.dialogue import call, fill, result, text, work
 from support.provider_rules import CHECKS
 from support.provider_rules.anthropic import thoughtless, violations
+from support.replies import USAGE, claude
 
 pytestmark = pytest.mark.every_leg
 
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
-USAGE = {"input_tokens": 3, "output_tokens": 4}
 ITEMS = {
     "anthropic": "messages",
     "openai": "messages",
@@ -28,17 +30,7 @@ ITEMS = {
 }
 
 
-def reply(*blocks, number=1, **fields):
-    return {
-        "id": f"msg_{number}",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-x-20260205",
-        "content": list(blocks),
-        "stop_reason": "end_turn",
-        "usage": USAGE,
-        **fields,
-    }
+reply = partial(claude, model="claude-x-20260205")
 
 
 def entry(chat, seq):

@@ -15,19 +15,13 @@ from roocontext.errors import (
     TurnLost,
     TurnTaken,
 )
+from support.dialogue import text
+from support.replies import claude
 
 pytestmark = pytest.mark.every_leg
 
 WAIT_S = 30
 CALL = {"type": "tool_use", "id": "t1", "name": "read", "input": {}}
-REPLY = {
-    "type": "message",
-    "id": "m1",
-    "role": "assistant",
-    "model": "claude-sonnet-4-5",
-    "stop_reason": "end_turn",
-    "usage": {"input_tokens": 9, "output_tokens": 1},
-}
 
 
 @pytest.fixture
@@ -72,7 +66,7 @@ def test_what_a_runner_writes_is_written(chat):
     with chat.turn() as turn:
         assert turn.begin((2, 0)).new
         assert turn.answer((2, 0), "done").new
-        assert turn.record({**REPLY, "content": [{"type": "text", "text": "Done."}]}).new
+        assert turn.record(claude(text("Done."))).new
         turn.append_many([{"role": "user", "content": "more"}])
         turn.set_title("t")
         assert turn.waits_for() == "model"
@@ -83,7 +77,7 @@ def test_what_a_runner_writes_is_written(chat):
 def test_late_runner_writes_nothing(lab, chat):
     with chat.turn(holder="first") as turn, taken_over(lab) as other:
         before = chat.head()
-        reply = {**REPLY, "content": [{"type": "text", "text": "x"}]}
+        reply = claude(text("x"))
         view = turn.view()
         for write in (
             lambda: turn.record(reply),

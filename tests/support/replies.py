@@ -1,0 +1,43 @@
+"""Replies as the SDKs give them to `record`: Anthropic's, and those of the Responses API."""
+
+from typing import Any
+
+CLAUDE, GPT = "claude-opus-4-6", "gpt-5.4"
+USAGE = {"input_tokens": 3, "output_tokens": 4}
+
+
+def claude(*blocks: Any, number: int = 1, model: str = CLAUDE, **fields: Any) -> dict[str, Any]:
+    """A message of Anthropic's with these blocks."""
+    return {
+        "id": f"msg_{number}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": list(blocks),
+        "stop_reason": "end_turn",
+        "usage": USAGE,
+        **fields,
+    }
+
+
+def gpt(*items: Any, number: int = 1, model: str = GPT) -> dict[str, Any]:
+    """A response of the Responses API with these items."""
+    named = {"id": f"resp_{number}", "object": "response", "model": model}
+    return {**named, "status": "completed", "output": list(items), "usage": None}
+
+
+def output_text(said: str, number: int = 1) -> dict[str, Any]:
+    """An item of the Responses API with words of the assistant."""
+    part = {"type": "output_text", "text": said, "annotations": []}
+    item = {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed"}
+    return {**item, "content": [part]}
+
+
+def readable(said: str | None) -> dict[str, Any]:
+    """A block in which Anthropic compacted what came before; None is a failure."""
+    return {"type": "compaction", "content": said}
+
+
+def sealed(number: int = 1, content: str = "sealed") -> dict[str, Any]:
+    """An item in which OpenAI compacted what came before, for its own models alone."""
+    return {"type": "compaction", "id": f"cmp_{number}", "encrypted_content": content}
