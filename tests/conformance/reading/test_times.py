@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Rewind
 from roocontext.errors import MessageNotFound, NothingToUndo
 from roocontext.log.entries import Kind
-from support.dialogue import fill
 from support.examples import examples
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -229,17 +228,3 @@ def test_forks_own_time_begins_with_it(lab: Any) -> None:
     assert placed.info().happened_at == -7
     placed.append("user", "x", ts=3)
     assert placed.info().happened_at == 3
-
-
-@pytest.mark.parametrize("column", KEPT)
-def test_wrong_times_are_found_and_renewed(lab: Any, column: str) -> None:
-    chat = lab.store.create()
-    fill(chat, 3)
-    right = kept(lab, chat.id)
-    lab.sql(f"UPDATE sessions SET {column} = {column} + 1 WHERE session_id = '{chat.id}'")
-    found = chat.verify()
-    assert not found.ok
-    assert "times" in found.problem
-    assert chat.rebuild() >= 1
-    assert kept(lab, chat.id) == right
-    assert chat.verify().ok

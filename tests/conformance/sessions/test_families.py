@@ -296,27 +296,6 @@ def test_number_of_conditions_is_bounded(lab):
         lab.store.sessions(where={**metadata, "one more": "v"})
 
 
-# The index is a cache
-
-
-DAMAGES = {
-    "another value": "UPDATE facts SET value = '\"bob\"'",
-    "a fact of nobody's": "INSERT INTO facts VALUES ('s', '\"role\"', '\"admin\"')",
-    "a fact that is gone": "DELETE FROM facts",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_verify_finds_a_wrong_index_and_rebuild_renews_it(lab, damage):
-    chat = lab.store.create("s", metadata={"user": "ann"})
-    before = lab.sql("SELECT * FROM facts")
-    lab.sql(DAMAGES[damage])
-    assert not chat.verify().ok
-    assert chat.rebuild() == 1
-    assert lab.sql("SELECT * FROM facts") == before
-    assert chat.verify().ok
-
-
 def test_purge_erases_the_metadata_index(lab):
     for name in ("kept", "gone"):
         lab.store.create(name, metadata={"user": "ann"})

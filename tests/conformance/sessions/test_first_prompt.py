@@ -174,16 +174,6 @@ def test_purge_erases_the_first_prompt(lab):
     assert lab.sql("SELECT first_prompt FROM sessions") == [(None,)]
 
 
-def test_wrong_first_prompt_is_found_and_rebuilt(lab):
-    chat = lab.store.create()
-    chat.append("user", "first")
-    for wrong in ("NULL", "'forged'"):
-        lab.sql(f"UPDATE sessions SET first_prompt = {wrong}")
-        assert "the first prompt is not that of the log" in chat.verify().problem
-        assert chat.rebuild() == 1
-        assert prompt(lab, chat) == "first"
-
-
 def test_prompt_after_many_messages_is_rebuilt(lab):
     chat = lab.store.create()
     chat.append_many([NewMessage("assistant", "I go on.")] * 120)
