@@ -62,7 +62,7 @@ def everything(chat: Any) -> Any:
     return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
 
 
-@settings(max_examples=examples(15))
+@settings(max_examples=examples(6, long=15))
 @given(history=HISTORIES)
 def test_any_session_comes_back_equal(shared, tmp_path_factory, history):
     chat = shared.store.create(title="named", metadata={"a": 1})

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import (
@@ -18,6 +18,7 @@ from roocontext.formats import jsonl
 from roocontext.log.chain import Sealed
 from roocontext.store.proof.restore import StoredEntry
 from support.dialogue import call, fill, result, text, work
+from support.examples import examples
 from support.histories import HISTORIES, play
 from support.steady_sources import CountedIds, SetClock
 
@@ -62,6 +63,7 @@ def busy(chat: Any) -> None:
     chat.append("user", [result("t2")], answers=(chat.head_seq(), 0))
 
 
+@settings(max_examples=examples(20, long=40))
 @given(history=HISTORIES)
 def test_any_session_comes_back_equal(shared, other, history):
     chat = shared.store.create()

@@ -14,7 +14,7 @@ from roocontext.log.entries import Kind
 from support.examples import examples
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-EXAMPLES = examples(10)
+EXAMPLES = examples(7, long=10)
 MOMENTS = 8
 """About so many of the times in a history are tried, each with the moment before it."""
 KEPT = ("latest_recorded", "recorded_back", "latest_happened", "happened_at")

@@ -1,5 +1,6 @@
 """Families: parents and children, sessions opened or created, and lists by parent and metadata."""
 
+import inspect
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -304,8 +305,17 @@ def test_purge_erases_the_metadata_index(lab):
     assert listed(lab, user="ann") == ["kept"]
 
 
-DEPTH = sys.getrecursionlimit() + 50
-"""Deeper than Python's stack."""
+FRAMES = 200
+"""As many calls within each other as one call of the store needs, and more."""
+
+
+@pytest.fixture
+def depth():
+    """The depth of a family that is deeper than what is left of Python's stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + FRAMES)
+    yield FRAMES + 50
+    sys.setrecursionlimit(limit)
 
 
 def line_of(store: Any, depth: int) -> list[Any]:
@@ -316,15 +326,15 @@ def line_of(store: Any, depth: int) -> list[Any]:
 
 
 @pytest.mark.one_leg
-def test_deep_family_is_exported_restored_and_counted(tmp_path):
+def test_deep_family_is_exported_restored_and_counted(tmp_path, depth):
     path = tmp_path / "family.jsonl"
     with Store.open(":memory:") as here, Store.open(":memory:") as there:
-        chats = line_of(here, DEPTH)
+        chats = line_of(here, depth)
         chats[-1].append("assistant", "the deepest", usage={"input_tokens": 7}, model="m")
         assert [one.id for one in family_of(here, chats[0])] == [one.id for one in chats]
         path.write_bytes(b"".join(jsonl.export_family(here, chats[0])))
         done = list(jsonl.restore_file(there, path))
-        assert [one.problem for one in done] == [None] * DEPTH
+        assert [one.problem for one in done] == [None] * depth
         top = there.session(chats[0].id)
         assert [one.session_id for one in top.usage(family=True)] == [chats[-1].id]
         (hit,) = there.search("deepest", family=top.id)

@@ -10,10 +10,17 @@ RESULT = {"type": "tool_result", "tool_use_id": "t", "content": "an output"}
 TEXT = {"type": "text", "text": "and the words"}
 
 
+@pytest.fixture(scope="module")
+def lab(leg, opened):
+    """A store of this module's own, which lists all of its sessions."""
+    with opened(*leg) as lab:
+        yield lab
+
+
 def prompt(lab, chat):
     """The prompt of a session, which every list has and the log agrees with."""
-    (info,) = [one for one in lab.store.sessions() if one.session_id == chat.id]
-    (seen,) = [one.info for one in lab.store.overview() if one.info.session_id == chat.id]
+    (info,) = [one for one in lab.store.sessions(limit=5) if one.session_id == chat.id]
+    (seen,) = [one.info for one in lab.store.overview(limit=5) if one.info.session_id == chat.id]
     assert info == seen == chat.info()
     checked = chat.verify()
     assert checked.ok, checked.problem
@@ -171,14 +178,15 @@ def test_purge_erases_the_first_prompt(lab):
     chat = lab.store.create()
     chat.append("user", "first")
     lab.store.purge(chat.id)
-    assert lab.sql("SELECT first_prompt FROM sessions") == [(None,)]
+    where = f"WHERE session_id = '{chat.id}'"
+    assert lab.sql(f"SELECT first_prompt FROM sessions {where}") == [(None,)]
 
 
 def test_prompt_after_many_messages_is_rebuilt(lab):
     chat = lab.store.create()
     chat.append_many([NewMessage("assistant", "I go on.")] * 120)
     chat.append("user", "first")
-    lab.sql("UPDATE sessions SET first_prompt = NULL")
+    lab.sql(f"UPDATE sessions SET first_prompt = NULL WHERE session_id = '{chat.id}'")
     assert chat.rebuild() == 1
     assert prompt(lab, chat) == "first"
 
