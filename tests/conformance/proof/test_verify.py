@@ -11,11 +11,11 @@ from dataclasses import replace
 import pytest
 
 from roocontext import Counts, Head, NewMessage, Plan
-from roocontext.errors import HistoryCorrupt, InvalidOption, MessageNotFound, RooContextError
+from roocontext.errors import HistoryCorrupt, InvalidOption, RooContextError
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.plan import Action
 from roocontext.store.engine.schema import metadata
-from support.dialogue import fill, shown, state, work
+from support.dialogue import fill, shown, work
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
@@ -463,62 +463,6 @@ def test_log_refuses_changes_by_sql(lab):
             lab.sql(statement)
     assert chat.verify() == before
     assert before.ok
-
-
-FORGED = {
-    "a pin": "'note', NULL, NULL, 'pin', 4, '{\"pinned\":true}', NULL",
-    "a title": "'note', NULL, NULL, 'title', NULL, '{\"title\":\"forged\"}', NULL",
-    "a message": "'message', 'user', 'anthropic', NULL, NULL, '\"forged\"', NULL",
-    "a rewind": "'rewind', NULL, NULL, NULL, NULL, NULL, '{\"to\":0}'",
-    "an uncovering": "'uncovering', NULL, NULL, NULL, NULL, NULL, '{}'",
-}
-
-
-def forged(seq, row):
-    """A row with a client id and digests, put into the session at a seq."""
-    return (
-        "INSERT INTO entries (session_id, seq, recorded_at, message_id, client_id, size,"
-        " messages_total, bytes_total, salt, content_digest, hash, kind, role, format, note,"
-        f" target, content, details) SELECT 's', {seq}, 1, 'forged', 'forged', 8, 1, 8, hash, hash,"
-        f" hash, {row} FROM entries {where(4)}"
-    )
-
-
-@pytest.mark.parametrize("row", FORGED.values(), ids=FORGED)
-@pytest.mark.parametrize("seq", ["-1", "0", "9999"])
-def test_row_outside_the_log_is_never_read_and_named(forger, damaged, seq, row):
-    def seen():
-        return (
-            state(damaged),
-            list(damaged.audit()),
-            damaged.view(as_of=12),
-            damaged.internals.live(),
-            damaged.notes("title"),
-            damaged.internals.calls(),
-            damaged.diff(5),
-        )
-
-    before = seen()
-    forger.sql(forged(seq, row))
-    assert seen() == before
-    assert found(damaged) == int(seq)
-    assert damaged.rebuild() == 0
-    with pytest.raises(MessageNotFound):
-        damaged.rewind(to="forged")
-    with pytest.raises(HistoryCorrupt):  # its place in the unique index is taken
-        damaged.append("user", "forged", client_id="forged")
-    assert seen() == before
-    copy = damaged.fork()
-    assert copy.verify().ok
-    assert copy.append("user", "forged", client_id="forged").new
-
-
-@pytest.mark.parametrize("seq", ["1.5", "'x'", "x'01'"])
-def test_seq_that_is_no_integer_is_named(forger, damaged, seq):
-    if forger.engine == "postgres":  # its columns hold what they say
-        return
-    forger.sql(forged(seq, FORGED["a pin"]))
-    assert not damaged.verify().ok
 
 
 COUNTS = {

@@ -297,14 +297,6 @@ def test_number_of_conditions_is_bounded(lab):
         lab.store.sessions(where={**metadata, "one more": "v"})
 
 
-def test_purge_erases_the_metadata_index(lab):
-    for name in ("kept", "gone"):
-        lab.store.create(name, metadata={"user": "ann"})
-    lab.store.purge("gone")
-    assert [row[0] for row in lab.sql("SELECT * FROM facts")] == ["kept"]
-    assert listed(lab, user="ann") == ["kept"]
-
-
 FRAMES = 200
 """As many calls within each other as one call of the store needs, and more."""
 

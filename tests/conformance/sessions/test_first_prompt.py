@@ -174,14 +174,6 @@ def test_fork_has_the_first_prompt_of_its_copied_rows(lab):
     assert prompt(lab, fork) == "another"
 
 
-def test_purge_erases_the_first_prompt(lab):
-    chat = lab.store.create()
-    chat.append("user", "first")
-    lab.store.purge(chat.id)
-    where = f"WHERE session_id = '{chat.id}'"
-    assert lab.sql(f"SELECT first_prompt FROM sessions {where}") == [(None,)]
-
-
 def test_prompt_after_many_messages_is_rebuilt(lab):
     chat = lab.store.create()
     chat.append_many([NewMessage("assistant", "I go on.")] * 120)

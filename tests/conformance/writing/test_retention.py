@@ -106,8 +106,9 @@ def test_family_can_be_left(lab):
     assert lab.store.session("child").parent == "root"
 
 
-def test_more_sessions_than_a_page_are_purged(lab):
-    with_many = 230
+def test_more_sessions_than_a_page_are_purged(lab, monkeypatch):
+    monkeypatch.setattr("roocontext.store.store._AT_ONCE", 10)
+    with_many = 33
     for number in range(with_many):
         lab.store.create(
             f"session {number:03}", parent=f"session {number - 1:03}" if number % 7 else None
