@@ -19,8 +19,7 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.formats import import_paths, jsonl
-from roocontext.store.proof.log_lines import read_entry, read_header
-from support.dialogue import fill, state, text, work
+from support.dialogue import everything, fill, restored, state, text, work
 from support.examples import examples
 from support.histories import HISTORIES, play
 
@@ -44,22 +43,6 @@ def brought_back(store: Any, file: str) -> Any:
     (done,) = import_paths(store, [file])
     assert not done.failed, done.problems
     return store.session(done.session_id)
-
-
-def restored(store: Any, file: str) -> Any:
-    """The session of a file, by what both interfaces have."""
-    with gzip.open(file) as lines:
-        header = read_header(lines.readline())
-        entries = [read_entry(line) for line in lines]
-    store.restore(header.session_id, entries, parent=header.parent, created_at=header.created_at)
-    return store.session(header.session_id)
-
-
-def everything(chat: Any) -> Any:
-    info = chat.info().to_dict()
-    del info["updated_at"]
-    views = [chat.view(as_of=seq) for seq in range(chat.head().seq + 1)]
-    return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
 
 
 @settings(max_examples=examples(6, long=15))

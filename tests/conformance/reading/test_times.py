@@ -1,7 +1,6 @@
 """Moments in a log: found as a scan would find them, whatever clocks and agents did."""
 
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,9 +10,9 @@ from hypothesis import strategies as st
 from roocontext import NewMessage, Plan, Rewind
 from roocontext.errors import MessageNotFound, NothingToUndo
 from roocontext.log.entries import Kind
+from support.dialogue import at
 from support.examples import examples
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = examples(7, long=10)
 MOMENTS = 8
 """About so many of the times in a history are tried, each with the moment before it."""
@@ -38,10 +37,6 @@ STEPS = st.lists(
     min_size=1,
     max_size=25,
 )
-
-
-def at(ms: int) -> datetime:
-    return EPOCH + timedelta(milliseconds=ms)
 
 
 def play(chat: Any, clock: Any, steps: Any, start: int = 20) -> None:
