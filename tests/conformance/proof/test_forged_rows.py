@@ -72,13 +72,15 @@ def test_no_operation_reads_a_row_outside_the_log(opened, engine, first):
         before = answers(lab, chat)
         assert before == answers(lab, chat)
         last = chat.head().seq
-        for number, row in enumerate(ROWS.values()):
-            forge(lab, chat, -number if "0" in first else last + 1 + number, row)
+        outside = [-number if "0" in first else last + 1 + number for number in range(len(ROWS))]
+        for seq, row in zip(outside, ROWS.values(), strict=True):
+            forge(lab, chat, seq, row)
         after = answers(lab, chat)
         assert [name for name in before if after[name] != before[name]] == []
         found = chat.verify()
         assert found.seq == (1 - len(ROWS) if "0" in first else last + 1)
         assert chat.rebuild() == 0
+        assert chat.internals.noted([f"forged{seq}" for seq in outside]) == {}
         with pytest.raises(MessageNotFound):
             chat.rewind(to="forged")
         taken = {"client_id": f"forged{found.seq}"}
