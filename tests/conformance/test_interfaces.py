@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import threading
+from itertools import product
 
 import pytest
 
@@ -16,6 +17,7 @@ from roocontext import (
     Session,
     Store,
 )
+from support.examples import everyday
 from support.steady_sources import CountedIds, SetClock
 
 pytestmark = pytest.mark.every_leg
@@ -121,6 +123,9 @@ class HeldClock(SetClock):
         return super().__call__()
 
 
+ENGINES = ("file", "memory", "postgres")
+
+
 def held_store(engine, request, tmp_path, clock):
     urls = {
         "file": lambda: tmp_path / "store.db",
@@ -140,7 +145,13 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    ("engine", "operation"),
+    everyday(
+        [*((engine, "append") for engine in ENGINES[1:]), *(("file", name) for name in OPERATIONS)],
+        [*product(ENGINES, OPERATIONS)],
+    ),
+)
 def test_cancelled_call_has_ended_when_the_cancellation_is_raised(
     engine, operation, request, tmp_path
 ):

@@ -4,7 +4,6 @@ And into an archive and back.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from conformance.test_machine import SessionMachine
 from roocontext import ArchiveFolder, Store
 from roocontext.formats import jsonl
+from support.dialogue import everything
 from support.examples import TORTURE, examples
 from support.steady_sources import CountedIds, SetClock
 
@@ -38,7 +38,7 @@ class Traveller(SessionMachine):
         exported = [self._moved(chat, self.there) for chat, _ in self.family]
         twins = [self.there.session(chat.id) for chat, _ in self.family]
         for (chat, _), twin, written in zip(self.family, twins, exported, strict=True):
-            assert _everything(twin) == _everything(chat)
+            assert everything(twin) == everything(chat)
             assert b"".join(jsonl.export_session(twin)) == written
             assert twin.verify(chat.head()).ok
             assert twin.rebuild() == 0
@@ -51,14 +51,14 @@ class Traveller(SessionMachine):
         self._archive(twins)
 
     def _archive(self, twins: list[Any]) -> None:
-        before = [_everything(twin) for twin in twins]
+        before = [everything(twin) for twin in twins]
         put = ArchiveFolder(self.file.parent)
         files = [self.there.archive(session=twin.id, put=put).archived[0].file for twin in twins]
         assert all(self.there.find(twin.id)[0].archived_at for twin in twins)
         for file in reversed(files):
             (done,) = jsonl.restore_file(self.there, Path(file))
             assert (done.problem, done.redacted) == (None, ())
-        assert [_everything(self.there.session(twin.id)) for twin in twins] == before
+        assert [everything(self.there.session(twin.id)) for twin in twins] == before
 
     def _moved(self, chat: Any, store: Any) -> bytes:
         written = b"".join(jsonl.export_session(chat))
@@ -66,13 +66,6 @@ class Traveller(SessionMachine):
         (done,) = jsonl.restore_file(store, self.file)
         assert (done.problem, done.entries) == (None, chat.head().seq)
         return written
-
-
-def _everything(chat: Any) -> Any:
-    last = chat.head().seq
-    views = [chat.view(as_of=seq) for seq in range(last + 1)]
-    info = replace(chat.info(), updated_at=0)
-    return views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats(), chat.head()
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ def stored(format_, role, given):
     """A view whose second row is this, as the log stores and reads it."""
     content, _ = encode_plain(given)
     reader(format_).check(role, content)
+    reader(format_).check(role, reader(format_).skeleton(content))
     rows = [message(1, "user", ASKED[format_], format_)]
     return [*rows, message(2, role, content, format_, MODELS[format_])]
 

@@ -50,7 +50,7 @@ OTHERS = [
 ]
 NAMES = st.one_of(
     st.sampled_from([name for pair in SAME + OTHERS for name in pair if name]),
-    st.text(max_size=200),
+    st.text(max_size=60),
 )
 
 

@@ -9,57 +9,9 @@ from openai.types.responses import Response
 from roocontext.errors import InvalidIdentifier, InvalidMessage
 from roocontext.log.readings import reader
 from roocontext.log.replies import Reply, read_reply
+from support.sdk_replies import ANTHROPIC, CHAT, ITEMS, RESPONSE
 
-ANTHROPIC = {
-    "id": "msg_1",
-    "type": "message",
-    "role": "assistant",
-    "model": "claude-x",
-    "content": [
-        {"type": "thinking", "thinking": "hm", "signature": "s"},
-        {"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "ls"}},
-    ],
-    "stop_reason": "tool_use",
-    "stop_sequence": None,
-    "usage": {"input_tokens": 3, "output_tokens": 4},
-}
-CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
-CHAT = {
-    "id": "chatcmpl-1",
-    "object": "chat.completion",
-    "created": 1,
-    "model": "gpt-x",
-    "choices": [
-        {
-            "index": 0,
-            "finish_reason": "tool_calls",
-            "message": {"role": "assistant", "content": None, "tool_calls": [CALL]},
-        }
-    ],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
-}
-ITEMS = [
-    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
-    {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "run", "arguments": "{}"},
-]
-RESPONSE = {
-    "id": "resp_1",
-    "object": "response",
-    "created_at": 1.0,
-    "model": "gpt-y",
-    "status": "completed",
-    "output": ITEMS,
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-    "tools": [],
-    "usage": {
-        "input_tokens": 3,
-        "output_tokens": 4,
-        "total_tokens": 7,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens_details": {"reasoning_tokens": 0},
-    },
-}
+CALL = CHAT["choices"][0]["message"]["tool_calls"][0]
 PARTS = [{"functionCall": {"name": "run", "args": {}}, "thoughtSignature": "c2ln"}]
 GEMINI = {
     "candidates": [{"content": {"role": "model", "parts": PARTS}, "finishReason": "STOP"}],

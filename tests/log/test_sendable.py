@@ -4,13 +4,14 @@ import copy
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
+from support.examples import examples
 from support.provider_rules.anthropic import displaced, violations
 
 sendable = ANTHROPIC_FORM.compose
@@ -587,8 +588,7 @@ nasty = st.lists(st.one_of(anthropic_rows, plausible_rows), max_size=12)
 nastier = st.lists(st.one_of(anthropic_rows, plausible_rows, foreign_rows), max_size=12)
 
 
-@given(nastier)
-def test_any_log_goes_out_acceptable(rows):
+def every_message_is_acceptable(rows):
     rows = [copy.deepcopy(row) for row in rows]  # so that no two rows hold the same object
     before = copy.deepcopy(rows)
     out = sendable(history(*rows))
@@ -597,8 +597,7 @@ def test_any_log_goes_out_acceptable(rows):
     assert rows == before
 
 
-@given(nastier)
-def test_thinking_goes_out_as_it_is_stored_and_in_order(rows):
+def thinking_is_as_stored_and_in_order(rows):
     stored = [
         block
         for _, content, *form in rows
@@ -612,8 +611,7 @@ def test_thinking_goes_out_as_it_is_stored_and_in_order(rows):
                 position = next(i for i in range(position, len(stored)) if stored[i] is block) + 1
 
 
-@given(nastier)
-def test_sent_messages_need_no_repair(rows):
+def what_was_sent_needs_no_repair(rows):
     once = sendable(history(*rows))
     again = sendable(history(*((it["role"], it["content"]) for it in once.messages)))
     assert again.repairs == ()
@@ -630,8 +628,7 @@ def test_repairs_are_reported_if_and_only_if_something_changed(rows):
     assert same == (not out.repairs)
 
 
-@given(nastier)
-def test_repairs_name_rows_and_blocks_that_are_there_and_no_content(rows):
+def repairs_name_rows_and_blocks_and_no_content(rows):
     for repair in sendable(history(*rows)).repairs:
         assert 1 <= repair.seq <= len(rows)
         content = rows[repair.seq - 1][1]
@@ -644,8 +641,7 @@ def test_repairs_name_rows_and_blocks_that_are_there_and_no_content(rows):
         }
 
 
-@given(nastier)
-def test_every_answered_call_keeps_its_own_result(rows):
+def each_answered_call_keeps_its_result(rows):
     numbered = copy.deepcopy(rows)
     kept = []
     for number, (_, content, *form) in enumerate(numbered):
@@ -665,6 +661,16 @@ def test_every_answered_call_keeps_its_own_result(rows):
     ]
     for output in kept:
         assert going.count(output) == (output not in gone)
+
+
+@settings(max_examples=examples(80, long=40))
+@given(nastier)
+def test_any_log_goes_out_by_the_laws(rows):
+    every_message_is_acceptable(rows)
+    thinking_is_as_stored_and_in_order(rows)
+    what_was_sent_needs_no_repair(rows)
+    repairs_name_rows_and_blocks_and_no_content(rows)
+    each_answered_call_keeps_its_result(rows)
 
 
 @given(nasty, anthropic_rows | plausible_rows)

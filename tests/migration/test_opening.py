@@ -25,7 +25,7 @@ from roocontext.errors import (
 )
 from roocontext.log.counting import BYTES
 from roocontext.store.engine import database
-from roocontext.store.engine.schema import RELEASE, REVISION
+from roocontext.store.engine.schema import REVISION
 
 NOT_STORES: dict[str, bytes] = {
     "text": b"Dear diary,\n" * 100,
@@ -128,25 +128,6 @@ def test_foreign_tables_on_a_server_are_refused(raw: Raw) -> None:
         with pytest.raises(ForeignDatabase):
             Store.open(raw.url)
     assert "customers" in _tables(raw)
-
-
-@pytest.mark.parametrize("version", ["9999", "0002", "ffff"])
-def test_schema_that_is_too_new_is_left_alone(raw: Raw, version: str) -> None:
-    with Store.open(raw.url) as store:
-        store.create("kept").append("user", "hello")
-    newer = f"version_num = '{version}', oldest_release = '9.0.0'"
-    raw.run(f"UPDATE roocontext_version SET {newer}")
-    before = raw.run("SELECT * FROM entries"), _tables(raw)
-    for options in ({}, {"upgrade": False}, {"read_only": True}):
-        with pytest.raises(SchemaMismatch) as refused:
-            Store.open(raw.url, **options)
-        assert (refused.value.current, refused.value.wanted) == (version, REVISION)
-    assert raw.run("SELECT version_num FROM roocontext_version") == [(version,)]
-    assert (raw.run("SELECT * FROM entries"), _tables(raw)) == before
-    same = f"version_num = '{REVISION}', oldest_release = '{RELEASE}'"
-    raw.run(f"UPDATE roocontext_version SET {same}")
-    with Store.open(raw.url) as store:
-        assert store.session("kept").verify().ok
 
 
 def test_newer_file_keeps_its_bytes(folder: Path) -> None:

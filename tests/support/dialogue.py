@@ -1,9 +1,14 @@
 """Small words for what tests say again and again."""
 
+import gzip
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from roocontext import NewMessage
+from roocontext.log.moments import EPOCH
+from roocontext.store.proof.log_lines import read_entry, read_header
 
 WORDS = "a word or two that take some room " * 4
 
@@ -50,3 +55,24 @@ def work(chat: Any, tool_ids: Sequence[str] = ("t1",), output: Any = WORDS) -> t
 def state(chat: Any) -> tuple[Any, ...]:
     """Everything that a refused operation must leave as it was."""
     return chat.head(), chat.head_seq(), chat.view(), chat.info(), chat.stats(), chat.pins()
+
+
+def everything(chat: Any) -> tuple[Any, ...]:
+    """All that a session shows, at every past seq, except when it was written last."""
+    views = [chat.view(as_of=seq) for seq in range(chat.head().seq + 1)]
+    info = replace(chat.info(), updated_at=0)
+    return chat.head(), views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats()
+
+
+def at(ms: int) -> datetime:
+    """A time of the log."""
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+def restored(store: Any, file: Any) -> Any:
+    """The session of an archived file, by what both interfaces have."""
+    with gzip.open(file) as lines:
+        header = read_header(lines.readline())
+        entries = [read_entry(line) for line in lines]
+    store.restore(header.session_id, entries, parent=header.parent, created_at=header.created_at)
+    return store.session(header.session_id)

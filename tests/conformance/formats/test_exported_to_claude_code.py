@@ -1,7 +1,6 @@
 """Sessions as transcripts: what Claude Code would resume with is our effective history."""
 
 import json
-from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,7 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 
-from roocontext import NewMessage, Plan, Store
+from roocontext import NewMessage, Plan
 from roocontext.errors import InvalidOption
 from roocontext.formats import exports
 from roocontext.formats.exporter import write_new
@@ -27,13 +26,6 @@ from support.histories import play as happen
 from support.rows_of_formats import histories, rows
 
 Rows = list[tuple[str, list[Any]]]
-
-
-@pytest.fixture(scope="module")
-def fresh(leg: Any) -> Iterator[Any]:
-    """The store into which the exports are imported again."""
-    with Store.open(":memory:") as store:
-        yield store
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:

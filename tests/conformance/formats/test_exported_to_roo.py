@@ -1,7 +1,6 @@
 """Sessions as Roo's task folders: what both programs would send next is our effective history."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,13 +21,6 @@ from support.histories import HISTORIES
 from support.histories import play as happen
 from support.rows_of_formats import histories, rows
 from vectors.programs.roo_history import effective_2025, effective_2026
-
-
-@pytest.fixture(scope="module")
-def fresh(leg: Any) -> Iterator[Any]:
-    """The store into which the exports are imported again."""
-    with Store.open(":memory:") as store:
-        yield store
 
 
 def exported(store: Any, chat: Any, folder: Path, **options: Any) -> list[Path]:

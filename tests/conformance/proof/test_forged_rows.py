@@ -5,7 +5,7 @@ import re
 import pytest
 
 from roocontext import Plan
-from roocontext.errors import HistoryCorrupt, RooContextError
+from roocontext.errors import HistoryCorrupt, MessageNotFound, RooContextError
 from roocontext.log.counting import BYTES
 from roocontext.store.engine.schema import entries
 from support.damage import READING, build
@@ -37,8 +37,8 @@ def forge(lab, chat, seq, row):
         "INSERT INTO entries (session_id, seq, recorded_at, message_id, client_id, compaction_id,"
         " size, messages_total, bytes_total, salt, content_digest, hash, usage, format,"
         " kind, role, model, content, details, tools, note, target)"
-        f" SELECT '{chat.id}', {seq}, 1, 'forged', 'forged{seq}', 'forged', 8, 5, 40, hash, hash,"
-        f" hash, '{{\"input_tokens\":5}}', 'anthropic', {row}"
+        f" SELECT '{chat.id}', {seq}, 1, 'forged', 'forged' || {seq}, 'forged', 8, 5, 40, hash,"
+        f" hash, hash, '{{\"input_tokens\":5}}', 'anthropic', {row}"
         f" FROM entries WHERE session_id = '{chat.id}' AND seq = 4"
     )
 
@@ -72,17 +72,35 @@ def test_no_operation_reads_a_row_outside_the_log(opened, engine, first):
         before = answers(lab, chat)
         assert before == answers(lab, chat)
         last = chat.head().seq
-        for number, row in enumerate(ROWS.values()):
-            forge(lab, chat, -number if "0" in first else last + 1 + number, row)
+        outside = [-number if "0" in first else last + 1 + number for number in range(len(ROWS))]
+        for seq, row in zip(outside, ROWS.values(), strict=True):
+            forge(lab, chat, seq, row)
         after = answers(lab, chat)
         assert [name for name in before if after[name] != before[name]] == []
         found = chat.verify()
         assert found.seq == (1 - len(ROWS) if "0" in first else last + 1)
         assert chat.rebuild() == 0
+        assert chat.internals.noted([f"forged{seq}" for seq in outside]) == {}
+        with pytest.raises(MessageNotFound):
+            chat.rewind(to="forged")
+        taken = {"client_id": f"forged{found.seq}"}
+        with pytest.raises(HistoryCorrupt):  # its place in the unique index is taken
+            chat.append("user", "forged", **taken)
         copy = chat.fork()
         assert copy.verify().ok
         assert copy.head().hash != chat.head().hash
         assert [entry.seq for entry in copy.audit()] == [*range(1, last + 2)]
+        assert copy.append("user", "forged", **taken).new
+
+
+@pytest.mark.parametrize("seq", ["1.5", "'x'", "x'01'"])
+def test_seq_that_is_no_integer_is_named(opened, seq):
+    """On SQLite: the columns of a server hold what they say."""
+    with opened("file", "sync") as lab:
+        lab.drop_guards()
+        chat = build(lab.store)
+        forge(lab, chat, seq, ROWS["a pin"])
+        assert not chat.verify().ok
 
 
 NAMED = {

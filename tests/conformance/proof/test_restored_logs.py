@@ -1,10 +1,9 @@
 """A log out of one store and into another: equal in every view, every hash and every byte."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.errors import (
@@ -17,7 +16,8 @@ from roocontext.errors import (
 from roocontext.formats import jsonl
 from roocontext.log.chain import Sealed
 from roocontext.store.proof.restore import StoredEntry
-from support.dialogue import call, fill, result, text, work
+from support.dialogue import call, everything, fill, result, text, work
+from support.examples import examples
 from support.histories import HISTORIES, play
 from support.steady_sources import CountedIds, SetClock
 
@@ -29,14 +29,6 @@ def other(leg: Any) -> Any:
     """Another store, of another engine."""
     with Store.open(":memory:", clock=SetClock(), ids=CountedIds()) as store:
         yield store
-
-
-def everything(chat: Any) -> Any:
-    """All that a session shows, at every past seq."""
-    last = chat.head().seq
-    views = [chat.view(as_of=seq) for seq in range(last + 1)]
-    info = replace(chat.info(), updated_at=0)
-    return views, list(chat.audit()), list(chat.internals.stored()), info, chat.stats(), chat.head()
 
 
 def copied(chat: Any, store: Any, entries: Any = None) -> Any:
@@ -62,6 +54,7 @@ def busy(chat: Any) -> None:
     chat.append("user", [result("t2")], answers=(chat.head_seq(), 0))
 
 
+@settings(max_examples=examples(20, long=40))
 @given(history=HISTORIES)
 def test_any_session_comes_back_equal(shared, other, history):
     chat = shared.store.create()

@@ -1,13 +1,11 @@
 """The audit, the difference of two points, the counts, notes and pins."""
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
 
 from roocontext import Plan
 from roocontext.errors import MessageNotFound
 from roocontext.log.counting import BYTES
-from support.dialogue import fill, result, seqs, shown, state, work
+from support.dialogue import at, fill, result, seqs, shown, state, work
 
 
 def test_audit_lists_every_entry_in_order(chat):
@@ -125,8 +123,7 @@ def test_diff_of_two_moments_is_that_of_their_entries(chat, clock):
     fill(chat, 2)
     clock.now = 2_000
     fill(chat, 2)
-    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1_500)
-    assert seqs(chat.diff(moment).came) == [3, 4]
+    assert seqs(chat.diff(at(1_500)).came) == [3, 4]
 
 
 def test_diff_is_in_view_order(chat):

@@ -1,22 +1,17 @@
 """Lists, filters and searches use the time at which things happened, or the store's clock."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from roocontext import Plan
 from roocontext.reports import naming, usage
-from support.dialogue import fill
+from support.dialogue import at, fill
 from support.pages import every_page
 
 JANUARY = 1_768_000_000_000
 DAY = 86_400_000
 USED = {"input_tokens": 10, "output_tokens": 1}
-
-
-def at(ms: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import json
 from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,9 +15,14 @@ from support.pages import every_page
 USED = {"input_tokens": 3, "output_tokens": 5}
 
 
-@pytest.fixture
-def lab(lab: Any) -> Any:
+@pytest.fixture(scope="module")
+def lab(leg: Any, opened: Callable[..., Any]) -> Iterator[Any]:
     """A root with five children of one moment, three purged sessions, and replies with usage."""
+    with opened(*leg) as lab:
+        yield _filled(lab)
+
+
+def _filled(lab: Any) -> Any:
     root = lab.store.create("root")
     lab.clock.step = 0
     for number in range(5):

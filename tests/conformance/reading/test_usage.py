@@ -1,6 +1,5 @@
 """The usage reported in a session, in its forks, in a whole family, and in all sessions."""
 
-import gzip
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -10,11 +9,10 @@ from roocontext.errors import InvalidOption, SessionNotFound, SummaryFailed
 from roocontext.log.counting import ReportedUsage
 from roocontext.log.summary import Summary
 from roocontext.reports import usage
-from roocontext.store.proof.log_lines import read_entry, read_header
 from roocontext.summarisers import with_fallback
 from roocontext.tokens import spending
 from support.async_manager import Scripted, grow, manager
-from support.dialogue import fill
+from support.dialogue import fill, restored
 
 USED = {"input_tokens": 1_000, "output_tokens": 100}
 MODEL = "claude-sonnet-4-5"
@@ -205,14 +203,6 @@ def _at(milliseconds):
     return datetime.fromtimestamp((NEW_YEAR + milliseconds) / 1_000, UTC)
 
 
-def back(store, file):
-    """Restore the session of a file."""
-    with gzip.open(file) as lines:
-        header = read_header(lines.readline())
-        entries = [read_entry(line) for line in lines]
-    store.restore(header.session_id, entries, parent=header.parent, created_at=header.created_at)
-
-
 def grouped(groups):
     return [(group.name, places(group.rows)) for group in groups]
 
@@ -294,7 +284,7 @@ def test_usage_of_archived_sessions_counts_until_they_are_purged(lab, tmp_path):
     assert read() == before
     assert [*first, *lab.store.usage(after=first.next)] == before[0]
     assert lab.store.usage(where={"team": "b"}) == []
-    back(lab.store, done.file)
+    restored(lab.store, done.file)
     assert read() == before
     lab.store.archive(session="chat", put=ArchiveFolder(tmp_path))
     lab.store.purge("chat")

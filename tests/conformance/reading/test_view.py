@@ -13,13 +13,7 @@ from roocontext import NewMessage, Plan, Store
 from roocontext.errors import InvalidMessage, InvalidOption, InvalidPlan, MessageNotFound
 from roocontext.log.counting import is_bound_to_prefix
 from roocontext.store.loop import request
-from support.dialogue import fill, seqs, shown, work
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def at(ms):
-    return EPOCH + timedelta(milliseconds=ms)
+from support.dialogue import at, fill, seqs, shown, work
 
 
 def test_summary_stands_where_the_hidden_rows_were(chat):
@@ -38,12 +32,6 @@ def test_note_before_an_insertion_leaves_the_order(chat):
     fill(chat, 3)
     summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S")).seq
     assert shown(chat) == [summary, 4, 5, 6]
-
-
-def test_summary_at_the_end_has_its_natural_position(chat):
-    fill(chat, 4)
-    summary = chat.commit(Plan.condense(chat.view(), [1, 2], "S", at_end=True)).seq
-    assert shown(chat) == [3, 4, summary]
 
 
 def test_view_of_a_past_seq_does_not_change(chat):
@@ -159,32 +147,6 @@ def test_cleared_output_shows_its_placeholder(chat):
     ]
     assert chat.message(told).content == before.messages[-1].content
     assert chat.view(as_of=told) == before
-
-
-def test_clearings_add_up_and_are_rewound(chat):
-    fill(chat, 1)
-    _, told = work(chat, ["t1", "t2"])
-    chat.commit(Plan.clear(chat.view(), [(told, 0)], "one"))
-    chat.commit(Plan.clear(chat.view(), [(told, 1)], "two"))
-    message = chat.view().messages[-1]
-    assert [block["content"] for block in message.content] == ["one", "two"]
-    assert message.cleared == (0, 1)
-    chat.rewind(to=chat.head_seq(), keep_target=False)
-    assert chat.view().messages[-1].cleared == (0,)
-    chat.rewind(to=told)
-    assert chat.view().messages[-1].cleared == ()
-    assert chat.verify().ok
-
-
-def test_companions_follow_the_summary(chat):
-    said = fill(chat, 6)
-    companions = [NewMessage("assistant", "ok"), NewMessage("user", "go on")]
-    plan = Plan.condense(chat.view(), said[:3], "S", companions=companions)
-    done = chat.commit(plan)
-    assert done.rows == (7, 8, 9)
-    assert shown(chat) == [7, 8, 9, 4, 5, 6]
-    kinds = [message.kind for message in chat.view().messages[:3]]
-    assert kinds == ["summary", "companion", "companion"]
 
 
 def test_message_is_read_by_its_seq(chat):

@@ -81,7 +81,8 @@ def condense(chat: Any, kept: int) -> Any:
     return chat.commit(Plan.condense(view, hidden, "What was said before, in short."))
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("change", CHANGES[::-1])
 @pytest.mark.parametrize("kept", [2, 4, 6])
 def test_change_at_or_next_to_the_cut_leaves_no_span(
     lab: Any, change: Callable[[Any], None], kept: int

@@ -1,5 +1,6 @@
 """Families: parents and children, sessions opened or created, and lists by parent and metadata."""
 
+import inspect
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -296,37 +297,17 @@ def test_number_of_conditions_is_bounded(lab):
         lab.store.sessions(where={**metadata, "one more": "v"})
 
 
-# The index is a cache
+FRAMES = 200
+"""As many calls within each other as one call of the store needs, and more."""
 
 
-DAMAGES = {
-    "another value": "UPDATE facts SET value = '\"bob\"'",
-    "a fact of nobody's": "INSERT INTO facts VALUES ('s', '\"role\"', '\"admin\"')",
-    "a fact that is gone": "DELETE FROM facts",
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_verify_finds_a_wrong_index_and_rebuild_renews_it(lab, damage):
-    chat = lab.store.create("s", metadata={"user": "ann"})
-    before = lab.sql("SELECT * FROM facts")
-    lab.sql(DAMAGES[damage])
-    assert not chat.verify().ok
-    assert chat.rebuild() == 1
-    assert lab.sql("SELECT * FROM facts") == before
-    assert chat.verify().ok
-
-
-def test_purge_erases_the_metadata_index(lab):
-    for name in ("kept", "gone"):
-        lab.store.create(name, metadata={"user": "ann"})
-    lab.store.purge("gone")
-    assert [row[0] for row in lab.sql("SELECT * FROM facts")] == ["kept"]
-    assert listed(lab, user="ann") == ["kept"]
-
-
-DEPTH = sys.getrecursionlimit() + 50
-"""Deeper than Python's stack."""
+@pytest.fixture
+def depth():
+    """The depth of a family that is deeper than what is left of Python's stack."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + FRAMES)
+    yield FRAMES + 50
+    sys.setrecursionlimit(limit)
 
 
 def line_of(store: Any, depth: int) -> list[Any]:
@@ -337,15 +318,15 @@ def line_of(store: Any, depth: int) -> list[Any]:
 
 
 @pytest.mark.one_leg
-def test_deep_family_is_exported_restored_and_counted(tmp_path):
+def test_deep_family_is_exported_restored_and_counted(tmp_path, depth):
     path = tmp_path / "family.jsonl"
     with Store.open(":memory:") as here, Store.open(":memory:") as there:
-        chats = line_of(here, DEPTH)
+        chats = line_of(here, depth)
         chats[-1].append("assistant", "the deepest", usage={"input_tokens": 7}, model="m")
         assert [one.id for one in family_of(here, chats[0])] == [one.id for one in chats]
         path.write_bytes(b"".join(jsonl.export_family(here, chats[0])))
         done = list(jsonl.restore_file(there, path))
-        assert [one.problem for one in done] == [None] * DEPTH
+        assert [one.problem for one in done] == [None] * depth
         top = there.session(chats[0].id)
         assert [one.session_id for one in top.usage(family=True)] == [chats[-1].id]
         (hit,) = there.search("deepest", family=top.id)

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from roocontext import NewMessage, Plan
+from roocontext import NewMessage
 from roocontext.errors import DuplicateMessage, InvalidMessage, VersionConflict
 from support.dialogue import fill, seqs, shown, state
 
@@ -233,18 +233,3 @@ def test_message_ids_need_not_be_unique(chat):
     chat.append("user", "x", message_id="m")
     chat.append("user", "y", message_id="m")
     assert seqs(chat.view()) == [1, 2]
-
-
-def test_two_runs_write_the_same_log(lab, opened):
-    def run(lab):
-        chat = lab.store.create("same", title="t", metadata={"a": 1})
-        said = fill(chat, 6)
-        chat.commit(Plan.condense(chat.view(), said[1:4], "S"))
-        chat.rewind(to=said[2])
-        chat.undo()
-        chat.pin(said[0])
-        chat.redact(said[4])
-        return chat.head()
-
-    with opened("memory", "sync") as other:
-        assert run(lab) == run(other)

@@ -1,20 +1,16 @@
 """Purging by rule: by age and metadata, whole families, with receipts, and nothing on hold."""
 
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from threading import Event
 
 import pytest
 
 from roocontext import ArchiveFolder, InvalidOption, SessionNotFound, Store
 from roocontext.errors import SessionPurged
+from support.dialogue import at
 
 DAY = 86_400_000
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def _at(milliseconds):
-    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _ids(receipts):
@@ -36,7 +32,7 @@ def _session(lab, name, **options):
 def test_sessions_older_than_a_time_are_purged_with_receipts(lab):
     for name in ("a", "b", "c", "d"):
         _session(lab, name)
-    cutoff = _at(lab.clock.now - DAY - DAY // 2)  # between b and c
+    cutoff = at(lab.clock.now - DAY - DAY // 2)  # between b and c
     planned = lab.store.purge(older_than=cutoff, dry_run=True)
     assert _ids(planned) == ["a", "b"]
     assert all(receipt.dry_run for receipt in planned)
@@ -106,8 +102,9 @@ def test_family_can_be_left(lab):
     assert lab.store.session("child").parent == "root"
 
 
-def test_more_sessions_than_a_page_are_purged(lab):
-    with_many = 230
+def test_more_sessions_than_a_page_are_purged(lab, monkeypatch):
+    monkeypatch.setattr("roocontext.store.store._AT_ONCE", 10)
+    with_many = 33
     for number in range(with_many):
         lab.store.create(
             f"session {number:03}", parent=f"session {number - 1:03}" if number % 7 else None
@@ -198,10 +195,10 @@ def test_archived_sessions_are_purged_by_the_same_rule(lab, tmp_path):
     _session(lab, "a-child", parent="a")
     put = ArchiveFolder(tmp_path)
     files = {name: lab.store.archive(session=name, put=put).archived[0] for name in ("a", "b", "c")}
-    cutoff = _at(lab.clock.now - DAY - DAY // 2)
+    cutoff = at(lab.clock.now - DAY - DAY // 2)
     rule = {"older_than": cutoff, "where": {"retention": "90d"}}
     assert _ids(lab.store.purge(**rule, dry_run=True)) == _ids(lab.store.purge(**rule)) == []
-    rule["older_than"] = _at(lab.clock.now + DAY)
+    rule["older_than"] = at(lab.clock.now + DAY)
     planned = lab.store.purge(**rule, dry_run=True)
     done = lab.store.purge(**rule)
     assert _ids(planned) == _ids(done) == ["a", "a-child", "c"]

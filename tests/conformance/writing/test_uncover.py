@@ -1,7 +1,6 @@
 """Uncovering: what it brings back, what it leaves alone, and what it refuses."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -14,9 +13,8 @@ from roocontext.errors import (
     UndoRefused,
     VersionConflict,
 )
-from support.dialogue import fill, shown, state, work
+from support.dialogue import at, fill, shown, state, work
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OK = NewMessage("assistant", "ok")
 
 
@@ -226,7 +224,7 @@ def test_uncovered_summary_is_no_target_of_a_rewind_by_id_or_time(chat):
     for target in ({"to": "sum"}, {"ts": 77_000}):
         with pytest.raises(MessageNotFound):
             chat.rewind(**target)
-    assert chat.rewind(to=EPOCH + timedelta(days=40_000)).target == 4
+    assert chat.rewind(to=at(40_000 * 86_400_000)).target == 4
 
 
 def test_uncovered_summary_is_not_live_for_policies_and_counts(chat):
