@@ -256,6 +256,7 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
     damaged = found["opencode-old.db"]
     assert isinstance(damaged, SessionImport)
     assert [one.what for one in damaged.problems] == ["file is not a database"]
+    assert (damaged.failed, store.sessions()) == (True, [])
 
 
 @pytest.mark.parametrize("made", [claude_code, codex, gemini, opencode, roo])
