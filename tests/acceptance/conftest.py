@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from support import showcase
 from support.cli_process import CommandLine, preloaded
 from support.empty_files import empty_file
 from support.examples import everyday
@@ -46,6 +47,14 @@ def command_line(
         return CommandLine(preloaded_process, place, url)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store to look at."""
+    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
+    showcase.build(url)
+    return url
 
 
 @pytest.fixture

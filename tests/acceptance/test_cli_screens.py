@@ -387,16 +387,6 @@ def test_outcome_is_shown_by_its_status(told: dict[str, Any], said: list[str]) -
     assert screen.splitlines()[: len(said)] == said
 
 
-def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: CommandLines) -> None:
-    path = str(tmp_path / "store.db")
-    showcase.build(path)
-    run = command_line(path)
-    assert run("condense", "build", "--limit", "900").code == 0
-    done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Replaced no visible message with a marker, entry 21." in done.out
-    assert "The context grew by" in done.out
-
-
 def test_rewind_names_the_message_that_it_found() -> None:
     told: Any = {"session_id": "s", "to": 4, "seq": 9, "hash": "ab", "head_seq": 9, "left": 1}
     told |= {"returned": 2, "changed": True, "undone": None, "target": 5, "target_time": NOON}

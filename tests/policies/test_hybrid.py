@@ -16,9 +16,10 @@ from roocontext.policies.situation import Aim, Ask, Nothing, Ready, Refused, Too
 from support.deciding import cost, seen, summary, talk, texts
 from support.dialogue import WORDS, call, result, shown, text, work
 from support.examples import examples
+from support.histories import IMAGE, play
 from support.provider_rules.anthropic import violations
 from support.separated import split
-from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of
+from support.situations import LETTERS, STEPS, prompt_of
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 HEADING_COST = LETTERS.count("user", f"{HEADING}\n\n", "anthropic")

@@ -17,8 +17,9 @@ from roocontext.programs.roo.policy import Roo, Roo2026
 from support.deciding import decided, seen, summary, talk
 from support.dialogue import WORDS, shown
 from support.examples import examples
+from support.histories import IMAGE, play
 from support.plan_laws import commit_lawfully
-from support.situations import IMAGE, STEPS, play, situated
+from support.situations import STEPS, situated
 
 FEW = {"protect": 20, "minimum": 10, "output_max": 50}
 SAID = st.sampled_from(["", "in short", WORDS * 3])

@@ -4,7 +4,7 @@ from roocontext import NewMessage, Plan
 from roocontext.policies.layout import Layout, groups, held, turns, whole_groups
 from support.deciding import seen
 from support.dialogue import call, fill, result, text, work
-from support.situations import IMAGE, THOUGHT
+from support.histories import IMAGE, THOUGHT
 
 
 def grouped(chat):

@@ -15,9 +15,10 @@ from roocontext.programs.multi_llm_chat.policy import SlidingWindowUpstream
 from support.deciding import cost, seen, talk
 from support.dialogue import WORDS, call, fill, result, shown, work
 from support.examples import examples
+from support.histories import IMAGE, play
 from support.provider_rules.anthropic import violations
 from support.separated import split
-from support.situations import IMAGE, LETTERS, STEPS, play, prompt_of, situated
+from support.situations import LETTERS, STEPS, prompt_of, situated
 
 MARKER_COST = LETTERS.count("user", LEFT_OUT, "anthropic")
 

@@ -33,6 +33,16 @@ class Done(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def refused(done: Done, code: int, *words: str) -> None:
+    """Nothing was answered, and one line says why, with these words in it."""
+    assert (done.code, done.out) == (code, ""), done
+    assert done.err.startswith("roocontext: ")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err, done.err
+
+
 class CommandLine:
     """Runs commands in a folder, on a database that the environment names."""
 
