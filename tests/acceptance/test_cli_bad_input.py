@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
@@ -22,11 +22,10 @@ from roocontext.cli import find_database
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
-from support.cli_process import CommandLine, refused
+from support.cli_process import CommandLine, CommandLines, refused
 from support.empty_files import empty_file
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOBODY = 65_534
 SECRET = "swordfish-canary"
 

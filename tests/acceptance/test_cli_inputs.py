@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,8 @@ from roocontext.cli import points
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.log.encoding import MAX_DEPTH
-from support.cli_process import CommandLine, Done, refused
+from support.cli_process import CommandLine, CommandLines, Done, refused
 from support.steady_sources import SetClock
-
-CommandLines = Callable[..., CommandLine]
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 MINUTE = 60_000

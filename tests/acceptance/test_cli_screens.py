@@ -30,10 +30,9 @@ from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
 

@@ -2,14 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Callable
 
 import pytest
 
 from roocontext import Plan, Store
-from support.cli_process import CommandLine
-
-CommandLines = Callable[..., CommandLine]
+from support.cli_process import CommandLine, CommandLines
 
 
 @pytest.fixture

@@ -21,11 +21,10 @@ from roocontext import Store
 from roocontext.cli.app import run
 from roocontext.cli.exit_codes import Code
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.empty_files import empty_file
 from support.terminal import END, Terminal, plain
 
-CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
 

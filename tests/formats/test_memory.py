@@ -17,7 +17,7 @@ from roocontext.formats.player import play
 from support.empty_files import empty_file
 from support.transcripts import Transcript, use
 
-ENTRIES, SIZE = 2_000, 3_000
+ENTRIES, SIZE = 4_000, 3_000
 MOST = ENTRIES * SIZE // 2
 
 
@@ -34,7 +34,7 @@ def peak(work: Callable[[], object]) -> int:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Store:
-    """A store with a session of 6 MB."""
+    """A store with a session of 12 MB."""
     store = Store.open(empty_file(tmp_path / "large.db"), durability="normal")
     chat = store.create("large")
     for begin in range(0, ENTRIES, 500):

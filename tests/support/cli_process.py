@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -98,6 +98,10 @@ class CommandLine:
         line = self._process.stdout.readline()
         assert line, "the process that forks the commands has died"
         return int(line)
+
+
+CommandLines = Callable[..., CommandLine]
+"""Makes command lines, each in a folder: on the database of a URL, or on none."""
 
 
 @contextmanager
