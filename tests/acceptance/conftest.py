@@ -1,13 +1,14 @@
 """The command line on a database of the test's own, and models for what asks one."""
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.cli_process import CommandLine, preloaded
+from support import showcase
+from support.cli_process import CommandLine, CommandLines, preloaded
 from support.empty_files import empty_file
 from support.examples import everyday
 from support.fake_models import ModelsServer
@@ -38,7 +39,7 @@ def preloaded_process() -> Iterator["subprocess.Popen[str]"]:
 @pytest.fixture(scope="session")
 def command_line(
     preloaded_process: "subprocess.Popen[str]", tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., CommandLine]:
+) -> CommandLines:
     """Makes a command line in a folder of its own: `command_line(url)`."""
 
     def make(url: str | None = None, folder: Path | None = None) -> CommandLine:
@@ -46,6 +47,14 @@ def command_line(
         return CommandLine(preloaded_process, place, url)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store to look at."""
+    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
+    showcase.build(url)
+    return url
 
 
 @pytest.fixture
@@ -57,7 +66,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 @pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+def run(database: str, command_line: CommandLines) -> CommandLine:
     """Commands on that database, unless a file has commands of its own."""
     return command_line(database)
 

@@ -10,7 +10,7 @@ import pytest
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.formats.exports import EXPORTERS
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.empty_files import empty_file
 from support.terminal import Terminal
 
@@ -51,7 +51,7 @@ def build(url: str) -> str:
 
 
 @pytest.fixture
-def terminal(tmp_path: Path, command_line: Callable[..., CommandLine]) -> Iterator[Terminal]:
+def terminal(tmp_path: Path, command_line: CommandLines) -> Iterator[Terminal]:
     """A terminal without colours, so that every escape that it is sent is a stored one."""
     run = command_line(empty_file(tmp_path / "store.db"), folder=tmp_path)
     run.env |= {"NO_COLOR": "1", "PAGER": "cat"}

@@ -8,10 +8,9 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -23,23 +22,12 @@ from roocontext.cli import find_database
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.errors import StoreNotFound
 from support import showcase
-from support.cli_process import CommandLine, Done
+from support.cli_process import CommandLine, CommandLines, refused
 from support.empty_files import empty_file
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOBODY = 65_534
 SECRET = "swordfish-canary"
-
-
-def refused(done: Done, code: Code, *words: str) -> None:
-    """Nothing was answered, and one line says why."""
-    assert (done.code, done.out) == (code, ""), done
-    assert done.err.startswith("roocontext: ")
-    assert done.err.count("\n") == 1
-    assert "Traceback" not in done.err
-    for word in words:
-        assert word in done.err, done.err
 
 
 def sql(url: str, *statements: str) -> None:
@@ -59,14 +47,6 @@ def triggers(path: str) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'")
         return [name for (name,) in rows]
-
-
-@pytest.fixture(scope="module")
-def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A store to look at."""
-    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
-    showcase.build(url)
-    return url
 
 
 @pytest.fixture
@@ -503,6 +483,7 @@ def test_unknown_session_is_named(database: str, command_line: CommandLines) -> 
     run = command_line(database)
     for command in ("show", "audit", "tree", "usage", "stats", "head", "undo", "pin", "verify"):
         refused(run(command, "nobody"), Code.NOT_FOUND, "nobody", "`roocontext sessions`")
+    refused(run("search", "x", "--session", "nobody"), Code.NOT_FOUND, "nobody")
     refused(run("show", "=pars"), Code.NOT_FOUND)
     refused(run("show", "a\nb\x1b"), Code.NOT_FOUND, "\\x1b")
     refused(run("show", ""), Code.USAGE)
@@ -590,6 +571,11 @@ def test_empty_argument_names_no_entry(run: CommandLine) -> None:
         "append parser",
         "title parser ''",
         "verify --head x",
+        "search",
+        "search x --role boss",
+        "search x --where a",
+        "search x --after x",
+        "search x -n 0",
     ],
 )
 def test_misspelled_command_is_refused(words: str, run: CommandLine) -> None:
@@ -735,15 +721,6 @@ def test_password_is_never_shown(command_line: CommandLines, postgres_url: str) 
     done = command_line(url.render_as_string(hide_password=False))("doctor", "--json")
     assert "hunter2" not in done.out + done.err
     assert "***" in done.document["database"]
-
-
-def test_names_that_act_on_a_terminal_are_escaped(run: CommandLine) -> None:
-    for words in (["sessions"], ["show", "evil"], ["audit", "evil", "--full"], ["usage", "evil"]):
-        done = run(*words)
-        assert "\x1b" not in done.out
-        assert "\u202e" not in done.out
-    listed: Any = run("sessions", "--json").document
-    assert showcase.HOSTILE in {row["session_id"] for row in listed["sessions"]}
 
 
 # What strangers wrote

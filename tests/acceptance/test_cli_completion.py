@@ -5,7 +5,7 @@ import pty
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,8 @@ import pytest
 from roocontext import Store
 from roocontext.cli.completion import join_words
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 
-CommandLines = Callable[..., CommandLine]
 AIMS = ["manage", "condense", "truncate", "clear"]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 

@@ -6,7 +6,6 @@
 import re
 import shlex
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Kind
 from roocontext.tokens import counter_for
-from support.cli_process import CommandLine, preloaded
+from support.cli_process import CommandLine, CommandLines, preloaded
 from support.examples import everyday
 
-CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
 MODES = ("40", "80", "json")
 

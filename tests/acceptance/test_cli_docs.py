@@ -3,13 +3,12 @@
 import re
 import runpy
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "cli"
@@ -26,9 +25,7 @@ def test_reference_has_every_command_and_document() -> None:
     assert {link.split("-")[0] for link in links} <= anchors
 
 
-def test_commands_of_the_tour_work(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
-) -> None:
+def test_commands_of_the_tour_work(tmp_path: Path, command_line: CommandLines) -> None:
     run = command_line(folder=tmp_path)
     blocks = re.findall(
         r"^```shell\n(.*?)^```$", (PAGES / "tour.md").read_text(), re.MULTILINE | re.DOTALL

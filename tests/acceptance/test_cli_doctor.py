@@ -6,7 +6,6 @@
 import io
 import json
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from roocontext.store.engine.health import FileFacts, Health, Hindrances
 from roocontext.store.engine.migrate import SchemaVersion
 from roocontext.store.engine.roles import grants
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 
-CommandLines = Callable[..., CommandLine]
 GOLDEN = Path(__file__).with_name("golden_cli")
 
 

@@ -2,7 +2,7 @@
 database is copied."""
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,14 +11,14 @@ import pytest
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from roocontext.log.entries import Quote, quoting
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.steady_sources import SetClock
 
 OLD = int(datetime(2025, 11, 1, tzinfo=UTC).timestamp() * 1_000)
 
 
 @pytest.fixture
-def run(database: str, command_line: Callable[..., CommandLine]) -> CommandLine:
+def run(database: str, command_line: CommandLines) -> CommandLine:
     return command_line(database)
 
 
@@ -104,9 +104,7 @@ def test_redaction_names_the_entries_that_quote_it(store: Store, run: CommandLin
     assert run("redact", "now", "2", "--yes", "--json").document["quotes"] == [["now", 3]]
 
 
-def test_backup_copies_a_database_in_use(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
-) -> None:
+def test_backup_copies_a_database_in_use(tmp_path: Path, command_line: CommandLines) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         chat = store.create("one")
@@ -127,18 +125,14 @@ def test_backup_copies_a_database_in_use(
         assert not (tmp_path / "x.db").exists()
 
 
-def test_failed_backup_leaves_no_file(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
-) -> None:
+def test_failed_backup_leaves_no_file(tmp_path: Path, command_line: CommandLines) -> None:
     (tmp_path / "store.db").write_text("no database " * 1_000)
     done = command_line("store.db", tmp_path)("backup", "copy.db")
     assert done.code == Code.DATABASE
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_backup_of_postgres_names_pg_dump(
-    postgres_url: str, command_line: Callable[..., CommandLine]
-) -> None:
+def test_backup_of_postgres_names_pg_dump(postgres_url: str, command_line: CommandLines) -> None:
     url = "postgresql+psycopg://user:secret@host:5433/db?sslpassword=hidden"
     done = command_line(url)("backup", "a copy.dump")
     assert done.code == Code.NO

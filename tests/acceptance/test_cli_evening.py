@@ -6,12 +6,11 @@ rule was forgotten, and takes back what went wrong.
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 from roocontext import Plan, Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.steady_sources import SetClock
 from support.terminal import LINES, Terminal, plain
 
@@ -81,7 +80,7 @@ class Person:
 
 
 def test_evening_of_an_agents_user_works_on_a_small_terminal(
-    database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+    database: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     build(database)
     run = command_line(database, folder=tmp_path)

@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ import pytest
 from roocontext.cli.app import commands
 from roocontext.cli.command_group import ALIASES, HEADINGS
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.postgres_server import Postgres
 
-CommandLines = Callable[..., CommandLine]
 README = Path(__file__).parents[2] / "README.md"
 
 

@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import fill
 
@@ -21,7 +21,7 @@ from roocontext.cli import app  # noqa: F401 - registers all commands
 from roocontext.cli.command_context import described
 from roocontext.reports.catalogue import DOCUMENTS
 from support import showcase
-from support.cli_process import CommandLine, Done, preloaded
+from support.cli_process import CommandLine, CommandLines, Done, preloaded
 from support.document_models import model_of, schema
 from support.examples import everyday
 
@@ -191,7 +191,7 @@ def written(done: list[tuple[str, Done]]) -> str:
     indirect=["database"],
 )
 def test_every_screen_matches_the_golden_one(
-    mode: str, database: str, command_line: Callable[..., CommandLine]
+    mode: str, database: str, command_line: CommandLines
 ) -> None:
     showcase.build(database)
     done = played(command_line(database), mode)
@@ -204,7 +204,7 @@ def test_every_screen_matches_the_golden_one(
 
 
 def test_reads_on_postgres_print_the_same_json(
-    postgres_url: str, command_line: Callable[..., CommandLine]
+    postgres_url: str, command_line: CommandLines
 ) -> None:
     """Escaping is shown as text, by the test before this one."""
     showcase.build(postgres_url)

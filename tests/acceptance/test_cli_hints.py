@@ -3,7 +3,7 @@
 import ast
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from roocontext import NewMessage, Plan, Store
 from roocontext.cli.app import commands
 from roocontext.cli.command_group import ALIASES
 from roocontext.cli.exit_codes import Code, similar
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.empty_files import empty_file
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def test_wrong_command_name_in_a_text_is_found() -> None:
 
 
 def test_why_names_the_command_that_shows_the_whole_summary(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
+    tmp_path: Path, command_line: CommandLines
 ) -> None:
     url = empty_file(tmp_path / "store.db")
     with Store.open(url) as store:
@@ -132,7 +132,7 @@ def test_why_names_the_command_that_shows_the_whole_summary(
 ERASING = ["redact", "purge"]
 
 
-def test_redo_is_an_undo(tmp_path: Path, command_line: Callable[..., CommandLine]) -> None:
+def test_redo_is_an_undo(tmp_path: Path, command_line: CommandLines) -> None:
     done = command_line(empty_file(tmp_path / "store.db"))("redo", "last")
     assert done.code == Code.USAGE
     assert "`undo SESSION`" in done.err
@@ -154,7 +154,7 @@ def test_erasing_command_is_suggested_for_a_typing_error(name: str, meant: str) 
 
 
 def test_dangerous_option_is_not_suggested_for_another_option(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
+    tmp_path: Path, command_line: CommandLines
 ) -> None:
     run = command_line(empty_file(tmp_path / "store.db"))
     assert "--yes" not in run("purge", "last", "--bytes").err

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -15,7 +15,7 @@ import pytest
 
 from roocontext import NewMessage, Plan, Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.transcripts import Transcript, use
 
 
@@ -65,14 +65,14 @@ def test_import_of_a_folder_takes_every_session(run: CommandLine, folder: Path) 
     assert "claude-code:s-1" in json.dumps(listed)
 
 
-def test_dry_run_needs_no_database(folder: Path, command_line: Callable[..., CommandLine]) -> None:
+def test_dry_run_needs_no_database(folder: Path, command_line: CommandLines) -> None:
     run = command_line(str(folder / "none.db"))
     assert len(run("import", str(folder), "--dry-run", "--json").document["sessions"]) == 3
     assert not (folder / "none.db").exists()
 
 
 def test_file_of_a_redacted_session_redacts_its_copies(
-    tmp_path: Path, command_line: Callable[..., CommandLine]
+    tmp_path: Path, command_line: CommandLines
 ) -> None:
     here, there = (command_line(str(tmp_path / name)) for name in ("here.db", "there.db"))
     file = str(tmp_path / "one.jsonl")
@@ -154,7 +154,7 @@ def story(database: str) -> None:
 
 
 def test_session_goes_out_and_comes_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     story(database)
     file = tmp_path / "one.jsonl"
@@ -184,7 +184,7 @@ def test_export_is_read_by_other_programs(run: CommandLine, database: str) -> No
 
 
 def test_task_folder_comes_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     story(database)
     folder = tmp_path / "new" / "tasks"
@@ -200,7 +200,7 @@ def test_task_folder_comes_back(
 
 
 def test_transcripts_come_back(
-    run: CommandLine, database: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+    run: CommandLine, database: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     story(database)
     folder = tmp_path / "projects"

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,8 @@ from roocontext.cli import points
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
 from roocontext.log.encoding import MAX_DEPTH
-from support.cli_process import CommandLine, Done
+from support.cli_process import CommandLine, CommandLines, Done, refused
 from support.steady_sources import SetClock
-
-CommandLines = Callable[..., CommandLine]
 
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 MINUTE = 60_000
@@ -27,14 +24,6 @@ MINUTE = 60_000
 
 def on(day: int, hour: int = 0, minute: int = 0, month: int = 1, year: int = 2026) -> datetime:
     return datetime(year, month, day, hour, minute, tzinfo=UTC)
-
-
-def refused(done: Done, code: Code, *words: str) -> None:
-    """Nothing was answered, and one line says why, with these words in it."""
-    assert (done.code, done.out) == (code, ""), done
-    assert done.err.count("\n") == 1
-    for word in words:
-        assert word in done.err, done.err
 
 
 @pytest.fixture
@@ -317,15 +306,6 @@ def test_repeated_pin_title_or_metadata_writes_nothing(run: CommandLine) -> None
     assert run("title", "parser", "mend it", "--json").document["changed"] is True
     assert "Nothing changed" not in run("title", "parser").out
     assert run("verify", "parser").code == 0
-
-
-def test_repeated_purge_asks_nothing(run: CommandLine) -> None:
-    refused(run("purge", "parser"), Code.USAGE, "--yes")
-    first = run("purge", "parser", "--yes", "--json").document
-    again = run("purge", "parser", "--json").document
-    assert (first["changed"], again["changed"]) == (True, False)
-    assert again["purged_at"] == first["purged_at"]
-    assert "was purged before" in run("purge", "parser").out
 
 
 def nested(levels: int) -> Any:

@@ -4,14 +4,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.transcripts import Transcript
 
 LINES = 700
@@ -34,7 +33,7 @@ WHERE datname = current_database() AND locktype = 'advisory' AND NOT granted
 
 
 def test_interrupted_import_is_continued(
-    postgres_url: str, command_line: Callable[..., CommandLine], tmp_path: Path
+    postgres_url: str, command_line: CommandLines, tmp_path: Path
 ) -> None:
     transcript = Transcript(tmp_path / "s-1.jsonl")
     for number in range(LINES):

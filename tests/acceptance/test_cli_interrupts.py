@@ -254,16 +254,6 @@ def test_name_is_no_markup_of_a_bar(sit: Callable[..., Sitting], tmp_path: Path)
     with Store.open(str(tmp_path / "store.db"), durability="normal") as store:
         store.create("[/x]").append_many([{"role": "user", "content": "x"}] * 2_000)
     person = sit("verify", "=[/x]")
+    person.until("Verifying [/x]")
     assert person.ended() == 0
     assert "[/x]  2,000 entries" in person.shown
-
-
-def test_less_is_told_to_show_colours(sit: Callable[..., Sitting], tmp_path: Path) -> None:
-    with Store.open(str(tmp_path / "store.db")) as store:
-        store.create("s").append("user", "x")
-    pager = tmp_path / "less"
-    pager.write_text('#!/bin/sh\necho "options: $*"\ncat > /dev/null\n')
-    pager.chmod(0o755)
-    person = sit("audit", "s", PAGER=f"{pager} -i", LESS="-i")
-    assert person.ended() == 0
-    assert "options: -i -R" in person.shown

@@ -1,13 +1,12 @@
 """`--owner` and `--where`: a command line that sees the sessions of one owner."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.empty_files import empty_file
 
 WORD = "quetzalcoatl"
@@ -84,7 +83,7 @@ def test_redaction_says_whose_copies_it_reached(run: CommandLine, theirs: str) -
 
 
 def test_import_belongs_to_the_owner_that_makes_it(
-    run: CommandLine, theirs: str, tmp_path: Path, command_line: Callable[..., CommandLine]
+    run: CommandLine, theirs: str, tmp_path: Path, command_line: CommandLines
 ) -> None:
     file = tmp_path / "log.jsonl"
     assert run("export", theirs, "-o", str(file)).code == 0

@@ -30,10 +30,9 @@ from roocontext.reports.tree import Stretch, Tree, rewinds_of, stretches_of, tip
 from roocontext.reports.undo import ViewChange
 from roocontext.reports.usage import UsageReport
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
 
@@ -385,16 +384,6 @@ def outcome(**told: Any) -> OutcomeReport:
 def test_outcome_is_shown_by_its_status(told: dict[str, Any], said: list[str]) -> None:
     screen = drawn(80, lambda screen: results.draw_outcome(screen, outcome(**told)))
     assert screen.splitlines()[: len(said)] == said
-
-
-def test_policies_that_do_as_programs_do_say_so(tmp_path: Path, command_line: CommandLines) -> None:
-    path = str(tmp_path / "store.db")
-    showcase.build(path)
-    run = command_line(path)
-    assert run("condense", "build", "--limit", "900").code == 0
-    done = run("truncate", "build", "--policy", "roo", "--limit", "900")
-    assert "Replaced no visible message with a marker, entry 21." in done.out
-    assert "The context grew by" in done.out
 
 
 def test_rewind_names_the_message_that_it_found() -> None:

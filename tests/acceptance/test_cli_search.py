@@ -2,15 +2,11 @@
 
 import json
 import shlex
-from collections.abc import Callable
 
 import pytest
 
 from roocontext import Plan, Store
-from roocontext.cli.exit_codes import Code
-from support.cli_process import CommandLine
-
-CommandLines = Callable[..., CommandLine]
+from support.cli_process import CommandLine, CommandLines
 
 
 @pytest.fixture
@@ -82,15 +78,3 @@ def test_search_indexes_what_is_new_if_it_can(run: CommandLine, database: str) -
     run("append", "lead", "another needle")
     assert ("lead", 9) in hits(run, "needle")
     assert index() == 0
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["search x --role boss", "search x --where a", "search x --after x", "search x -n 0", "search"],
-)
-def test_contradicting_options_are_refused(run: CommandLine, line: str) -> None:
-    assert run(*line.split()).code == Code.USAGE
-
-
-def test_search_in_an_unknown_session_is_refused(run: CommandLine) -> None:
-    assert run("search", "x", "--session", "nobody").code == Code.NOT_FOUND

@@ -5,19 +5,17 @@ import os
 import pty
 import struct
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from roocontext import NewMessage, Plan, Store
+from roocontext import Plan, Store
 from roocontext.cli.exit_codes import Code
-from roocontext.reports import sessions
 from roocontext.reports.times import age
-from support.cli_process import CommandLine, Done
+from support.cli_process import CommandLine, CommandLines, Done
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOW = 1_769_904_000_000
 """Shortly before the first command runs."""
 HOUR = 3_600_000
@@ -160,28 +158,6 @@ def test_fill_level_is_the_reported_one(run: CommandLine, database: str) -> None
         assert run("show", LONG_ID, "--json").document["context"]["tokens"] == 10
         chat.rewind(to=1)
         assert context()[2] is None
-
-
-def test_list_is_one_query_whatever_its_length(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from roocontext.store.engine.transaction import Transaction  # noqa: PLC0415 - its statements are counted
-
-    asked: list[str] = []
-    rows_ = Transaction.rows
-
-    def counted(self: Transaction, *given: object, **params: object) -> object:
-        asked.append(str(given[0]))
-        return rows_(self, *given, **params)  # type: ignore[arg-type]  # passed on as given
-
-    with Store.open(database, durability="normal") as store:
-        for number in range(60):
-            store.create(f"s{number}").append_many([NewMessage("user", "hello")] * 2)
-        monkeypatch.setattr(Transaction, "rows", counted)
-        for text, limit in (("", 1), ("", 20), ("", 60), ("hello", 60)):
-            asked.clear()
-            assert len(sessions.matching_sessions(store, text, limit=limit).sessions) == limit
-            assert len(asked) == 1
 
 
 @pytest.fixture

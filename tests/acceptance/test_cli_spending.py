@@ -1,16 +1,12 @@
 """`roocontext usage` without a session: what the calls of all sessions have cost."""
 
-from collections.abc import Callable
-
 import pytest
 
 from roocontext import Store
 from roocontext.cli.exit_codes import Code
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.steady_sources import SetClock
-
-CommandLines = Callable[..., CommandLine]
 
 
 @pytest.fixture

@@ -21,11 +21,10 @@ from roocontext import Store
 from roocontext.cli.app import run
 from roocontext.cli.exit_codes import Code
 from support import showcase
-from support.cli_process import CommandLine
+from support.cli_process import CommandLines
 from support.empty_files import empty_file
 from support.terminal import END, Terminal, plain
 
-CommandLines = Callable[..., CommandLine]
 SCRIPT = Path(sys.executable).with_name("roocontext")
 
 
@@ -112,15 +111,7 @@ def test_pager_opens_at_the_newest_end(
     assert run(*words.split()) == "-R +G\n"
     assert run(*words.split(), "--reverse") == "-R\n"
     assert run("tree", "parser") == "-R\n"
-
-
-def test_long_work_shows_a_bar_where_somebody_waits(
-    tmp_path: Path, terminal: Callable[..., Terminal]
-) -> None:
-    long_session(str(tmp_path / "store.db"))
-    run = terminal(ROOCONTEXT_DB="store.db")
-    assert "Verifying long" in plain(run("verify"))
-    assert run.code == 0
+    assert run("tree", "parser", PAGER=f"{pager} -i", LESS="-i") == "-i -R\n"
 
 
 def long_session(url: str) -> None:
@@ -345,13 +336,6 @@ def test_asking_for_help_loads_no_database(tmp_path: Path) -> None:
 
 
 # In pipes, whatever the encoding
-
-
-@pytest.fixture(scope="module")
-def shown_url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    url = str(tmp_path_factory.mktemp("showcase") / "store.db")
-    showcase.build(url)
-    return url
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

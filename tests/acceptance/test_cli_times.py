@@ -1,7 +1,7 @@
 """Times on screens and on the command line are local, and say in which zone they are."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -11,10 +11,9 @@ from roocontext import Store
 from roocontext.cli import points
 from roocontext.errors import InvalidOption
 from roocontext.reports.times import local_time, zone, zoned_time
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 from support.steady_sources import SetClock
 
-CommandLines = Callable[..., CommandLine]
 NOON = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 SUMMER = NOON + 181 * 86_400_000
 ZONE = {"TZ": "CET-1CEST,M3.5.0,M10.5.0/3"}

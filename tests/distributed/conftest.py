@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from support.citus_server import KIT, Citus
-from support.cli_process import CommandLine, preloaded
+from support.cli_process import CommandLine, CommandLines, preloaded
 
 # Nobody kills the nodes of a cluster that was given by its URL.
 collect_ignore = [] if os.environ.get(KIT) else ["test_faults.py"]
@@ -46,6 +46,6 @@ def preloaded_process() -> Iterator["subprocess.Popen[str]"]:
 @pytest.fixture
 def command_line(
     preloaded_process: "subprocess.Popen[str]", tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., CommandLine]:
+) -> CommandLines:
     """Makes a command line in a folder of its own: `command_line(url)`."""
     return lambda url: CommandLine(preloaded_process, tmp_path_factory.mktemp("commands"), url)

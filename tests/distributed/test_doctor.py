@@ -1,6 +1,6 @@
 """The doctor's findings about a distributed store, and the commands that distribute one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -15,9 +15,8 @@ from roocontext.store.engine.health import examine_database
 from roocontext.store.engine.roles import secure
 from support import showcase
 from support.citus_server import SHARDS, Citus
-from support.cli_process import CommandLine
+from support.cli_process import CommandLine, CommandLines
 
-CommandLines = Callable[..., CommandLine]
 EXPECTED = {"fsync", "full_page_writes"}
 """What is wrong with the tests' servers on purpose: they do not wait for a disk."""
 

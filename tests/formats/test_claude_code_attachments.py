@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from roocontext import Store
-from roocontext.formats.importers import claude_code
-from roocontext.formats.player import play
-from support.transcripts import Transcript, say, use
+from support.transcripts import Transcript, say, sent, use
 
 NEW = "2.1.261"
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
@@ -22,23 +20,8 @@ def file(tmp_path: Path) -> Transcript:
 
 
 def imported(store: Any, file: Transcript) -> Any:
-    """The session, after an import and a second one that must change nothing."""
-    for source in claude_code.sources(file.path):
-        play(store, source)
-        again = play(store, source)
-        assert again.messages == again.notes == again.controls == 0
+    sent(store, file)
     return store.session("claude-code:s-1")
-
-
-def sent(store: Any, file: Transcript) -> str:
-    """The texts, the calls and the results that a model would see."""
-    contents = [one.content for one in imported(store, file).view().messages]
-    blocks = [[say(one)] if isinstance(one, str) else one for one in contents]
-    return " ".join(short(block) for some in blocks for block in some)
-
-
-def short(block: dict[str, Any]) -> str:
-    return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
 
 
 def work(file: Transcript) -> str:

@@ -4,13 +4,12 @@ As recorded with 2.1.330.
 """
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from roocontext.formats.importers import claude_code
 from roocontext.formats.player import play
-from support.transcripts import Transcript, use
+from support.transcripts import Transcript, sent, use
 
 NEW = "2.1.330"
 
@@ -18,24 +17,6 @@ NEW = "2.1.330"
 @pytest.fixture
 def file(tmp_path: Path) -> Transcript:
     return Transcript(tmp_path / "-work" / "s-1.jsonl")
-
-
-def sent(store: Any, file: Transcript) -> list[str]:
-    """The view after an import, and after a second one that must change nothing."""
-    for source in claude_code.sources(file.path):
-        play(store, source)
-        again = play(store, source)
-        assert again.messages == again.notes == again.controls == 0
-    messages = store.session("claude-code:s-1").view().messages
-    return [short(block) for one in messages for block in blocks_of(one.content)]
-
-
-def blocks_of(content: Any) -> list[dict[str, Any]]:
-    return [{"text": content}] if isinstance(content, str) else content
-
-
-def short(block: dict[str, Any]) -> str:
-    return str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}")
 
 
 def test_text_on_the_path_from_a_call_to_its_result_is_sent(store, file):
@@ -46,7 +27,7 @@ def test_text_on_the_path_from_a_call_to_its_result_is_sent(store, file):
     file.user("please")
     file.result("t2")
     file.reply("m2", "done", stop="end_turn")
-    assert " ".join(sent(store, file)) == "go t1 t2 =t1 =t2 wait please done"
+    assert sent(store, file) == "go t1 t2 =t1 =t2 wait please done"
 
 
 def test_reply_on_the_path_from_a_call_to_its_result_is_sent(store, file):
@@ -56,7 +37,7 @@ def test_reply_on_the_path_from_a_call_to_its_result_is_sent(store, file):
     file.reply("m2", "sure", stop="end_turn")
     file.result("t1", sourceToolAssistantUUID="u-2")
     file.reply("m3", "done", stop="end_turn")
-    assert " ".join(sent(store, file)) == "go t1 =t1 wait sure done"
+    assert sent(store, file) == "go t1 =t1 wait sure done"
 
 
 def test_text_off_the_path_from_a_call_to_its_result_is_a_branch(store, file):
@@ -64,9 +45,9 @@ def test_text_off_the_path_from_a_call_to_its_result_is_a_branch(store, file):
     reply = file.reply("m1", use("t1"), stop="tool_use")
     file.user("wait")
     file.result("t1", parent=reply)
-    assert sent(store, file) == ["go", "t1", "=t1"]
+    assert sent(store, file) == "go t1 =t1"
     file.reply("m2", "done", stop="end_turn")
-    assert sent(store, file) == ["go", "t1", "=t1", "done"]
+    assert sent(store, file) == "go t1 =t1 done"
 
 
 def test_text_off_the_path_is_sent_if_the_session_continues_after_it(store, file):
@@ -75,7 +56,7 @@ def test_text_off_the_path_is_sent_if_the_session_continues_after_it(store, file
     words = file.user("wait")
     file.result("t1", parent=reply)
     file.reply("m2", "done", stop="end_turn", parent=words)
-    assert sent(store, file) == ["go", "t1", "=t1", "wait", "done"]
+    assert sent(store, file) == "go t1 =t1 wait done"
 
 
 @pytest.mark.parametrize("kind", ["system", "attachment"])
@@ -86,9 +67,9 @@ def test_branch_with_the_newest_note_is_the_live_one(store, file, kind):
     file.user("two", parent=at)
     file.reply("m2", "second", stop="end_turn")
     file.row("progress", parent=first)
-    assert sent(store, file) == ["go", "two", "second"]
+    assert sent(store, file) == "go two second"
     file.row(kind, parent=first)
-    assert sent(store, file) == ["go", "one", "first"]
+    assert sent(store, file) == "go one first"
 
 
 @pytest.mark.parametrize("metadata", ["preservedMessages", "preservedSegment"])
@@ -101,7 +82,7 @@ def test_result_of_a_call_kept_by_a_compaction_is_sent(store, file, metadata, on
     file.compact(**{metadata: segment if metadata == "preservedSegment" else listed})
     file.result("t1", **({"parent": reply} if on_call else {}))
     file.reply("m2", "done", stop="end_turn")
-    assert sent(store, file) == ["S", "t1", "=t1", "done"]
+    assert sent(store, file) == "S t1 =t1 done"
 
 
 @pytest.mark.parametrize("version", ["2.0.11", "2.1.81", NEW, None])
@@ -112,7 +93,7 @@ def test_row_with_a_missing_parent_follows_the_row_before_it(store, file, versio
     file.row("system", subtype="turn_duration")
     file.user("again", parent="gone")
     file.reply("m2", "done", stop="end_turn")
-    assert sent(store, file) == ["go", "yes", "again", "done"]
+    assert sent(store, file) == "go yes again done"
 
 
 def test_newest_version_in_the_file_counts(store, file):
@@ -129,7 +110,7 @@ def test_note_with_a_missing_parent_leaves_the_chain_whole(store, file):
     file.reply("m1", "yes", stop="end_turn")
     file.row("attachment", parent="gone")
     file.user("again")
-    assert sent(store, file) == ["go", "yes", "again"]
+    assert sent(store, file) == "go yes again"
 
 
 def test_row_with_a_missing_parent_after_a_compaction_follows_it(store, file):
@@ -138,14 +119,14 @@ def test_row_with_a_missing_parent_after_a_compaction_follows_it(store, file):
     file.compact()
     file.user("again", parent="gone")
     file.reply("m2", "done", stop="end_turn")
-    assert sent(store, file) == ["S", "again", "done"]
+    assert sent(store, file) == "S again done"
 
 
 def test_first_row_without_its_parent_begins_the_history(store, file):
     file.version = NEW
     file.user("go", parent="gone")
     file.reply("m1", "yes", stop="end_turn")
-    assert sent(store, file) == ["go", "yes"]
+    assert sent(store, file) == "go yes"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +146,7 @@ def test_compaction_that_keeps_a_missing_row_keeps_none(store, file, metadata):
     file.reply("m2", "too", stop="end_turn")
     file.compact(**metadata)
     file.user("again")
-    assert sent(store, file) == ["S", "again"]
+    assert sent(store, file) == "S again"
 
 
 MESSAGES = {"preservedMessages": {"anchorUuid": "c", "uuids": ["u", "a"]}}
@@ -205,7 +186,7 @@ def test_kept_row_written_after_the_compaction_is_taken(store, file, metadata, a
     file.user("three", parent=below)
     (source,) = claude_code.sources(file.path)
     assert play(store, source).problems == ()
-    assert " ".join(sent(store, file)) == seen
+    assert sent(store, file) == seen
 
 
 def test_segment_is_read_as_it_is_in_the_file(store, file):
@@ -216,4 +197,4 @@ def test_segment_is_read_as_it_is_in_the_file(store, file):
     last = file.reply("m2", "four", stop="end_turn")
     file.compact("S1", preservedSegment={"headUuid": head, "tailUuid": last, "anchorUuid": "u-8"})
     file.user("five", parent=last)
-    assert sent(store, file) == ["S1", "one", "two", "three", "four", "five"]
+    assert sent(store, file) == "S1 one two three four five"

@@ -202,16 +202,6 @@ def test_thread_of_a_sub_agent_is_a_child(store, path, tmp_path):
     assert [one.session_id for one in store.session("codex:aa").children()] == ["codex:bb"]
 
 
-def test_incomplete_last_line_is_taken_later(store, path):
-    write(path, item("user", "one"), item("assistant", "two"))
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-10])
-    done = take(store, path)
-    assert [(one.line, one.what) for one in done.problems] == [(3, "the line is cut off")]
-    path.write_bytes(whole.rstrip(b"\n"))
-    assert (take(store, path).messages, seen(store)) == (1, ["one", "two"])
-
-
 def rollback(turns: int) -> dict[str, Any]:
     return line("event_msg", type="thread_rolled_back", num_turns=turns)
 

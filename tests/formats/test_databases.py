@@ -186,6 +186,9 @@ class TestServer:
         assert not isinstance(place_of("a.db"), ServerUrl)
 
 
+of_langgraph = pytest.mark.parametrize("golden", ["langgraph"], indirect=True)
+
+
 class TestDamage:
     def test_items_that_are_not_json_are_reported(self, store: Store, tmp_path: Path) -> None:
         path = tmp_path / "agents.db"
@@ -208,13 +211,12 @@ class TestDamage:
         assert isinstance(one, SkippedSource)
         assert "adk migrate session" in one.why
 
+    @of_langgraph
     @pytest.mark.parametrize("kind", ["pickle", "yaml"])
     def test_values_that_would_run_code_are_refused(
         self, store: Store, golden: tuple[str, Path], kind: str
     ) -> None:
-        framework, path = golden
-        if framework != "langgraph":
-            return
+        _, path = golden
         with closing(sqlite3.connect(path)) as file:
             file.execute("UPDATE checkpoints SET type = ?", [kind])
             file.commit()
@@ -222,12 +224,11 @@ class TestDamage:
         assert one.failed
         assert f"a value is stored as '{kind}'" in one.problems[0].what
 
+    @of_langgraph
     def test_object_of_any_class_is_read_without_its_class(
         self, store: Store, golden: tuple[str, Path]
     ) -> None:
-        framework, path = golden
-        if framework != "langgraph":
-            return
+        _, path = golden
         with closing(sqlite3.connect(path)) as file:
             for name, data in file.execute("SELECT checkpoint_id, checkpoint FROM checkpoints"):
                 evil = data.replace(b"langchain_core.messages.ai", b"os_that_does_not_exist_at_")
@@ -238,12 +239,11 @@ class TestDamage:
         one = imported(store, path)
         assert (one.problems, shown(store, one.session_id)) == ((), SHOWN["langgraph"])
 
+    @of_langgraph
     def test_checkpoint_that_is_cut_ends_the_thread(
         self, store: Store, golden: tuple[str, Path]
     ) -> None:
-        framework, path = golden
-        if framework != "langgraph":
-            return
+        _, path = golden
         with closing(sqlite3.connect(path)) as file:
             file.execute(
                 "UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100)"

@@ -293,12 +293,6 @@ def test_files_without_permission_are_named_and_the_rest_is_taken(store, tmp_pat
     ]
 
 
-def test_source_of_which_nothing_can_be_read_has_failed(store, tmp_path):
-    (tmp_path / "opencode.db").write_bytes(b"no database, but named like one")
-    (done,) = import_paths(store, [tmp_path])
-    assert (done.failed, len(done.problems), store.sessions()) == (True, 1, [])
-
-
 def test_source_changed_since_it_was_seen_is_imported_again(tmp_path):
     file = talk(tmp_path / "a.jsonl", "one")
     export_of(tmp_path / "b.json", "one")

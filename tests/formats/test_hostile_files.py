@@ -213,6 +213,13 @@ def test_exported_files_in_other_encodings_are_read(store, tmp_path):
             assert (taken([done]), told([done])) == ([chat.id], [])
 
 
+def test_lone_surrogate_that_is_not_escaped_is_read(store, tmp_path):
+    path = talk(tmp_path / "a.jsonl", "MARK")
+    path.write_bytes(path.read_bytes().replace(b"MARK", b"\xed\xa0\xbd"))
+    (done,) = import_paths(store, [path])
+    assert [one.content for one in store.session(done.session_id).view().messages] == ["\ud83d"]
+
+
 def test_half_a_character_at_the_end_is_taken_later(store, tmp_path):
     path = talk(tmp_path / "a.jsonl")
     path.write_bytes((path.read_text() * 2 + '{"ty').encode("utf-16")[:-1])
@@ -256,6 +263,7 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
     damaged = found["opencode-old.db"]
     assert isinstance(damaged, SessionImport)
     assert [one.what for one in damaged.problems] == ["file is not a database"]
+    assert (damaged.failed, store.sessions()) == (True, [])
 
 
 @pytest.mark.parametrize("made", [claude_code, codex, gemini, opencode, roo])

@@ -34,7 +34,7 @@ def peak(work: Callable[[], object]) -> int:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Store:
-    """A store with a session of 20 MB."""
+    """A store with a session of 12 MB."""
     store = Store.open(empty_file(tmp_path / "large.db"), durability="normal")
     chat = store.create("large")
     for begin in range(0, ENTRIES, 500):
@@ -102,7 +102,7 @@ def gemini_file(path: Path, count: int) -> Iterable[Source]:
     return gemini_cli.sources(file)
 
 
-FEW, MANY = 300, 2_300
+FEW, MANY = 300, 1_300
 
 
 @pytest.mark.parametrize(

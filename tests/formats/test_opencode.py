@@ -204,14 +204,6 @@ def test_revert_becomes_a_rewind(store, kept):
     assert seen(store) == ["one", "two", "three", "four"]
 
 
-def test_file_that_is_no_database_is_reported(store, tmp_path):
-    path = tmp_path / "opencode.db"
-    path.write_bytes(b"not a database, and long enough to be taken for one" * 9)
-    done = take(store, path)
-    assert "not a database" in str(done.problems[0])
-    assert store.sessions() == []
-
-
 def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
     path = as_database(tmp_path, INFO, [user(1, "one")])
     asked: list[str] = []

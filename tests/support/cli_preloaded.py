@@ -10,7 +10,6 @@ import json
 import os
 import sys
 import time
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from roocontext.cli import main
 from roocontext.cli.app import commands
 from roocontext.tokens import counter_for
 from support.python_preloaded import compile_statements
-from support.steady_sources import SetClock
+from support.steady_sources import CountedIds, SetClock
 
 START = 1_769_904_000_000
 MINUTE = 60_000
@@ -46,20 +45,6 @@ compile_statements()
 # What is loaded stays: a child that looks through it for garbage would copy every page of it.
 gc.collect()
 gc.freeze()
-
-
-class NumberedIds:
-    """Ids and salts that count up from a number of the command's own."""
-
-    def __init__(self, number: int) -> None:
-        self._ids = count(1_000 * number)
-        self._salts = count(1_000 * number)
-
-    def new_id(self) -> str:
-        return f"id-{next(self._ids):06}"
-
-    def salt(self) -> bytes:
-        return next(self._salts).to_bytes(16, "big")
 
 
 def become(order: dict[str, Any]) -> None:
@@ -83,7 +68,7 @@ def ended(order: dict[str, Any]) -> int:
         become(order)
         number = order["number"]
         clock = SetClock(START + number * MINUTE, step=1)
-        main(order["arguments"], clock=clock, ids=NumberedIds(number))
+        main(order["arguments"], clock=clock, ids=CountedIds(1_000 * number))
     except SystemExit as exit_:
         return int(exit_.code or 0)
     return 0

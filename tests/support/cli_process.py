@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -31,6 +31,16 @@ class Done(NamedTuple):
     def documents(self) -> list[Any]:
         """The JSON documents it printed, one to a line."""
         return [json.loads(line) for line in self.out.splitlines()]
+
+
+def refused(done: Done, code: int, *words: str) -> None:
+    """Nothing was answered, and one line says why, with these words in it."""
+    assert (done.code, done.out) == (code, ""), done
+    assert done.err.startswith("roocontext: ")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err, done.err
 
 
 class CommandLine:
@@ -88,6 +98,10 @@ class CommandLine:
         line = self._process.stdout.readline()
         assert line, "the process that forks the commands has died"
         return int(line)
+
+
+CommandLines = Callable[..., CommandLine]
+"""Makes command lines, each in a folder: on the database of a URL, or on none."""
 
 
 @contextmanager

@@ -97,7 +97,6 @@ DETAILS = (
     '{{"position":"x"}}',
     '{{"to":1,"record":5}}',
 )
-BLOBS = ("salt", "hash", "content_digest", "last_hash")
 UNTYPED = ("1.5", "9e999", "x'00ff'", "CAST(x'ff41ff' AS TEXT)", "'one'", "7")
 """What only SQLite stores in a column of another type."""
 

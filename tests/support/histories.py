@@ -107,6 +107,10 @@ def _orphan(chat: Any, ids: Sequence[str], size: int) -> None:
     chat.append("user", [result(tool_id, "word " * size) for tool_id in ids])
 
 
+def _image(chat: Any, size: int) -> None:
+    chat.append("user", [text("word " * size), IMAGE])
+
+
 def _odd(chat: Any, count: int) -> None:
     blocks = [text(ODD), IMAGE, STRANGE, text(""), text(ODD * 9), IMAGE, text(" "), IMAGE]
     chat.append("user", blocks[:count])
@@ -205,6 +209,7 @@ _SCENES: dict[str, Callable[..., None]] = {
     "call": _call,
     "orphan": _orphan,
     "giant": lambda chat, role, size: _say(chat, size, role),
+    "image": _image,
     "odd": _odd,
     "foreign": _foreign,
     "report": _report,

@@ -18,11 +18,11 @@ class SetClock:
 
 
 class CountedIds:
-    """Ids and salts that count up from 1."""
+    """Ids and salts that count up."""
 
-    def __init__(self) -> None:
-        self._ids = count(1)
-        self._salts = count(1)
+    def __init__(self, first: int = 1) -> None:
+        self._ids = count(first)
+        self._salts = count(first)
 
     def new_id(self) -> str:
         """The next id."""

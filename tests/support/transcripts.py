@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from roocontext.formats.importers import claude_code
+from roocontext.formats.player import play
+
 
 class Transcript:
     """A file that grows. Each method returns the uuid of its row."""
@@ -84,3 +87,23 @@ def say(text: str) -> dict[str, Any]:
 
 def use(call: str) -> dict[str, Any]:
     return {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": "ls"}}
+
+
+def shown(chat: Any) -> list[tuple[str, str]]:
+    """The view of an imported transcript: each block's role, and its text or its tool's id."""
+    return [
+        (message.role, str(block.get("text") or block.get("id") or f"={block.get('tool_use_id')}"))
+        for message in chat.view().messages
+        for block in (
+            [say(message.content)] if isinstance(message.content, str) else message.content
+        )
+    ]
+
+
+def sent(store: Any, file: Transcript) -> str:
+    """What a model would see after an import, and after a second one that must change nothing."""
+    for source in claude_code.sources(file.path):
+        play(store, source)
+        again = play(store, source)
+        assert again.messages == again.notes == again.controls == 0
+    return " ".join(words for _, words in shown(store.session("claude-code:s-1")))

@@ -31,6 +31,11 @@ class Answer:
         return json.loads(self.body)
 
     @property
+    def urn(self) -> str:
+        """The type of the problem, without what all types begin with."""
+        return self.json["type"].removeprefix("urn:roocontext:")
+
+    @property
     def etag(self) -> str:
         """The version of what was answered."""
         return self.headers["etag"]

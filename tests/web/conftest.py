@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from roocontext import Store
+from support.dialogue import fill, state
 from support.web_server import Answer, WebClient, serving, session_path
 
 
@@ -58,6 +60,33 @@ def web(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[
         serving(lab.store, allow_write=True, admin=True) as client,
     ):
         yield Web(lab, client)
+
+
+MOST_BYTES = 10_000
+"""The largest body that `guarded` accepts."""
+
+
+@pytest.fixture(scope="module")
+def one_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A store with the session `s` of four messages, which no test changes."""
+    with Store.open(tmp_path_factory.mktemp("web") / "store.db") as store:
+        fill(store.create("s"), 4)
+        yield store
+
+
+@pytest.fixture(scope="module")
+def guarded(one_session: Store) -> Iterator[WebClient]:
+    """A client of a server over that store, which permits everything."""
+    with serving(one_session, allow_write=True, admin=True, most_bytes=MOST_BYTES) as client:
+        yield client
+
+
+@pytest.fixture
+def nothing_changes(one_session: Store) -> Iterator[None]:
+    """After the test, the session is what it was before."""
+    before = state(one_session.session("s"))
+    yield
+    assert state(one_session.session("s")) == before
 
 
 @pytest.fixture

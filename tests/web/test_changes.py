@@ -285,23 +285,6 @@ class TestPermissions:
                 assert web.get(f"{path_of(chat)}/{path}").status == 403
                 assert web.post(f"{path_of(chat)}/{path}").status == 403
 
-    def test_form_of_another_site_is_refused(self, web, chat):
-        form = read_page(web, f"{path_of(chat)}/rewind?to=2").form("Rewind")
-        for headers in (
-            {"origin": "http://evil.test"},
-            {"origin": "null"},
-            {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"},
-        ):
-            answer = web.ask(
-                "POST",
-                form.action,
-                body=form.body,
-                content_type="application/x-www-form-urlencoded",
-                **headers,
-            )
-            assert answer.status == 403
-        assert len(chat.view().messages) == 7
-
     def test_other_bodies_than_forms_are_refused(self, web, chat):
         path = f"{path_of(chat)}/rewind"
         kind = "application/x-www-form-urlencoded"

@@ -2,18 +2,17 @@
 
 import re
 import socket
-from collections.abc import Iterator
 
 import pytest
 from starlette.routing import Route
 
-from roocontext import Store
 from roocontext.web.app import routes
-from support.dialogue import fill, state
-from support.web_server import TOKEN, WebClient, serving
+from support.web_server import TOKEN, WebClient
+from web.conftest import MOST_BYTES
+
+pytestmark = pytest.mark.usefixtures("nothing_changes")
 
 BEARER = {"authorization": f"Bearer {TOKEN}"}
-MOST = 10_000
 VALUES = {"seq": "1", "id": "s", "str": "page.js", "path": "page.js"}
 
 
@@ -32,71 +31,54 @@ METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 every_path = pytest.mark.parametrize("path", sorted({path for _, path in PATHS}))
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("web") / "store.db") as store:
-        fill(store.create("s"), 4)
-        yield store
-
-
-@pytest.fixture(scope="module")
-def client(store: Store) -> Iterator[WebClient]:
-    with serving(store, allow_write=True, admin=True, most_bytes=MOST) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def _nothing_changes(store: Store) -> Iterator[None]:
-    before = state(store.session("s"))
-    yield
-    assert state(store.session("s")) == before
-
-
 def test_paths_are_those_of_the_pages_and_of_the_api() -> None:
     paths = {path for _, path in PATHS}
     assert {"/", "/s/s", "/healthz", "/api/v1/openapi.json", "/api/v1/sessions/s/undo"} <= paths
 
 
 @every_path
-def test_rebound_name_is_misdirected_whatever_is_asked(client: WebClient, path: str) -> None:
+def test_rebound_name_is_misdirected_whatever_is_asked(guarded: WebClient, path: str) -> None:
     for method in METHODS:
-        for host in (f"evil.test:{client.port}", "evil.test", f"127.0.0.1.evil.test:{client.port}"):
+        for host in (
+            f"evil.test:{guarded.port}",
+            "evil.test",
+            f"127.0.0.1.evil.test:{guarded.port}",
+        ):
             # After rebinding, Origin equals Host.
             headers = BEARER | {"host": host, "origin": f"http://{host}"}
-            answer = client.raw(method, path, headers)
+            answer = guarded.raw(method, path, headers)
             assert answer.status == 421, (method, host)
             assert "set-cookie" not in answer.headers
 
 
 @every_path
-def test_change_from_another_site_is_forbidden(client: WebClient, path: str) -> None:
+def test_change_from_another_site_is_forbidden(guarded: WebClient, path: str) -> None:
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         for headers in (
             {"origin": "http://evil.test"},
             {"origin": "null"},
-            {"origin": f"https://{client.host}"},
+            {"origin": f"https://{guarded.host}"},
             {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"},
             {"sec-fetch-site": "same-site", "sec-fetch-mode": "cors"},
         ):
             # As a form sends it, which needs no preflight.
             form = {"content-type": "application/x-www-form-urlencoded"}
-            answer = client.raw(method, path, BEARER | form | headers, b"a=1")
+            answer = guarded.raw(method, path, BEARER | form | headers, b"a=1")
             assert answer.status == 403, (method, headers)
             assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
 @every_path
-def test_body_that_is_declared_too_large_is_not_read(client: WebClient, path: str) -> None:
-    for method in ("GET", "POST"):
-        answer = client.raw(method, path, BEARER | {"content-length": str(MOST + 1)})
-        assert answer.status == 413, method
-        assert "limit" in answer.json
+def test_body_that_is_declared_too_large_is_not_read(guarded: WebClient, path: str) -> None:
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        answer = guarded.raw(method, path, BEARER | {"content-length": str(MOST_BYTES + 1)})
+        assert (answer.status, answer.json["limit"]) == (413, MOST_BYTES), method
 
 
 @every_path
-def test_body_without_a_length_is_read_up_to_the_limit(client: WebClient, path: str) -> None:
-    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as connection:
-        head = f"POST {path} HTTP/1.1\r\nHost: {client.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
+def test_body_without_a_length_is_read_up_to_the_limit(guarded: WebClient, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=30) as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: {guarded.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
         kind = "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
         piece = "1000\r\n" + " " * 0x1000 + "\r\n"
         connection.sendall(f"{head}{kind}If-Match: *\r\n\r\n{piece * 4}".encode())
@@ -106,6 +88,6 @@ def test_body_without_a_length_is_read_up_to_the_limit(client: WebClient, path: 
 
 
 @every_path
-def test_without_the_token_nothing_is_answered(client: WebClient, path: str) -> None:
+def test_without_the_token_nothing_is_answered(guarded: WebClient, path: str) -> None:
     if path != "/healthz":
-        assert {client.raw(method, path).status for method in METHODS} == {401}
+        assert {guarded.raw(method, path).status for method in METHODS} == {401}

@@ -247,6 +247,7 @@ LARGE: dict[str, Any] = {
 }
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("name", LARGE)
 def test_no_page_is_large(chat, name):
     for role, content, *model in LARGE[name]:
@@ -260,6 +261,7 @@ def test_no_page_is_large(chat, name):
         assert "show all" in page.by_seq[2].words
 
 
+@pytest.mark.one_leg
 def test_many_rows_of_every_kind(chat):
     for _ in range(120):
         fill(chat, 3)
@@ -344,6 +346,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.values_on_one_leg
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_content_is_text_on_every_page(store, evil):
     safe = evil.replace("\0", "").encode("utf-8", "ignore").decode()
@@ -465,6 +468,7 @@ def test_comparison_shows_what_left_and_what_came_and_why(store, chat):
     assert page.link(str(summary)) == f"/s/{chat.id}/e/{summary}"
 
 
+@pytest.mark.one_leg
 def test_pages_over_time_stay_small(store, chat):
     usage = {"input_tokens": 1_000, "output_tokens": 10}
     for number in range(300):

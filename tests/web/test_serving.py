@@ -58,27 +58,23 @@ def refusal(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> 
 
 
 class TestTokenFile:
-    @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
-    def test_its_owner_alone_reads_it_and_it_is_removed_at_the_end(
-        self, tmp_path: Path, end: int
+    def test_each_start_has_another_one_that_its_owner_alone_reads_until_the_end(
+        self, tmp_path: Path
     ) -> None:
-        with started(tmp_path, "--port", "0", end=end) as lines:
-            (file,) = (tmp_path / "roocontext").glob("*.json")
-            assert lines[1] == f"The token for agents is in {file}\n"
-            assert stat.S_IMODE(file.stat().st_mode) == 0o600
-            about = json.loads(file.read_text())
-            assert lines[0] == f"Open {about['url']}/?token={about['token']}\n"
-            assert about["database"] == str(tmp_path / "store.db")
-            port = int(about["url"].rpartition(":")[2])
-            assert WebClient(port, about["token"]).get("/api/v1/nothing").status == 404
-            assert WebClient(port, None).get("/api/v1/nothing").status == 401
-        assert [*(tmp_path / "roocontext").iterdir()] == []
-
-    def test_each_start_has_another_token(self, tmp_path: Path) -> None:
         tokens = set()
-        for _ in range(2):
-            with started(tmp_path, "--port", "0") as lines:
-                tokens.add(lines[0].partition("token=")[2])
+        for end in (signal.SIGINT, signal.SIGTERM):
+            with started(tmp_path, "--port", "0", end=end) as lines:
+                (file,) = (tmp_path / "roocontext").glob("*.json")
+                assert lines[1] == f"The token for agents is in {file}\n"
+                assert stat.S_IMODE(file.stat().st_mode) == 0o600
+                about = json.loads(file.read_text())
+                assert lines[0] == f"Open {about['url']}/?token={about['token']}\n"
+                assert about["database"] == str(tmp_path / "store.db")
+                port = int(about["url"].rpartition(":")[2])
+                assert WebClient(port, about["token"]).get("/api/v1/nothing").status == 404
+                assert WebClient(port, None).get("/api/v1/nothing").status == 401
+                tokens.add(about["token"])
+            assert [*(tmp_path / "roocontext").iterdir()] == []
         assert len(tokens) == 2
 
     def test_given_token_is_used(self, tmp_path: Path) -> None:

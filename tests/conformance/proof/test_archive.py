@@ -20,7 +20,6 @@ from roocontext.errors import (
     StoreUnavailable,
 )
 from roocontext.formats import import_paths, jsonl
-from roocontext.store.proof.log_lines import read_entry, read_header
 from roocontext.store.writing import archived as archived_sessions
 from support.dialogue import everything, fill, restored, state, text, work
 from support.examples import examples

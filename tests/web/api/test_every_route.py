@@ -1,6 +1,8 @@
-"""Rules that hold for every route: who may ask, what is refused, what an error looks like."""
+"""Rules that hold for every route of the API: what is refused, what an error looks like.
 
-import json
+The guard in front of all routes has its tests in `test_every_path.py`.
+"""
+
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +13,7 @@ from roocontext.web.api.events import STREAM
 from roocontext.web.api.openapi import statuses
 from roocontext.web.api.operations import PREFIX, Operation
 from roocontext.web.api.table import OPERATIONS
-from support.dialogue import fill, state
+from support.dialogue import fill
 from support.web_server import Answer, WebClient, serving
 
 BODIES = {
@@ -59,44 +61,25 @@ def ask(client: WebClient, operation: Operation, path: str = "", **headers: str)
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    with Store.open(tmp_path_factory.mktemp("web") / "store.db") as store:
-        fill(store.create("s"), 4)
-        fill(store.create("archived"), 1)
-        folder = ArchiveFolder(tmp_path_factory.mktemp("archive"))
-        store.archive(put=folder, session="archived")
-        yield store
+def client(
+    one_session: Store, guarded: WebClient, tmp_path_factory: pytest.TempPathFactory
+) -> WebClient:
+    """A client of a server that permits everything, also with an archived session."""
+    fill(one_session.create("archived"), 1)
+    folder = ArchiveFolder(tmp_path_factory.mktemp("archive"))
+    one_session.archive(put=folder, session="archived")
+    return guarded
 
 
 @pytest.fixture(scope="module")
-def client(store: Store) -> Iterator[WebClient]:
-    with serving(store, allow_write=True, admin=True, most_bytes=10_000) as client:
+def reader(one_session: Store) -> Iterator[WebClient]:
+    with serving(one_session) as client:
         yield client
 
 
-@pytest.fixture(scope="module")
-def reader(store: Store) -> Iterator[WebClient]:
-    with serving(store) as client:
-        yield client
-
-
+@pytest.mark.usefixtures("nothing_changes")
 @every_operation
 class TestRefusals:
-    @pytest.fixture(autouse=True)
-    def _nothing_changes(self, store: Store) -> Iterator[None]:
-        before = state(store.session("s"))
-        yield
-        assert state(store.session("s")) == before
-
-    def test_rebound_name(self, client: WebClient, operation: Operation) -> None:
-        assert ask(client, operation, host=f"evil.test:{client.port}").status == 421
-
-    def test_another_origin(self, client: WebClient, operation: Operation) -> None:
-        assert ask(client, operation, origin=f"http://evil.test:{client.port}").status == 403
-
-    def test_no_token(self, client: WebClient, operation: Operation) -> None:
-        assert ask(client, operation, authorization="Bearer x").status == 401
-
     def test_unknown_parameter(self, client: WebClient, operation: Operation) -> None:
         path = path_of(operation)
         path += ("&" if "?" in path else "?") + "nothing=1"
@@ -171,12 +154,6 @@ class TestRefusals:
             "application/json; charset=latin-1",
         ):
             assert ask(client, operation, content_type=media).status == 415
-
-    def test_body_that_is_too_large(self, client: WebClient, operation: Operation) -> None:
-        headers = {"if_match": '"4"'} if operation.if_match == "required" else {}
-        body = json.dumps({"role": "user", "content": "x" * 20_000}).encode()
-        answer = client.ask(operation.method, path_of(operation), body=body, **headers)
-        assert (answer.status, answer.json["limit"]) == (413, 10_000)
 
 
 @every_operation

@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roocontext.testing.contents import NUL, NUMBERS, SURROGATES, TEXTS
+from support.examples import examples
 from support.web_server import serving, session_path
 
 VALUES: dict[str, Any] = {
@@ -79,6 +80,7 @@ def test_what_agents_send_comes_back(talk, name):
 
 
 def test_anything_comes_back(web):
+    @settings(max_examples=examples(15))
     @given(values)
     def run(value):
         check(web.of(web.store.create()), value)

@@ -348,6 +348,7 @@ class TestTimeline:
         whole = through_json(tree_of(condensed.chat))
         assert condensed.get("/timeline").json == whole | {"left_out": 0}
 
+    @pytest.mark.parametrize("web", ["file"], indirect=True)
     def test_long_session_has_at_most_so_many_marks(self, talk):
         fill(talk.chat, 40)
         for number in range(260):

@@ -16,10 +16,6 @@ REPLY = {
 HELLO = {"role": "user", "content": "Hello"}
 
 
-def urn(answer):
-    return answer.json["type"].removeprefix("urn:roocontext:")
-
-
 def taken(talk, **given):
     answer = talk.post("/turn", given)
     assert answer.status == 201
@@ -36,7 +32,7 @@ class TestTake:
     def test_another_one_learns_who_has_it_and_until_when(self, talk):
         turn = taken(talk, holder="agent 1")
         answer = talk.post("/turn", {"holder": "agent 2"})
-        assert (answer.status, urn(answer), answer.json["holder"]) == (409, "turn-taken", "agent 1")
+        assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-taken", "agent 1")
         assert answer.json["expires_at"] == turn["expires_at"]
         assert turn["token"] not in answer.body.decode()
 
@@ -68,7 +64,7 @@ class TestRenew:
     def test_turn_that_was_lost_is_refused_with_its_holder(self, talk):
         taken(talk, holder="agent 2")
         answer = talk.ask("PUT", "/turn", {}, roocontext_turn="f" * 32)
-        assert (answer.status, urn(answer), answer.json["holder"]) == (409, "turn-lost", "agent 2")
+        assert (answer.status, answer.urn, answer.json["holder"]) == (409, "turn-lost", "agent 2")
 
     def test_it_needs_its_token(self, talk):
         answer = talk.ask("PUT", "/turn", {})
@@ -117,7 +113,7 @@ class TestChangesInATurn:
             ("POST", "/forks", {}),
         ):
             answer = talk.ask(method, rest, document, roocontext_turn=ended)
-            assert (answer.status, urn(answer)) == (409, "turn-lost"), rest
+            assert (answer.status, answer.urn) == (409, "turn-lost"), rest
             assert answer.json["holder"] == "agent 2"
         head = f'"{talk.chat.head_seq()}"'
         for rest, document in (

@@ -12,10 +12,6 @@ from support.web_server import session_path
 HELLO = {"role": "user", "content": "Hello"}
 
 
-def urn(answer):
-    return answer.json["type"].removeprefix("urn:roocontext:")
-
-
 class TestCreate:
     def test_it_is_where_location_says(self, web):
         document = {"session_id": "a/b", "title": "T", "metadata": {"k": [1, {"x": None}]}}
@@ -24,7 +20,7 @@ class TestCreate:
         found = web.client.get(answer.headers["location"]).json
         assert (found["title"], found["metadata"]) == ("T", {"k": [1, {"x": None}]})
         again = web.client.post("/api/v1/sessions", document)
-        assert (again.status, urn(again)) == (409, "session-exists")
+        assert (again.status, again.urn) == (409, "session-exists")
 
     def test_id_is_made_if_none_is_given(self, web):
         answer = web.client.post("/api/v1/sessions")
@@ -64,7 +60,7 @@ class TestChange:
         assert again.headers["idempotency-replayed"] == "true"
         assert talk.chat.info().last_seq == 2
         other = talk.ask("PATCH", "", {"title": "U", "metadata": {"a": 1}}, idempotency_key="k")
-        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert (other.status, other.urn) == (422, "duplicate-message")
 
     def test_single_keys_are_changed_and_the_others_stay(self, talk):
         talk.chat.set_metadata({"a": 1, "b": 2, "c": 3})
@@ -134,7 +130,7 @@ class TestAppend:
     def test_stale_version_is_refused_with_the_present_one(self, talk):
         talk.post("/entries", HELLO, if_match='"0"')
         answer = talk.post("/entries", HELLO, if_match='"0"')
-        assert (answer.status, urn(answer)) == (412, "version-conflict")
+        assert (answer.status, answer.urn) == (412, "version-conflict")
         assert (answer.json["expected"], answer.json["actual"]) == (0, 1)
         assert talk.post("/entries", HELLO, if_match="*").status == 201
         assert talk.post("/entries", HELLO, if_match='"1-abcdef"').status == 412
@@ -153,9 +149,9 @@ class TestAppend:
         assert again.headers["idempotency-replayed"] == "true"
         assert (again.json["seq"], again.json["hash"]) == (1, first.json["hash"])
         other = talk.post("/entries", HELLO | {"content": "x"}, idempotency_key="k 1")
-        assert (other.status, urn(other)) == (400, "malformed-request")
+        assert (other.status, other.urn) == (400, "malformed-request")
         other = talk.post("/entries", HELLO | {"content": "x"}, idempotency_key='"k 1"')
-        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert (other.status, other.urn) == (422, "duplicate-message")
         assert talk.chat.info().last_seq == 3
 
     def test_key_is_looked_up_before_any_version(self, talk):
@@ -183,7 +179,7 @@ class TestAppend:
         ]
         for method, rest, document, headers in others:
             answer = talk.ask(method, rest, document, idempotency_key="k", **headers)
-            assert (answer.status, urn(answer)) == (422, "duplicate-message"), rest
+            assert (answer.status, answer.urn) == (422, "duplicate-message"), rest
         assert talk.chat.info().last_seq == 1
 
     def test_text_that_is_no_key_is_refused(self, talk):
@@ -197,7 +193,7 @@ class TestAppend:
     def test_stored_messages_of_a_list_are_skipped_if_asked(self, talk):
         messages = [{"role": "user", "content": f"m{n}", "client_id": f"c{n}"} for n in range(3)]
         talk.post("/entries", messages[1])
-        assert urn(talk.post("/entries", messages)) == "duplicate-message"
+        assert talk.post("/entries", messages).urn == "duplicate-message"
         answer = talk.post("/entries?skip_stored=true", messages)
         assert (answer.status, [row["seq"] for row in answer.json]) == (201, [2, 1, 3])
         again = talk.post("/entries?skip_stored=true", messages)
@@ -212,7 +208,7 @@ class TestAppend:
     def test_it_is_refused_with_the_path_of_the_fault(self, talk):
         document = {"role": "user", "content": [{"type": "text", "text": "x"}, 5]}
         answer = talk.post("/entries", document)
-        assert (answer.status, urn(answer)) == (422, "invalid-message")
+        assert (answer.status, answer.urn) == (422, "invalid-message")
         assert "content" in answer.json["path"]
         assert talk.chat.info().last_seq == 0
 
@@ -363,7 +359,7 @@ class TestCompact:
         assert (first.status, again.status) == (201, 200)
         assert again.json["seq"] == first.json["seq"] == 5
         other = talk.post("/compactions", plan | {"hide": [3]}, **asked)
-        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert (other.status, other.urn) == (422, "duplicate-message")
         assert talk.chat.head_seq() == 6
 
     def test_agents_own_summary(self, talk):
@@ -434,7 +430,7 @@ class TestCompact:
         fill(talk.chat, 2)
         asked = {"aim": "condense", "limit": 900, "policy": "x"}
         answer = talk.change("/compactions", asked)
-        assert (answer.status, urn(answer)) == (400, "unknown-plugin")
+        assert (answer.status, answer.urn) == (400, "unknown-plugin")
 
 
 class TestRecover:
@@ -468,7 +464,7 @@ class TestRecover:
         asked = {"model": "m", "status": 413}
         assert [talk.change("/recoveries", asked).status for _ in range(3)] == [201] * 3
         answer = talk.change("/recoveries", asked)
-        assert (answer.status, urn(answer)) == (409, "recovery-exhausted")
+        assert (answer.status, answer.urn) == (409, "recovery-exhausted")
         assert answer.json["attempts"] == 3
 
     def test_another_error_is_refused(self, talk):
@@ -509,7 +505,7 @@ class TestRewind:
         assert (again.json["seq"], again.json["left"]) == (5, 2)
         assert shown(talk.chat) == [1, 2, 6, 7]
         other = talk.post("/rewinds", {"to": 1}, **asked)
-        assert (other.status, urn(other)) == (422, "duplicate-message")
+        assert (other.status, other.urn) == (422, "duplicate-message")
         assert talk.post("/rewinds", {"to": 1}, if_match='"4"', idempotency_key="n").status == 412
 
     def test_key_needs_an_entry_and_a_change(self, talk):
@@ -554,7 +550,7 @@ class TestRewind:
 
 class TestUndo:
     def test_nothing_to_undo(self, talk):
-        assert (talk.change("/undo").status, urn(talk.change("/undo"))) == (409, "nothing-to-undo")
+        assert (talk.change("/undo").status, talk.change("/undo").urn) == (409, "nothing-to-undo")
 
     def test_newer_entries_are_not_hidden_unseen(self, talk):
         fill(talk.chat, 3)
@@ -608,7 +604,7 @@ class TestErase:
         again = talk.post("/purges", {"dry_run": False}, **match)
         assert (again.status, again.json["changed"]) == (200, False)
         gone = talk.get("/view")
-        assert (gone.status, urn(gone)) == (404, "session-purged")
+        assert (gone.status, gone.urn) == (404, "session-purged")
         assert gone.json["receipt"]["messages"] == 2
         assert gone.json["receipt"]["purged_at"].endswith("+00:00")
         assert talk.ask("PUT", "", {}).status == 404
