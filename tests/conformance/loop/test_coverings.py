@@ -76,7 +76,7 @@ class TestRecord:
         assert seqs(long) == [1, 2, 3, 4, 5, 6]
 
     def test_reply_with_a_failed_compaction_first_does_not_begin_a_request(self, long: Any) -> None:
-        long.record(claude(compaction(None), text("Going on."), compaction("All so far.")))
+        long.record(claude(readable(None), text("Going on."), readable("All so far.")))
         long.append("user", "go on")
         sent = long.request("anthropic", model=CLAUDE)["messages"]
         assert [one["role"] for one in sent] == ["user", "assistant", "user"]
