@@ -30,7 +30,7 @@ STRIDE = 1 if TORTURE else 11
 EACH = [name for name in OPERATIONS if name != "nothing"]
 
 
-@pytest.mark.parametrize("operation", everyday(EACH[::4], EACH))
+@pytest.mark.parametrize("operation", everyday(EACH[::5], EACH))
 def test_kill_before_each_statement_on_sqlite(
     nursery: Nursery, tmp_path: Path, operation: str, record_property: Callable[[str, object], None]
 ) -> None:

@@ -5,7 +5,7 @@ import os
 from torture.processes import Nursery
 
 TORTURE = bool(os.environ.get("ROOCONTEXT_TORTURE"))
-TIMES = 20_000 if TORTURE else 50
+TIMES = 20_000 if TORTURE else 30
 STEP = 3 if TORTURE else 400
 
 
