@@ -19,7 +19,7 @@ from roocontext.errors import VersionConflict
 from support.examples import TORTURE, examples
 from torture.processes import Nursery
 
-WRITERS = 8
+WRITERS = 8 if TORTURE else 5
 APPENDS = 250 if TORTURE else 20
 RACES = 200 if TORTURE else 20
 STEPS = 20 if TORTURE else 4

@@ -13,7 +13,7 @@ from support.examples import TORTURE, examples
 from torture.histories import Operation, unexplained, work, work_in_child, work_in_task
 from torture.processes import Nursery
 
-WORKERS = 6
+WORKERS = 6 if TORTURE else 4
 STEPS = 40 if TORTURE else 10
 SESSION = "shared"
 seeds = pytest.mark.parametrize("seed", range(examples(1)))
