@@ -16,12 +16,14 @@ STORE = str(Path(roocontext.store.__file__).parent)
 SYSTEM = "You are a coding agent."
 TOOLS = [{"name": "run", "description": "Run it.", "input_schema": {"type": "object"}}]
 CONTEXT = ContextManager("claude-opus-5")
-counter_for("claude-opus-5").count(
-    "user", "loads the vocabulary once for all children", "anthropic"
-)
 ASKED = [{"type": "tool_use", "id": name, "name": "run", "input": {}} for name in "abc"]
 SAID: list[Any] = [ASKED[:2], ASKED[2:], [{"type": "text", "text": "done"}]]
 """What the model says, reply by reply."""
+
+
+def load_vocabulary() -> None:
+    """Before the children are forked, so that it is loaded once for all of them."""
+    counter_for("claude-opus-5").count("user", "a word", "anthropic")
 
 
 def work(child: Any, url: str, session: str, deep: bool, die_at: int | None = None) -> None:

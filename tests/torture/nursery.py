@@ -120,4 +120,6 @@ def closing(*handles: int | socket.socket) -> Iterator[None]:
 if __name__ == "__main__":
     for line in sys.stdin:
         order = json.loads(line)
+        if any(job == looping.work.__name__ for job, _ in order["jobs"]):
+            looping.load_vocabulary()
         raise_brood(order["jobs"], order["kill_after"])

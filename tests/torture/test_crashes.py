@@ -24,8 +24,8 @@ from support.examples import TORTURE, everyday, examples
 from torture.processes import Brood, Nursery
 from torture.wire import wait_until_left
 
-KILLS = 20 if TORTURE else 3
-STEPS = 40
+KILLS = 20 if TORTURE else 2
+STEPS = 40 if TORTURE else 20
 LONGEST = 0.045
 SIGKILLED = -9
 

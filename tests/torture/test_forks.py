@@ -80,15 +80,15 @@ def test_multiprocessing_may_fork(nursery: Nursery, url: str, method: str) -> No
     _check(url, "family", nursery.run(("multiply", options)))
 
 
+FORKS = [
+    *("fork_in_a_transaction", "fork_beside_a_transaction"),
+    *("fork_after_the_file_moved", "fork_without_hooks"),
+]
+
+
 @pytest.mark.parametrize(
     "job",
-    [
-        "fork_in_a_transaction",
-        "fork_beside_a_transaction",
-        "fork_after_the_file_moved",
-        "fork_and_execute",
-        "fork_without_hooks",
-    ],
+    everyday(FORKS, [*FORKS, "fork_and_execute"]),
 )
 def test_open_file_is_refused_in_the_child(nursery: Nursery, tmp_path: Path, job: str) -> None:
     url = str(tmp_path / "store.db")

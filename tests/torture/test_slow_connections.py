@@ -17,7 +17,7 @@ PIECE = 97
 """Bytes that arrive together: less than any statement, and no part of a message's length."""
 
 
-@pytest.mark.parametrize("operation", everyday(["append", "condense"], [*OPERATIONS]))
+@pytest.mark.parametrize("operation", everyday(["condense"], [*OPERATIONS]))
 def test_slow_connection_changes_nothing(postgres: Any, tmp_path: Path, operation: str) -> None:
     prepared = postgres.fresh()
     prepare(prepared)

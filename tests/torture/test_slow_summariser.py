@@ -19,6 +19,7 @@ from support.dialogue import fill, shown
 from support.examples import TORTURE, everyday
 from support.fake_provider import Answer, Exchange, ModelServer
 from support.nasty_sessions import long
+from support.pgbouncer import bouncers
 from support.run_judge import changes_since
 from torture.processes import Nursery
 
@@ -28,6 +29,8 @@ LIMIT = 20_000 if TORTURE else 5_000
 """More than the view, what is appended in the longest run included, needs after the summary."""
 LONG = 600 if TORTURE else 150
 PATIENCE = 180
+PLACES = ["file", "postgres", *bouncers()]
+"""The long run has all of them; each day a thread writes to a file and a task to a server."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ def as_planned(chat: Any, outcome: Any, said: list[int], acknowledged: list[int]
     assert chat.verify().ok
 
 
+@pytest.mark.parametrize("url", everyday(["file"], PLACES), indirect=True)
 def test_another_process_appends_while_a_model_is_asked(
     nursery: Nursery, url: str, model: tuple[ModelServer, Late]
 ) -> None:
@@ -95,6 +99,7 @@ def test_another_process_appends_while_a_model_is_asked(
         as_planned(chat, outcomes[0], said, acknowledged)
 
 
+@pytest.mark.parametrize("url", everyday(["postgres"], PLACES), indirect=True)
 def test_session_is_appended_to_while_a_task_waits_for_the_model(
     nursery: Nursery, url: str, model: tuple[ModelServer, Late]
 ) -> None:
