@@ -31,7 +31,7 @@ class Raw:
 @pytest.fixture(params=["file", "postgres"])
 def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
     """A database without any table."""
-    with _raw(request, tmp_path) as made:
+    with raw_database(request, tmp_path) as made:
         yield made
 
 
@@ -40,12 +40,13 @@ def shared_raw(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Raw]:
     """A database for the tests of a module that leave it as it was."""
-    with _raw(request, tmp_path_factory.mktemp("shared")) as made:
+    with raw_database(request, tmp_path_factory.mktemp("shared")) as made:
         yield made
 
 
 @contextmanager
-def _raw(request: pytest.FixtureRequest, folder: Path) -> Iterator[Raw]:
+def raw_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[Raw]:
+    """A database without any table, on the engine that the fixture was asked for."""
     if request.param == "file":
         path = folder / "raw.db"
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:

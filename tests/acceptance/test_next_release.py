@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import product
+from pathlib import Path
 from threading import Event
 from time import sleep
 from typing import Any
@@ -10,19 +10,15 @@ from typing import Any
 import psycopg
 import pytest
 
-from migration.conftest import Raw
+from migration.conftest import Raw, raw_database
 from roocontext import NewMessage, Plan, Session, Store
-from roocontext.errors import SchemaMismatch
 from roocontext.log.counting import BYTES
 from roocontext.reports import health
-from roocontext.store.engine.schema import RELEASE, REVISION
+from roocontext.store.engine.schema import REVISION
 from roocontext.testing import CHECKS, Verdict, examine
 from support import next_release
 from support.examples import everyday
 from support.next_release import NextRelease
-
-TOO_NEW = ("0.1.1", "0.2", "0.10.0", "1.0.0rc1", "unknown")
-OLD_ENOUGH = ("0.1.0", "0.1", "0.0.9", "0")
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +26,13 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NextRelease]:
     """The next release."""
     with next_release.next_release(tmp_path_factory.mktemp("next")) as running:
         yield running
+
+
+@pytest.fixture(params=["file", "postgres"])
+def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
+    """A database without any table."""
+    with raw_database(request, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
@@ -130,37 +133,6 @@ def test_upgrade_gives_up_rather_than_let_writers_wait_for_a_long_reader(
         assert _version(raw)[0] == REVISION
         release.upgrade(raw.url)
         assert chat.append("user", "hello").seq == count + 1
-
-
-# Too new
-
-
-def test_schema_of_newer_releases_is_refused_and_left_alone(raw: Raw) -> None:
-    with Store.open(raw.url) as store:
-        store.create("kept").append("user", "hello")
-    before = raw.run("SELECT * FROM entries")
-    for version, oldest in product((REVISION, next_release.REVISION, "ffff"), TOO_NEW):
-        _set_version(raw, version, oldest)
-        for options in ({}, {"upgrade": False}, {"read_only": True}):
-            with pytest.raises(SchemaMismatch, match=f"{oldest} or newer.* {RELEASE}") as refused:
-                Store.open(raw.url, **options)
-            error = refused.value
-            assert (error.current, error.wanted) == (version, REVISION)
-            assert (error.release, error.oldest_release) == (RELEASE, oldest)
-        assert _version(raw) == (version, oldest)
-    assert raw.run("SELECT * FROM entries") == before
-    _set_version(raw, REVISION, RELEASE)
-    with Store.open(raw.url) as store:
-        assert store.session("kept").verify().ok
-
-
-def test_schema_that_names_this_release_or_an_older_one_is_used(raw: Raw) -> None:
-    Store.open(raw.url).close()
-    for oldest in OLD_ENOUGH:
-        _set_version(raw, "0007", oldest)
-        with Store.open(raw.url) as store:
-            assert store.create().append("user", "hello").seq == 1
-        assert _version(raw) == ("0007", oldest)
 
 
 # What shows it
