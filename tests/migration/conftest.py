@@ -10,6 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from support.empty_files import empty_file
+
 Rows = list[tuple[Any, ...]]
 
 
@@ -35,25 +37,36 @@ def raw(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
         yield made
 
 
+@pytest.fixture(params=["file", "postgres"])
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Raw]:
+    """A database that holds an empty store."""
+    with raw_database(request, tmp_path, migrated=True) as made:
+        yield made
+
+
 @pytest.fixture(scope="module", params=["file", "postgres"])
-def shared_raw(
+def shared_stored(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Raw]:
-    """A database for the tests of a module that leave it as it was."""
-    with raw_database(request, tmp_path_factory.mktemp("shared")) as made:
+    """The same for the tests of a module that leave it as it was."""
+    with raw_database(request, tmp_path_factory.mktemp("shared"), migrated=True) as made:
         yield made
 
 
 @contextmanager
-def raw_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[Raw]:
-    """A database without any table, on the engine that the fixture was asked for."""
+def raw_database(
+    request: pytest.FixtureRequest, folder: Path, *, migrated: bool = False
+) -> Iterator[Raw]:
+    """A database on the engine that the fixture was asked for: empty, or with an empty store."""
     if request.param == "file":
         path = folder / "raw.db"
+        if migrated:
+            empty_file(path)
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             yield Raw("file", str(path), lambda sql: connection.execute(sql).fetchall())
         return
     server = request.getfixturevalue("postgres")
-    url = server.empty()
+    url = server.fresh() if migrated else server.empty()
     with psycopg.connect(url, autocommit=True) as connection:
 
         def run(sql: str) -> Rows:

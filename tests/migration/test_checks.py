@@ -33,16 +33,16 @@ def _with_a_session(raw: Raw) -> Iterator[Raw]:
 
 
 @pytest.fixture
-def log(raw: Raw) -> Iterator[Raw]:
+def log(stored: Raw) -> Iterator[Raw]:
     """A session with a row in most tables."""
-    with _with_a_session(raw) as log:
+    with _with_a_session(stored) as log:
         yield log
 
 
 @pytest.fixture(scope="module")
-def same_log(shared_raw: Raw) -> Iterator[Raw]:
+def same_log(shared_stored: Raw) -> Iterator[Raw]:
     """The same for all tests that only try what is refused."""
-    with _with_a_session(shared_raw) as log:
+    with _with_a_session(shared_stored) as log:
         yield log
 
 
@@ -117,7 +117,7 @@ def test_each_kind_of_entry_has_its_columns(log: Raw) -> None:
         log.run(_insert("entries", changes))
 
 
-@pytest.mark.parametrize("raw", ["file"], indirect=True)
+@pytest.mark.parametrize("stored", ["file"], indirect=True)
 def test_sqlite_refuses_other_types_in_every_column(log: Raw) -> None:
     """A check sees what would be stored: of what can be made a column's type, it is made one."""
     log.run("INSERT INTO clearings VALUES ('s', 1, 0, 2, 'gone', 1, 1)")
@@ -144,7 +144,6 @@ def _others(type_: Any) -> tuple[str, ...]:
 
 def _columns(raw: Raw) -> dict[str, set[str]]:
     """Of each table its columns, asked of the database, so that no later migration is forgotten."""
-    Store.open(raw.url).close()
     if raw.engine == "file":
         rows = raw.run(
             "SELECT m.name, c.name FROM sqlite_master AS m JOIN pragma_table_info(m.name) AS c"
@@ -163,14 +162,14 @@ def _columns(raw: Raw) -> dict[str, set[str]]:
     return columns
 
 
-def test_no_table_of_sessions_is_forgotten_by_erasing(raw: Raw) -> None:
-    of_sessions = {name for name, columns in _columns(raw).items() if "session_id" in columns}
+def test_no_table_of_sessions_is_forgotten_by_erasing(stored: Raw) -> None:
+    of_sessions = {name for name, columns in _columns(stored).items() if "session_id" in columns}
     assert of_sessions == {erasure.table.name for erasure in ERASURES} | {"sessions"}
     assert all(erasure.purge for erasure in ERASURES)
 
 
-def test_every_table_is_distributed_by_its_session(raw: Raw) -> None:
-    columns = _columns(raw)
+def test_every_table_is_distributed_by_its_session(stored: Raw) -> None:
+    columns = _columns(stored)
     assert sorted(placed.table for placed in DISTRIBUTION) == sorted(columns)
     assert set(columns) - {VERSION_TABLE} == set(metadata.tables)
     assert columns["search_rows"] - {"id"} == set(search_rows.columns.keys())
@@ -180,8 +179,8 @@ def test_every_table_is_distributed_by_its_session(raw: Raw) -> None:
         assert colocated_with == (None if is_alone else "sessions")
 
 
-def test_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
-    with Store.open(raw.url) as store:
+def test_redaction_reaches_every_table_that_it_names(stored: Raw) -> None:
+    with Store.open(stored.url) as store:
         chat = store.create("s")
         chat.append("user", "hello")
         chat.tokens(BYTES)
@@ -189,21 +188,20 @@ def test_redaction_reaches_every_table_that_it_names(raw: Raw) -> None:
         chat.redact(1)
         for erasure in ERASURES:
             if erasure.redaction:
-                left = raw.run(f"SELECT seq FROM {erasure.table.name} WHERE seq = 1")
+                left = stored.run(f"SELECT seq FROM {erasure.table.name} WHERE seq = 1")
                 assert left == ([(1,)] if erasure.table is entries else [])
         store.purge("s")
         for erasure in ERASURES:
-            assert raw.run(f"SELECT count(*) FROM {erasure.table.name}") == [(0,)]
+            assert stored.run(f"SELECT count(*) FROM {erasure.table.name}") == [(0,)]
 
 
 # The order of texts
 
 
-@pytest.mark.parametrize("raw", ["postgres"], indirect=True)
-def test_texts_compare_by_code_point(raw: Raw) -> None:
+@pytest.mark.parametrize("stored", ["postgres"], indirect=True)
+def test_texts_compare_by_code_point(stored: Raw) -> None:
     """In a language's collation a range of names that begin alike misses some of them."""
-    Store.open(raw.url).close()
-    columns = raw.run(
+    columns = stored.run(
         "SELECT attrelid::regclass || '.' || attname, collname FROM pg_attribute"
         " JOIN pg_collation AS l ON l.oid = attcollation"
         " JOIN pg_class AS c ON c.oid = attrelid WHERE relnamespace = 'public'::regnamespace"

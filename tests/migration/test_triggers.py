@@ -14,19 +14,25 @@ NO_PARENT = "the parent and the owner of a session never change"
 OTHER_VALUES = {"BIGINT": "77", "TEXT": "'forged'"}
 
 
-@pytest.fixture
-def log(raw: Raw) -> Iterator[Raw]:
+@pytest.fixture(scope="module")
+def filled(shared_stored: Raw) -> Raw:
     """A session `s` with seven messages, one redacted, and a session `t`."""
-    with Store.open(raw.url) as store:
+    with Store.open(shared_stored.url) as store:
         chat = store.create("s", title="kept")
         for number in range(7):
             chat.append("user", f"message {number}", client_id=f"c{number}", message_id="m")
         chat.redact(4)
         store.create("t").append("user", "beside it")
-    before = _everything(raw)
-    yield raw
-    assert _everything(raw) == before
-    with Store.open(raw.url) as store:
+    return shared_stored
+
+
+@pytest.fixture
+def log(filled: Raw) -> Iterator[Raw]:
+    """The same sessions for every test: none of them can be changed."""
+    before = _everything(filled)
+    yield filled
+    assert _everything(filled) == before
+    with Store.open(filled.url) as store:
         assert store.session("s").verify().ok
         assert store.session("t").verify().ok
 
@@ -53,8 +59,8 @@ def test_no_entry_can_be_deleted(log: Raw) -> None:
         assert any(refusal in log.refuses(statement) for refusal in REFUSALS), statement
 
 
-def test_no_session_gets_another_parent(raw: Raw) -> None:
-    with Store.open(raw.url) as store:
+def test_no_session_gets_another_parent(stored: Raw) -> None:
+    with Store.open(stored.url) as store:
         store.create("s")
         store.create("t")
         store.create("u", parent="s")
@@ -64,8 +70,8 @@ def test_no_session_gets_another_parent(raw: Raw) -> None:
         "UPDATE sessions SET parent = 's' WHERE session_id = 't'",
         "UPDATE sessions SET last_seq = last_seq, parent = 't' WHERE session_id = 'u'",
     ):
-        assert NO_PARENT in raw.refuses(change)
-    raw.run("UPDATE sessions SET parent = 's' WHERE session_id = 'u'")
+        assert NO_PARENT in stored.refuses(change)
+    stored.run("UPDATE sessions SET parent = 's' WHERE session_id = 'u'")
 
 
 UPSERTS = {
@@ -87,7 +93,7 @@ REPLACEMENTS = {
 }
 
 
-@pytest.mark.parametrize("raw", ["file"], indirect=True)
+@pytest.mark.parametrize("shared_stored", ["file"], indirect=True)
 @pytest.mark.parametrize("words", ["INSERT OR REPLACE INTO", "REPLACE INTO"])
 @pytest.mark.parametrize("how", REPLACEMENTS)
 def test_no_entry_is_replaced(log: Raw, words: str, how: str) -> None:
@@ -98,7 +104,7 @@ def test_no_entry_is_replaced(log: Raw, words: str, how: str) -> None:
     assert "append-only" in refusal
 
 
-@pytest.mark.parametrize("raw", ["file"], indirect=True)
+@pytest.mark.parametrize("shared_stored", ["file"], indirect=True)
 def test_no_session_is_replaced(log: Raw) -> None:
     names = [column.name for column in sessions.columns]
     others = ["'new'" if name == "session_id" else name for name in names]
@@ -110,7 +116,7 @@ def test_no_session_is_replaced(log: Raw) -> None:
         assert "purged, never deleted" in log.refuses(statement)
 
 
-@pytest.mark.parametrize("raw", ["file"], indirect=True)
+@pytest.mark.parametrize("shared_stored", ["file"], indirect=True)
 @pytest.mark.parametrize("assignment", ["seq = 3", "rowid = 3", "rowid = 77", "client_id = 'c2'"])
 def test_no_entry_moves_onto_another(log: Raw, assignment: str) -> None:
     refusal = log.refuses(f"UPDATE OR REPLACE entries SET {assignment} WHERE seq = 6")
@@ -121,7 +127,7 @@ MERGE = """MERGE INTO entries USING sessions ON entries.session_id = sessions.se
     WHEN MATCHED THEN"""
 
 
-@pytest.mark.parametrize("raw", ["postgres"], indirect=True)
+@pytest.mark.parametrize("shared_stored", ["postgres"], indirect=True)
 @pytest.mark.parametrize(
     "statement",
     [
@@ -137,14 +143,14 @@ def test_triggers_on_a_server_cannot_be_bypassed(log: Raw, statement: str) -> No
     assert any(refusal in log.refuses(statement) for refusal in REFUSALS)
 
 
-def test_row_may_be_appended_by_anybody(raw: Raw) -> None:
+def test_row_may_be_appended_by_anybody(stored: Raw) -> None:
     """The triggers keep what is there; that a row is not the library's, verify() tells."""
-    with Store.open(raw.url) as store:
+    with Store.open(stored.url) as store:
         chat = store.create("s")
         chat.append("user", "hello")
-        raw.run(_copy("INSERT INTO", {"seq": "2"}, where="seq = 1"))
+        stored.run(_copy("INSERT INTO", {"seq": "2"}, where="seq = 1"))
         assert chat.verify().seq == 2
-        raw.run("UPDATE sessions SET last_seq = 2")
+        stored.run("UPDATE sessions SET last_seq = 2")
         assert chat.verify().seq == 2
 
 

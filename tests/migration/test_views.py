@@ -15,9 +15,9 @@ TAGS = ("condense_parent", "truncation_parent", "rewound_by", "uncovered_by")
 
 
 @pytest.fixture(scope="module")
-def raw(shared_raw: Raw) -> Raw:
+def raw(shared_stored: Raw) -> Raw:
     """A database that no test of this file changes."""
-    return shared_raw
+    return shared_stored
 
 
 @pytest.fixture(scope="module")
