@@ -13,7 +13,8 @@ from support.histories import IMAGE, STRANGE, THOUGHT
 Build = Callable[[Any], Any]
 
 WINDOW = 1_000
-MILLION = 1_000_000
+MANY = 100_000
+"""Of letters; a million of them are counted in `tests/tokens`."""
 SYSTEM = "a word " * 200
 SYSTEM_TOKENS = counter_for("gpt-4o").count("user", SYSTEM, "anthropic")
 
@@ -113,23 +114,23 @@ def the_newest_output_is_over_the_limit_and_protected(chat: Any) -> None:
 
 
 @kind("condensed")
-def a_million_letters(chat: Any) -> None:
+def a_hundred_thousand_letters(chat: Any) -> None:
     fill(chat, 2)
-    chat.append("user", "a" * MILLION)
+    chat.append("user", "a" * MANY)
     fill(chat, 2)
 
 
 @kind("cleared")
-def a_million_letters_put_out_by_a_tool(chat: Any) -> None:
+def a_hundred_thousand_letters_put_out_by_a_tool(chat: Any) -> None:
     chat.append("user", "go")
-    work(chat, ("a",), "a" * MILLION)
+    work(chat, ("a",), "a" * MANY)
     chat.append("assistant", "done")
 
 
 @kind("cleared")
 def a_hundred_thousand_blank_lines(chat: Any) -> None:
     fill(chat, 3)
-    work(chat, ("a",), "\n" * 100_000 + "end")
+    work(chat, ("a",), "\n" * MANY + "end")
     fill(chat, 2)
 
 
