@@ -135,9 +135,9 @@ def test_any_session_goes_out_acceptable_in_every_form(memory, history, compacte
 
 
 def test_every_nasty_session_goes_out_acceptable_in_every_form(memory):
-    """Each day each of them for two models, and each model in half of them."""
+    """Each day each of them for one model, and each model in a quarter of them."""
     for number, kind in enumerate(KINDS.values()):
         chat = memory.create()
         chat = kind.build(chat) or chat
-        two = [MODELS[(number + one) % len(MODELS)] for one in range(2)]
-        assert faults(chat, everyday(two, MODELS)) == []
+        one = MODELS[number % len(MODELS)]
+        assert faults(chat, everyday([one], MODELS)) == []
