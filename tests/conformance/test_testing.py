@@ -7,27 +7,25 @@ from roocontext.testing import CHECKS, StoreContract, Verdict, examine
 from support.empty_files import empty_file
 
 
-@pytest.mark.parametrize("engine", ["file", "postgres"])
-def test_reference_store_keeps_every_promise(engine, tmp_path, request):
-    """On the file with processes of Python itself, as a user has them."""
-    if engine == "postgres":
-        request.getfixturevalue("forked_writers")
-        place = request.getfixturevalue("postgres_url")
-    else:
-        place = empty_file(tmp_path / "store.db")
-    report = examine("support.reference_store:Reference", place)
+@pytest.mark.usefixtures("forked_writers")
+def test_reference_store_keeps_every_promise(postgres_url):
+    report = examine("support.reference_store:Reference", postgres_url)
     refused = [str(it) for it in report.results if it.verdict is not Verdict.KEPT]
     assert refused == ["condensing splits no pair: refused (InvalidPlan)"]
     assert len(report.results) == len(CHECKS)
 
 
 class TestTheClass(StoreContract):
-    """As a user derives it; the checks with processes are the suite's above."""
+    """As a user derives it: on files, with processes of Python itself."""
 
     factory = "support.reference_store:Reference"
 
-    test_one_winner_in_processes = None
-    test_killed_writers_lose_nothing = None
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path):
+        self._folder = tmp_path
+
+    def place(self):
+        return empty_file(self._folder / "store.db")
 
 
 def test_name_without_a_factory_is_refused():
