@@ -309,16 +309,20 @@ class Abacus:
         return Ask(asked, made, oldest)
 """
 
-COMMAND = """
+BETWEEN = "}\n{"
+"""Documents that are printed one after the other."""
+COMMANDS = """
 import sys
+from contextlib import suppress
 from roocontext.cli import main
 sys.path.insert(0, sys.argv.pop(1))
-main(sys.argv[1:])
+for command in ("clear", "condense", "truncate"):
+    with suppress(SystemExit):
+        main([command, *sys.argv[1:]])
 """
 
 
-@pytest.mark.parametrize("command", ["condense", "truncate", "clear"])
-def test_command_line_prints_the_outcome_of_any_plan(tmp_path, python, command):
+def test_command_line_prints_the_outcome_of_any_plan(tmp_path, python):
     (tmp_path / "abacus_policy.py").write_text(PLUGIN)
     info = tmp_path / "abacus-1.0.dist-info"
     info.mkdir()
@@ -331,10 +335,12 @@ def test_command_line_prints_the_outcome_of_any_plan(tmp_path, python, command):
         work(chat, ("t",), WORDS * 9)
         fill(chat, 20)
     options = ("--db", path, "--policy", "abacus", "--limit", "4096", "--json")
-    run = python.start(COMMAND, str(tmp_path), command, chat.id, *options, keeps_errors=True)
+    run = python.start(COMMANDS, str(tmp_path), chat.id, *options, keeps_errors=True)
     out, errors = run.communicate()
     assert (run.returncode, errors) == (0, "")
-    answer = json.loads(out)
-    assert (answer["policy"], answer["detail"]) == ("abacus", "abacus")
-    assert answer["tokens_before"] > answer["tokens_after"] > 0
-    assert answer["bytes_before"] > answer["bytes_after"] > 0
+    answers = json.loads(f"[{out.strip().replace(BETWEEN, '},{')}]")
+    assert [answer["status"] for answer in answers] == ["cleared", "condensed", "truncated"]
+    for answer in answers:
+        assert (answer["policy"], answer["detail"]) == ("abacus", "abacus")
+        assert answer["tokens_before"] > answer["tokens_after"] > 0
+        assert answer["bytes_before"] > answer["bytes_after"] > 0
