@@ -23,16 +23,20 @@ from support.histories import HISTORIES, play
 HIDING = (Kind.SUMMARY, Kind.MARKER, Kind.CLEARING)
 
 
-@pytest.fixture(params=["file", "postgres"])
-def shown(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Store]:
-    """A store that holds the showcase."""
-    if request.param == "postgres":
-        url = request.getfixturevalue("postgres_url")
-    else:
-        url = str(tmp_path / "store.db")
-    showcase.build(url)
-    with Store.open(url) as store:
-        yield store
+@pytest.fixture(scope="module", params=["file", "postgres"])
+def shown(request: pytest.FixtureRequest, opened: Callable[..., Any]) -> Iterator[Store]:
+    """A store that holds the showcase, which nobody changes."""
+    with opened(request.param, "sync") as lab:
+        showcase.build(lab.url)
+        yield lab.store
+
+
+@pytest.fixture
+def own_showcase(lab: Any) -> Store:
+    """A store of the test's own that holds it."""
+    showcase.build(lab.url)
+    store: Store = lab.store
+    return store
 
 
 @pytest.fixture
@@ -288,25 +292,25 @@ def _check_last_call(chat: Session, one: SessionOverview) -> None:
     assert (found.usage, found.bytes_since) == (calls[-1].usage, sum(since))
 
 
-def test_overview_is_the_statistics_of_each(shown: Store) -> None:
-    chat = shown.session("foreign")
+def test_overview_is_the_statistics_of_each(own_showcase: Store) -> None:
+    chat = own_showcase.session("foreign")
     for number in (1, 2):
         chat.append("assistant", "x", model="gpt-4o", usage={"input_tokens": number})
         chat.append("user", f"more {number}")
-    shown.purge("parsley")
-    check_overview(shown)
+    own_showcase.purge("parsley")
+    check_overview(own_showcase)
     for to in (8, 7, 6, 5):  # the first call counts again, and none at last
         chat.rewind(to=to)
-        check_overview(shown)
+        check_overview(own_showcase)
     chat.undo()
     chat.append("user", "more")
     (oldest, *_) = chat.view().messages
     chat.commit(Plan.condense(chat.view(), [oldest.seq], "S"))
-    check_overview(shown)
+    check_overview(own_showcase)
     chat.rewind(to=chat.head_seq() - 1)
-    check_overview(shown)
-    for info in shown.sessions():
-        check_outline(shown.session(info.session_id))
+    check_overview(own_showcase)
+    for info in own_showcase.sessions():
+        check_outline(own_showcase.session(info.session_id))
 
 
 def test_overview_is_one_statement(
