@@ -180,7 +180,7 @@ def test_spans_of_random_logs_agree_with_the_fold():
     run_state_machine_as_test(
         LogMachine,
         settings=settings(
-            max_examples=examples(40, long=75),
+            max_examples=examples(25, long=75),
             stateful_step_count=40,
         ),
     )

@@ -73,7 +73,7 @@ def named_calls(messages):
     return st.lists(near, max_size=4).map(dict)
 
 
-@settings(max_examples=examples(150, long=300))
+@settings(max_examples=examples(80, long=300))
 @given(HISTORIES.flatmap(lambda messages: st.tuples(st.just(messages), named_calls(messages))))
 def test_pairs_are_the_same_without_settled_exchanges(given_):
     messages, answers = given_

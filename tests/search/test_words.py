@@ -32,7 +32,7 @@ def is_indexed(query, terms):
     return all(any(all(map(has, some)) for some in given) for given in query.indexed)
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150, long=300))
 @given(text=TEXTS, other=TEXTS, data=st.data())
 def test_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(text, other, data):
     lo = data.draw(st.integers(0, len(text)))
@@ -43,7 +43,7 @@ def test_terms_of_a_text_include_what_every_query_that_it_answers_asks_for(text,
             assert is_indexed(query, terms_of(text))
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(100, long=200))
 @given(text=TEXTS, before=TEXTS, after=TEXTS)
 def test_text_is_found_by_itself(text, before, after):
     query = parse_query(text.replace("*", " ").replace('"', " "))

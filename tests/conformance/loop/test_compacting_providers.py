@@ -11,6 +11,7 @@ from roocontext.tokens import usage_tokens
 from support.async_manager import manager
 from support.compacting_server import CompactingServer, Quarters
 from support.dialogue import WORDS, shown
+from support.examples import everyday
 from support.provider_rules import CHECKS
 
 CLAUDE, GPT = "claude-opus-4-6", "gpt-5.6"
@@ -159,7 +160,7 @@ class TestEachForm:
         wire.speaks(server, chat)
         assert abs(counted - server.read[-1]) <= server.read[-1] / 10
 
-    @pytest.mark.parametrize("scene", ["twice", "late", "waiting"])
+    @pytest.mark.parametrize("scene", everyday(["twice"], ["twice", "late", "waiting"]))
     def test_switch_of_the_provider_and_back_after(
         self, chat: Any, server: Any, wire: Wire, scene: str
     ) -> None:

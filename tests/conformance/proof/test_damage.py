@@ -24,7 +24,7 @@ UNPROVED = {
 """Numbers and names that nothing but the cell itself holds."""
 
 OPERATIONS = {"verify": lambda _, chat: chat.verify(), **READING, **WRITING}
-SAMPLES = {"file": 24, "postgres": 6}
+SAMPLES = {"file": 12, "postgres": 4}
 """How many damages `make test` tries on each engine, of some thousands."""
 KNOWN = (
     Damage("entries", "recorded_at", "'one'", "seq = 4"),
@@ -112,7 +112,7 @@ def test_rebuild_renews_numbers_that_cannot_be_read(file, column):
 
 @pytest.mark.torture
 def test_many_more_damages_are_typed_errors(bare):
-    _try_all(bare, sample=40 * SAMPLES[bare.engine])
+    _try_all(bare, sample=80 * SAMPLES[bare.engine])
 
 
 def _try_all(lab: Any, sample: int) -> None:

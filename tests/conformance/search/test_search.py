@@ -14,7 +14,7 @@ from roocontext.search.query import terms_of
 from roocontext.store.reading.pages import write_cursor
 from support.citus_server import UNSAFE
 from support.dialogue import result, text
-from support.examples import examples
+from support.examples import TORTURE, examples
 
 
 def call(tool_id, **given):
@@ -186,9 +186,10 @@ def written(lab, state):
 @pytest.mark.parametrize("state", STATES)
 def test_hits_are_the_same_in_every_state_of_the_index(lab, state):
     chat = written(lab, state)
-    for query, expected in FINDS.items():
-        assert seqs(lab.store.search(query, session=chat.id)) == expected, query
+    for number, (query, expected) in enumerate(FINDS.items()):
         assert seqs(lab.store.search(query)) == expected, query
+        if number % 4 == 0 or TORTURE:
+            assert seqs(lab.store.search(query, session=chat.id)) == expected, query
 
 
 def test_hits_are_marked_in_snippets(lab):
@@ -651,7 +652,7 @@ def searched(leg, opened):
         yield lab.store
 
 
-@settings(max_examples=examples(20, long=40))
+@settings(max_examples=examples(12, long=40))
 @given(acts=ACTS)
 def test_search_during_writes_finds_appended_and_not_redacted_messages(searched, acts):
     """By its own rare words, and the same in every state of the index."""
@@ -686,7 +687,7 @@ def test_search_during_writes_finds_appended_and_not_redacted_messages(searched,
 
 def test_every_letter_and_symbol_is_the_same_to_each_engine(lab):
     every = [char for char in map(chr, range(0x110000)) if unicodedata.category(char)[0] in "LNS"]
-    chosen = every[:: len(every) // 120]
+    chosen = every[:: len(every) // examples(60)]
     groups = [chosen[start::6] for start in range(6)]  # a scan reads all messages of a session
     chats = [lab.store.create() for _ in groups]
     for chat, group in zip(chats, groups, strict=True):

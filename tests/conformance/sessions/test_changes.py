@@ -92,7 +92,7 @@ def test_every_kind_of_write_is_reported_once(lab):
             assert until(feed, {"s": seq}) == {"s": seq}
         fork = chat.fork(session_id="fork")
         assert until(feed, {"fork": fork.info().last_seq})
-        assert feed.read(timeout=0.5) == []
+        assert feed.read(timeout=0.2) == []
 
 
 def test_purge_is_reported(lab):
