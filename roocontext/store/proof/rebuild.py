@@ -4,7 +4,7 @@ Spans, clearings, title and metadata are functions of the log, and are compared 
 numbers that only their counter knows: of these, the messages that they belong to are checked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -26,37 +26,29 @@ from roocontext.store.engine.schema import (
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import MINUTES, SessionHead, lock
 from roocontext.store.reading.messages import IS_MESSAGE, read_controls
-from roocontext.store.reading.points_in_time import renew_times
-from roocontext.store.reading.totals import is_rewound_wrong, keep_rewound
-from roocontext.store.sessions.sessions import is_misplaced, put_in_place
+from roocontext.store.reading.points_in_time import read_times
+from roocontext.store.reading.totals import rewound_sum
 from roocontext.store.writing.caches import NONE, caches_of, read_present, renew
 from roocontext.store.writing.shown import refresh_shown, shown_problem
 
 _PAGE = 10_000
 _SESSION = select(*sessions.columns).where(of_session(sessions))
-_ARCHIVED_AT = sessions.columns.keys().index("archived_at")
-_TOMBSTONE = slice(_ARCHIVED_AT, _ARCHIVED_AT + 3)
-"""The columns that only an archived session fills."""
-_NUMBERS = ("rewound_messages", "rewound_bytes", "recorded_back", "listed_at", *MINUTES)
-"""The columns of the session's row, besides its head, that are 0 before they are computed."""
-_MAYBE = tuple(name for name in Times._fields if name not in _NUMBERS)
-"""Those that are NULL before they are computed."""
-_KEPT = select(
-    sessions.c.unindexed,
-    sessions.c.changed_minute,
-    *(sessions.c[name] for name in (*_NUMBERS, *_MAYBE)),
-).where(of_session(sessions))
-_FORGET = (
-    update(sessions)
-    .where(of_session(sessions))
-    .values(
-        {
-            **dict.fromkeys(_NUMBERS, 0),
-            **dict.fromkeys(_MAYBE, null()),
-            "unindexed": true(),
-            "changed_minute": RecordingMinute(),
-        }
-    )
+_NAMES = tuple(sessions.columns.keys())
+_PLACE = ("listed_at", *MINUTES)
+_REWOUND = ("rewound_messages", "rewound_bytes")
+_CACHED = (*_REWOUND, *Times._fields, *_PLACE)
+"""The columns of the session's row, besides its head, that are computed from its log."""
+_NUMBERS = select(*(sessions.c[name] for name in (*_CACHED, "unindexed", "changed_minute"))).where(
+    of_session(sessions)
+)
+_CHANGE = update(sessions).where(of_session(sessions))
+_RENEW = _CHANGE.values({name: bindparam(f"new_{name}") for name in _CACHED})
+_FORGET = _CHANGE.values(
+    {
+        **{name: null() if sessions.c[name].nullable else 0 for name in _CACHED},
+        "unindexed": true(),
+        "changed_minute": RecordingMinute(),
+    }
 )
 _COUNTS = (
     select(*counts.columns)
@@ -81,25 +73,38 @@ _DROP_STRAY_COUNTS = _DROP_COUNTS.where(
 
 def problem_of(log: SessionLog, head: SessionHead, is_message: Callable[[int], bool]) -> str | None:
     """The first cache that is not that of a log with this head, if any is not."""
-    last = head.last_seq
     try:
-        row = log.row(_SESSION)
-        controls, cached = read_present(log, last)
-        shown = shown_problem(log, last)
+        return next(_problems(log, head, is_message), None)
     except HistoryCorrupt as damage:
         return damage.fact.rstrip(".")
+
+
+def _problems(
+    log: SessionLog, head: SessionHead, is_message: Callable[[int], bool]
+) -> Iterator[str]:
+    last = head.last_seq
+    stored = log.row(_SESSION)
+    assert stored is not None
+    row = dict(zip(_NAMES, stored, strict=True))
+    if row["receipt"] is not None:
+        yield "the session has the receipt of a purge"
+    if any(row[name] is not None for name in ("archived_at", "archive", "first_hash")):
+        yield "the session has a tombstone"
+    if shown := shown_problem(log, last):
+        yield shown
+    controls, cached = read_present(log, last)
     present = caches_of(controls, last)
-    checks = (
-        (row is None or row[-1] is None, "the session has the receipt of a purge"),
-        (row is None or set(row[_TOMBSTONE]) == {None}, "the session has a tombstone"),
-        (shown is None, shown),
-        (cached.spans == present.spans, "the spans are not those of the log"),
-        (cached.clearings == present.clearings, "the clearings are not those of the log"),
-        (not is_misplaced(log, head), "listed_at or a minute is not that of its times"),
-        (not is_rewound_wrong(log), "the sums of rewound rows are wrong"),
-    )
-    wrong = next((problem for is_right, problem in checks if not is_right), None)
-    return wrong or _stray_count(log, last, is_message)
+    if cached.spans != present.spans:
+        yield "the spans are not those of the log"
+    if cached.clearings != present.clearings:
+        yield "the clearings are not those of the log"
+    right = _columns(log, head)
+    if any(row[name] != right[name] for name in _PLACE):
+        yield "listed_at or a minute is not that of its times"
+    if any(row[name] != right[name] for name in _REWOUND):
+        yield "the sums of rewound rows are wrong"
+    if stray := _stray_count(log, last, is_message):
+        yield stray
 
 
 def rebuild(log: SessionLog) -> int:
@@ -122,21 +127,25 @@ def rebuild(log: SessionLog) -> int:
         wrong += log.run(_DROP_SPANS) + log.run(_DROP_CLEARINGS)
         cached = NONE
     wrong += renew(log, cached, caches_of(controls, seq))
-    head, is_renewed = renew_times(log, head)
-    wrong += is_renewed + put_in_place(log, head)
-    if is_rewound_wrong(log):
-        keep_rewound(log)
-        wrong += 1
+    right = _columns(log, head._replace(times=read_times(log, seq)))
+    if (log.row(_NUMBERS) or ())[: len(_CACHED)] != tuple(right.values()):
+        wrong += log.run(_RENEW, **{f"new_{name}": value for name, value in right.items()})
     return wrong
 
 
+def _columns(log: SessionLog, head: SessionHead) -> dict[str, Any]:
+    """The cached columns as they should be, given the times and the spans."""
+    columns = {**head.columns(), **dict(zip(_REWOUND, rewound_sum(log), strict=True))}
+    return {name: columns[name] for name in _CACHED}
+
+
 def _forget_unreadable(log: SessionLog) -> int:
-    """Set the numbers of the session's row to 0 if one cannot be read; 1 if so.
+    """Empty the cached columns of the session's row if one cannot be read; 1 if so.
 
     This comes before the session is locked, because locking reads them too.
     """
     try:
-        log.row(_KEPT)
+        log.row(_NUMBERS)
     except HistoryCorrupt:
         return log.run(_FORGET)
     return 0

@@ -9,7 +9,7 @@ rewind asks for live entries only; the bisection tells it where to begin its sca
 from collections.abc import Sequence
 from typing import Final
 
-from sqlalchemy import bindparam, func, select, text, update
+from sqlalchemy import bindparam, func, select, text
 
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Range
@@ -24,7 +24,6 @@ from roocontext.store.engine.schema import (
     entries,
     log_rows,
     of_session,
-    sessions,
     spans,
 )
 from roocontext.store.engine.transaction import Query, SessionLog
@@ -91,11 +90,6 @@ _TIMED = (
     .limit(_PAGE)
 )
 _LATEST = log_rows("recorded_at", "latest_happened").where(AT_SEQ)
-_RENEW = (
-    update(sessions)
-    .where(sessions.c.session_id == bindparam("of"))
-    .values({name: bindparam(f"new_{name}") for name in Times._fields})
-)
 
 
 def seq_at(log: SessionLog, as_of: Point) -> int:
@@ -210,15 +204,3 @@ def read_times(log: SessionLog, seq: int) -> Times:
             times = times.after(kind, note, ts, recorded_at)
         after = rows[-1][0]
     return times
-
-
-def renew_times(log: SessionLog, head: SessionHead) -> tuple[SessionHead, int]:
-    """Write the times of a locked session anew if they are wrong.
-
-    Returns the head with the right times, and 1 if they were wrong or else 0.
-    """
-    times = read_times(log, head.last_seq)
-    if times == head.times:
-        return head, 0
-    renewed = {f"new_{name}": value for name, value in times._asdict().items()}
-    return head._replace(times=times), log.run(_RENEW, of=log.session_id, **renewed)

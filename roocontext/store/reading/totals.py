@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, select, update
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.entries import Range
-from roocontext.store.engine.schema import entries, log_rows, sessions, spans
+from roocontext.store.engine.schema import entries, log_rows, of_session, sessions, spans
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading.view import visible_ranges_now
 
@@ -24,19 +24,12 @@ class Total(NamedTuple):
 
 
 _REWOUND_SPANS = select(spans.c.lo, spans.c.hi).where(
-    spans.c.session_id == bindparam("session_id"), spans.c.rewound_by.is_not(None)
+    of_session(spans), spans.c.rewound_by.is_not(None)
 )
-_KEPT = select(sessions.c.rewound_messages, sessions.c.rewound_bytes).where(
-    sessions.c.session_id == bindparam("session_id")
-)
-_KEEP = (
-    update(sessions)
-    .where(sessions.c.session_id == bindparam("of"))
-    .values(rewound_messages=bindparam("kept_messages"), rewound_bytes=bindparam("kept_bytes"))
-)
+_KEPT = select(sessions.c.rewound_messages, sessions.c.rewound_bytes).where(of_session(sessions))
 _ADD = (
     update(sessions)
-    .where(sessions.c.session_id == bindparam("of"))
+    .where(of_session(sessions))
     .values(
         rewound_messages=sessions.c.rewound_messages + bindparam("more_messages"),
         rewound_bytes=sessions.c.rewound_bytes + bindparam("more_bytes"),
@@ -99,25 +92,12 @@ def rewound_total(log: SessionLog) -> Total:
     return Total(*row)
 
 
-def keep_rewound(log: SessionLog) -> None:
-    """Store the total of the rewound messages anew, from the spans."""
-    total = _rewound_sum(log)
-    log.run(_KEEP, of=log.session_id, kept_messages=total.messages, kept_bytes=total.bytes)
-
-
 def add_rewound(log: SessionLog, more: Total) -> None:
     """Add what one more rewind took back. Only rewinds change it, so no other writer waits."""
-    log.change(_ADD, of=log.session_id, more_messages=more.messages, more_bytes=more.bytes)
+    log.change(_ADD, more_messages=more.messages, more_bytes=more.bytes)
 
 
-def is_rewound_wrong(log: SessionLog) -> bool:
-    """Return whether the stored total differs from the sum of the spans."""
-    try:
-        return rewound_total(log) != _rewound_sum(log)
-    except HistoryCorrupt:  # a span ends outside of the log
-        return True
-
-
-def _rewound_sum(log: SessionLog) -> Total:
+def rewound_sum(log: SessionLog) -> Total:
+    """Sum up the rewound messages anew, from the spans."""
     ranges = [(lo, hi) for lo, hi in log.rows(_REWOUND_SPANS)]
     return totals_of(log, [ranges])[0]

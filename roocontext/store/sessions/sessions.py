@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import BigInteger, and_, bindparam, or_, select, update
+from sqlalchemy import BigInteger, and_, bindparam, or_, select
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import MIN_INTEGER, decode
@@ -15,10 +15,10 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
 from roocontext.log.values import Value, fields_as_json
-from roocontext.store.engine.schema import SESSION_HAPPENED, sessions
+from roocontext.store.engine.schema import SESSION_HAPPENED, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
-from roocontext.store.reading.head import HEAD, MINUTES, SessionHead, read_head, to_head
+from roocontext.store.reading.head import HEAD, read_head, to_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
@@ -89,7 +89,7 @@ INFO = (
     sessions.c.archived_at,
     sessions.c.owner,
 )
-_ONE = select(*INFO).where(sessions.c.session_id == bindparam("session_id"))
+_ONE = select(*INFO).where(of_session(sessions))
 _CHILDREN = crossing(
     select(*INFO)
     .where(
@@ -106,16 +106,7 @@ _CHILDREN_AFTER = _CHILDREN.where(
         and_(_created == _created_after, sessions.c.session_id > bindparam("session_id")),
     )
 ).limit(bindparam("page"))
-_PARENT = select(sessions.c.parent).where(sessions.c.session_id == bindparam("session_id"))
-_PLACE = ("listed_at", *MINUTES)
-_LISTED_BY = select(*(sessions.c[name] for name in _PLACE)).where(
-    sessions.c.session_id == bindparam("session_id")
-)
-_LIST_BY = (
-    update(sessions)
-    .where(sessions.c.session_id == bindparam("of"))
-    .values({name: bindparam(f"new_{name}") for name in _PLACE})
-)
+_PARENT = select(sessions.c.parent).where(of_session(sessions))
 _BY_ID = crossing(
     select(*INFO)
     .where(sessions.c.purged_at.is_(None))
@@ -222,19 +213,6 @@ def beginning_with(
     rows = tx.rows(statement, start=start, page=rows_for(limit))
     infos = [to_info(row) for row in rows if row[0].startswith(beginning)]
     return cut_page(infos, limit, lambda last: write_cursor(name, last.session_id))
-
-
-def is_misplaced(log: SessionLog, head: SessionHead) -> bool:
-    """Return whether the columns by which a session is listed differ from its times."""
-    return log.row(_LISTED_BY) != (head.listed_at, *head.minutes)
-
-
-def put_in_place(log: SessionLog, head: SessionHead) -> int:
-    """List a session by its times again, and return 1 if it was misplaced, else 0."""
-    if not is_misplaced(log, head):
-        return 0
-    place = zip(_PLACE, (head.listed_at, *head.minutes), strict=True)
-    return log.run(_LIST_BY, of=log.session_id, **{f"new_{name}": value for name, value in place})
 
 
 def stats(log: SessionLog) -> Stats:

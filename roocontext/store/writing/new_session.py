@@ -28,7 +28,7 @@ from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.reading.messages import read_controls
 from roocontext.store.reading.notes import REDACTION, read_notes
 from roocontext.store.reading.points_in_time import head_at, no_entry, times_at
-from roocontext.store.reading.totals import keep_rewound
+from roocontext.store.reading.totals import add_rewound, rewound_sum
 from roocontext.store.writing.append import write
 from roocontext.store.writing.caches import NONE, caches_of, renew
 from roocontext.store.writing.notes import Drafted
@@ -147,5 +147,5 @@ def fork(
     first = note_draft(ORIGIN, came_from, sources, ts=ts)
     write(fork_log, head, [first, *redactions])
     renew(fork_log, NONE, caches_of(controls, seq))
-    keep_rewound(fork_log)
+    add_rewound(fork_log, rewound_sum(fork_log))
     refresh_shown(fork_log, seq, has_prompt=origin.has_prompt)
