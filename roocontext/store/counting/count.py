@@ -23,7 +23,7 @@ from roocontext.log.moments import Point
 from roocontext.log.spans import standing_ranges, within
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.database import SessionDatabase
-from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, log_rows
+from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, log_rows, of_session
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import read_head
@@ -38,20 +38,20 @@ from roocontext.store.reading.messages import (
 )
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.reading.totals import to_totals
-from roocontext.store.reading.usage import newest_control
+from roocontext.store.reading.usage import last_changed
 from roocontext.store.reading.view import ShownRanges, shown_after, visible_now
 from roocontext.store.writing.kept_counts import Counted, CountKey, keep_if_possible
 
 _AS_WRITTEN = text("variant = ''")
 _counted = and_(
-    counts.c.session_id == bindparam("session_id"),
+    of_session(counts),
     counts.c.seq == entries.c.seq,
     _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),
 )
 _messages_within = log_rows("seq").where(IN_RANGE, IS_MESSAGE)
 _counts_within = (
-    counts.c.session_id == bindparam("session_id"),
+    of_session(counts),
     _AS_WRITTEN,
     counts.c.counter == bindparam("counter"),
     counts.c.seq.between(bindparam("lo"), bindparam("hi")),
@@ -70,7 +70,7 @@ _REDACTED = _messages_within.where(entries.c.salt.is_(None))
 
 def _total_at(name: str) -> list[ColumnElement[int | None]]:
     """The running totals at an entry."""
-    at = entries.c.session_id == bindparam("session_id"), entries.c.seq == bindparam(name)
+    at = of_session(entries), entries.c.seq == bindparam(name)
     totals = entries.c.messages_total, entries.c.bytes_total
     return [select(total).where(*at).scalar_subquery() for total in totals]
 
@@ -84,7 +84,7 @@ _KEPT = select(
 ).where(*_counts_within)
 _EACH = select(counts.c.seq, counts.c.tokens).where(*_counts_within)
 _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens, counts.c.exact).where(
-    counts.c.session_id == bindparam("session_id"),
+    of_session(counts),
     counts.c.variant == bindparam("variant"),
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
@@ -349,7 +349,7 @@ def _shown_at(log: SessionLog, as_of: Point) -> ShownRanges:
         return visible_now(log, read_head(log).last_seq)
     seq = seq_at(log, as_of)
     # The spans of the present are cached, those of the past computed.
-    if seq >= newest_control(log):  # the view has only grown since
+    if seq >= last_changed(log):  # the view has only grown since
         return visible_now(log, seq)
     return shown_after(read_controls(log, seq), seq)
 

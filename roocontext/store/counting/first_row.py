@@ -5,59 +5,43 @@ A distant server, or the nodes of a cluster, take a message there and back for e
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    ScalarSelect,
-    and_,
-    bindparam,
-    literal_column,
-    select,
-)
+from sqlalchemy import ColumnElement, ScalarSelect, and_, bindparam, literal_column, select
 
-from roocontext.store.engine.schema import clearings, entries, of_session, sessions
+from roocontext.store.engine.schema import (
+    IN_LOG,
+    clearings,
+    entries,
+    newest_control,
+    of_session,
+    sessions,
+)
 from roocontext.store.engine.shapes import checked_rows, whole_number
 from roocontext.store.engine.transaction import Query, SqlRow
 from roocontext.store.loop.frame import RECORDED_COLUMNS, Recorded
 from roocontext.store.reading.head import HEAD_COLUMNS, SessionHead, to_head
-from roocontext.store.reading.notes import FRAME, NOTE_COLUMNS, Note, to_note
+from roocontext.store.reading.notes import (
+    FRAME,
+    HAS_NO_TARGET,
+    NOTE_COLUMNS,
+    Note,
+    newest_note_of,
+    to_note,
+)
 from roocontext.store.reading.view import COVERING
 
-_ONE = literal_column("1", BigInteger)
-_last = select(sessions.c.last_seq).where(of_session(sessions)).correlate(None).scalar_subquery()
-_in_log = entries.c.seq.between(_ONE, _last)
-_newest_control = (
-    select(entries.c.seq)
-    .where(of_session(entries), entries.c.details.is_not(None), _in_log)
-    .order_by(entries.c.seq.desc())
-    .limit(_ONE)
-    .scalar_subquery()
-)
 _first_cleared = (
     select(clearings.c.seq)
     .where(of_session(clearings))
     .order_by(clearings.c.seq)
-    .limit(_ONE)
+    .limit(1)
     .scalar_subquery()
 )
 
 
 def _newest(kind: ColumnElement[str]) -> ScalarSelect[Any]:
     """The newest note of a kind that has no target."""
-    return (
-        select(entries.c.seq)
-        .where(
-            of_session(entries),
-            entries.c.note.is_not(None),
-            entries.c.note == kind,
-            entries.c.target.is_(None),
-            _in_log,
-        )
-        # In the order of the index, as everywhere.
-        .order_by(entries.c.target.desc(), entries.c.seq.desc())
-        .limit(_ONE)
-        .scalar_subquery()
-    )
+    newest = newest_note_of(entries.c.seq, kind=kind, until=IN_LOG)
+    return newest.where(HAS_NO_TARGET).scalar_subquery()
 
 
 _note, _frame = entries.alias("note"), entries.alias("frame")
@@ -65,7 +49,7 @@ _of_note, _of_frame = select(*NOTE_COLUMNS), select(*RECORDED_COLUMNS)
 _FIRST = (
     select(
         *HEAD_COLUMNS,
-        _newest_control,
+        newest_control("seq").scalar_subquery(),
         _first_cleared.is_not(None),
         COVERING.scalar_subquery().is_not(None),
         # With labels, because a column of an outer join may be NULL: they are checked below.

@@ -319,7 +319,8 @@ def log_rows(*names: str) -> Select[Any]:
     return select(*(entries.c[name] for name in names)).where(of_session(entries))
 
 
-AT_SEQ = entries.c.seq == bindparam("seq")
+_SEQ = bindparam("seq", type_=BigInteger)
+AT_SEQ = entries.c.seq == _SEQ
 """The entry `seq`."""
 IN_RANGE = entries.c.seq.between(bindparam("lo"), bindparam("hi"))
 """The entries from `lo` to `hi`."""
@@ -327,12 +328,27 @@ _FIRST = literal_column("1", BigInteger)
 UP_TO_SEQ = entries.c.seq.between(_FIRST, bindparam("seq"))
 """The entries of a log up to `seq`. Every read of a log has a bound at both ends: a row outside is
 none of its entries, whatever it says, and no chain proves it."""
-LAST = select(sessions.c.last_seq).where(of_session(sessions)).scalar_subquery()
+LAST = select(sessions.c.last_seq).where(of_session(sessions)).correlate(None).scalar_subquery()
 """The last seq of the log."""
 IN_LOG = entries.c.seq.between(_FIRST, LAST)
 """All entries of the log, for statements that do not know its last seq."""
 AFTER_SEQ = and_(entries.c.seq > bindparam("seq"), entries.c.seq <= LAST)
 """The entries after `seq`. With two lower bounds SQLite would start at the first entry."""
+
+
+def newest_control(*names: str) -> Select[Any]:
+    """Make the statement for these columns of the session's newest control row."""
+    rows = log_rows(*names).where(entries.c.details.is_not(None), IN_LOG)
+    return rows.order_by(entries.c.seq.desc()).limit(1)
+
+
+def span_around(
+    *columns: ColumnElement[Any],
+    seq: ColumnElement[int] = _SEQ,
+) -> Select[Any]:
+    """Make the statement for these columns of the span that holds an entry."""
+    rows = select(*columns).where(of_session(spans), spans.c.lo <= seq)
+    return rows.order_by(spans.c.lo.desc()).limit(1)
 
 
 class Erasure(NamedTuple):

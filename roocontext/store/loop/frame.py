@@ -15,13 +15,13 @@ from roocontext.log.request import Frame, GivenFrame, replaced_tools
 from roocontext.store.engine.schema import entries
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock, read_head
-from roocontext.store.reading.notes import FRAME, HAS_NO_TARGET, newest_note, newest_of
+from roocontext.store.reading.notes import FRAME, HAS_NO_TARGET, newest_note, newest_note_of
 from roocontext.store.reading.points_in_time import seq_at
 from roocontext.store.writing.append import write
 
 RECORDED_COLUMNS = (entries.c.seq, entries.c.salt, entries.c.content_digest)
 """The columns of a frame's note that are read to compare it."""
-_NEWEST = newest_of(*RECORDED_COLUMNS).where(HAS_NO_TARGET)
+_NEWEST = newest_note_of(*RECORDED_COLUMNS).where(HAS_NO_TARGET)
 
 
 class Recorded(NamedTuple):

@@ -26,7 +26,15 @@ from roocontext.log.turns import (
     last_turn,
 )
 from roocontext.store.engine.check_arguments import check_whole
-from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows, spans
+from roocontext.store.engine.schema import (
+    AT_SEQ,
+    IN_LOG,
+    IN_RANGE,
+    entries,
+    log_rows,
+    of_session,
+    spans,
+)
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock, read_head
 from roocontext.store.reading.messages import bounds, read_backwards, read_messages
@@ -41,7 +49,7 @@ PAGE: Final = 8
 _STANDING_BACK = (
     select(spans.c.lo, spans.c.hi)
     .where(
-        spans.c.session_id == bindparam("session_id"),
+        of_session(spans),
         spans.c.lo < bindparam("lo"),
         text("rewound_by IS NULL AND uncovered_by IS NULL"),
     )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy import FromClause, ScalarSelect, and_, bindparam, select, text
 
 from roocontext.errors import SessionArchived, SessionPurged
-from roocontext.store.engine.schema import entries, sessions
+from roocontext.store.engine.schema import entries, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SessionLog
 from roocontext.store.reading.head import SessionHead
@@ -15,9 +15,7 @@ _copy = entries.alias("copy")
 _note = entries.alias("note")
 _same_beginning = and_(
     _first.c.hash
-    == select(entries.c.hash)
-    .where(entries.c.session_id == bindparam("session_id"), entries.c.seq == 1)
-    .scalar_subquery(),
+    == select(entries.c.hash).where(of_session(entries), entries.c.seq == 1).scalar_subquery(),
     text("first.seq = 1"),  # the literal that the partial index is made with
 )
 

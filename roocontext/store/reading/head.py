@@ -16,7 +16,7 @@ from roocontext.errors import (
 )
 from roocontext.log.encoding import decode
 from roocontext.log.times import Times, listed, minute_of
-from roocontext.store.engine.schema import RecordingMinute, sessions
+from roocontext.store.engine.schema import RecordingMinute, of_session, sessions
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 
 
@@ -90,7 +90,6 @@ MINUTES = ("updated_minute", "listed_minute")
 """The columns by which sessions are indexed: their times, in minutes."""
 
 _decode_archive = msgspec.json.Decoder(Archive).decode
-_session_id = sessions.c.session_id == bindparam("session_id")
 HEAD_COLUMNS = (
     # In the order of the fields of a head, as far as it has columns of the same names.
     *(sessions.c[name] for name in SessionHead._fields[: SessionHead._fields.index("times")]),
@@ -105,7 +104,7 @@ HEAD_COLUMNS = (
     sessions.c.purged_at,
     sessions.c.receipt,
 )
-_READ_HEAD = select(*HEAD_COLUMNS).where(_session_id)
+_READ_HEAD = select(*HEAD_COLUMNS).where(of_session(sessions))
 # SQLite has no row locks and ignores this: there the transaction holds the file's write lock.
 _LOCK_HEAD = _READ_HEAD.with_for_update()
 HEAD: Query = (_READ_HEAD, {})
@@ -121,7 +120,7 @@ def _move_head(*names: str) -> Update:
     # Ordered, because `move_head` passes the values of a head without names.
     return (
         update(sessions)
-        .where(_session_id)
+        .where(of_session(sessions))
         .ordered_values(*((sessions.c[name], bindparam(f"new_{name}")) for name in names))
     )
 

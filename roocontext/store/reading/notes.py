@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, bindparam, literal_column, select
+from sqlalchemy import ColumnElement, Select, TextClause, and_, bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.counting import COMPACTION
 from roocontext.log.encoding import decode
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
-from roocontext.store.engine.schema import IN_LOG, LAST, UP_TO_SEQ, entries
+from roocontext.store.engine.schema import IN_LOG, LAST, UP_TO_SEQ, entries, of_session
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 
 PIN = "pin"
@@ -53,16 +53,20 @@ class Note(Value):
 NOTE_COLUMNS = tuple(
     entries.c[name] for name in ("seq", "note", "target", "content", "recorded_at")
 )
-_in_session = entries.c.session_id == bindparam("session_id")
-_of_kind = (_in_session, entries.c.note.is_not(None), entries.c.note == bindparam("note"))
 HAS_NO_TARGET = entries.c.target.is_(None)
+_GIVEN: ColumnElement[str] = bindparam("note")
+
+
+def _of_kind(kind: ColumnElement[str] | TextClause) -> ColumnElement[bool]:
+    return and_(of_session(entries), entries.c.note.is_not(None), entries.c.note == kind)
 
 
 def _up_to(last: ColumnElement[int]) -> Select[Any]:
     """All notes of a kind up to a seq."""
     # Not by seq, and in the index's own order: SQLite would walk the whole session instead.
     in_log = (entries.c.seq + literal_column("0")).between(literal_column("1"), last)
-    return select(*NOTE_COLUMNS).where(*_of_kind, in_log).order_by(entries.c.target, entries.c.seq)
+    notes = select(*NOTE_COLUMNS).where(_of_kind(_GIVEN), in_log)
+    return notes.order_by(entries.c.target, entries.c.seq)
 
 
 _NOTES = _up_to(bindparam("seq"))
@@ -70,11 +74,15 @@ _ALL_NOTES = _up_to(LAST)
 _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 
 
-def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
+def newest_note_of(
+    *columns: ColumnElement[Any],
+    kind: ColumnElement[str] | TextClause = _GIVEN,
+    until: ColumnElement[bool] = UP_TO_SEQ,
+) -> Select[Any]:
     """Make the statement for the newest note of a kind, to which the target is to be added."""
     return (
         select(*columns)
-        .where(*_of_kind, UP_TO_SEQ)
+        .where(_of_kind(kind), until)
         # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant,
         # and would sort all notes of the kind.
         .order_by(entries.c.target.desc(), entries.c.seq.desc())
@@ -82,16 +90,16 @@ def newest_of(*columns: ColumnElement[Any]) -> Select[Any]:
     )
 
 
-_of_note = newest_of(*NOTE_COLUMNS, entries.c.hash)
+_of_note = newest_note_of(*NOTE_COLUMNS, entries.c.hash)
 _NEWEST = _of_note.where(HAS_NO_TARGET)
 _NEWEST_OF_TARGET = _of_note.where(entries.c.target == bindparam("target"))
 _BY_CLIENT_ID = select(*NOTE_COLUMNS).where(
-    _in_session, entries.c.client_id == bindparam("client_id"), IN_LOG
+    of_session(entries), entries.c.client_id == bindparam("client_id"), IN_LOG
 )
 _BY_KIND = (
     select(*NOTE_COLUMNS)
     .where(
-        _in_session,
+        of_session(entries),
         entries.c.note.is_not(None),
         entries.c.note >= bindparam("beginning"),
         entries.c.note < bindparam("before"),

@@ -24,6 +24,7 @@ from roocontext.store.engine.schema import (
     entries,
     log_rows,
     of_session,
+    span_around,
     spans,
 )
 from roocontext.store.engine.transaction import Query, SessionLog
@@ -67,10 +68,7 @@ _AT_TS = (
     .order_by(entries.c.seq)
 )
 _is_live = (
-    select(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by))
-    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= entries.c.seq)
-    .order_by(spans.c.lo.desc())
-    .limit(1)
+    span_around(func.coalesce(spans.c.rewound_by, spans.c.uncovered_by), seq=entries.c.seq)
     .scalar_subquery()
     .is_(None)
 )

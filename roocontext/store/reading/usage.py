@@ -43,6 +43,7 @@ from roocontext.store.engine.schema import (
     counts,
     entries,
     log_rows,
+    newest_control,
     of_session,
     sessions,
 )
@@ -51,6 +52,7 @@ from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow, Transaction
 from roocontext.store.reading.families import descended
 from roocontext.store.reading.head import HEAD, read_archive, read_head, to_head
+from roocontext.store.reading.notes import HAS_NO_TARGET, newest_note_of
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
 _AT_ONCE: Final = 100
@@ -69,22 +71,10 @@ ACTIVE: Final = crossing(
     )
     .order_by(sessions.c.session_id)
 )
-_in_session = entries.c.session_id == bindparam("session_id")
 _is_summary = entries.c.kind == text(f"'{Kind.SUMMARY}'")
 _is_about_compaction = entries.c.note == text(f"'{COMPACTION}'")
-_LAST: Final = select(sessions.c.last_seq).where(sessions.c.session_id == bindparam("session_id"))
-_ORIGIN: Final = (
-    select(entries.c.seq)
-    .where(
-        _in_session,
-        entries.c.note.is_not(None),
-        entries.c.note == text(f"'{ORIGIN}'"),
-        entries.c.target.is_(None),
-        (entries.c.seq + literal_column("0")) <= _LAST.scalar_subquery(),
-    )
-    # In the order of the index of notes: SQLite would walk the whole session instead.
-    .order_by(entries.c.target.desc(), entries.c.seq.desc())
-    .limit(1)
+_ORIGIN: Final = newest_note_of(entries.c.seq, kind=text(f"'{ORIGIN}'"), until=IN_LOG).where(
+    HAS_NO_TARGET
 )
 # For one session, because a join of a family with its entries may be planned as a scan of all logs.
 _REPORTED: Final = (
@@ -99,10 +89,10 @@ _REPORTED: Final = (
         case((_is_about_compaction, entries.c.content)),
     )
     .where(
-        _in_session,
+        of_session(entries),
         entries.c.seq
         > func.coalesce(_ORIGIN.correlate(None).scalar_subquery(), literal_column("0")),
-        entries.c.seq <= _LAST.scalar_subquery(),
+        entries.c.seq <= LAST,
         or_(entries.c.usage.is_not(None), _is_summary, _is_about_compaction),
     )
     .order_by(entries.c.seq)
@@ -303,7 +293,7 @@ _REPLIES = log_rows("seq", "model", "usage").where(
     entries.c.seq > _before_last, entries.c.seq <= LAST, entries.c.usage.is_not(None)
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
-    counts.c.session_id == bindparam("session_id"),
+    of_session(counts),
     counts.c.variant == text(f"'{REQUEST}'"),
     counts.c.seq > _before_last,
 )
@@ -315,12 +305,7 @@ _CALLS = union_all(
         counts.c.seq, null(), null(), counts.c.counter, counts.c.tokens, maintain_column_froms=True
     ),
 )
-_NEWEST_CONTROL = (
-    log_rows("seq")
-    .where(entries.c.details.is_not(None), IN_LOG)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
+_NEWEST_CONTROL = newest_control("seq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +354,7 @@ def to_calls(rows: Sequence[SqlRow], changed: int) -> list[Call]:
     ]
 
 
-def newest_control(log: SessionLog) -> int:
+def last_changed(log: SessionLog) -> int:
     """Find the last entry that was more than an append; 0 if the session has only grown."""
     row = log.row(_NEWEST_CONTROL)
     return row[0] if row else 0

@@ -39,7 +39,9 @@ from roocontext.store.engine.schema import (
     VISIBLE,
     clearings,
     entries,
+    of_session,
     sessions,
+    span_around,
     spans,
 )
 from roocontext.store.engine.shapes import checked_rows
@@ -104,21 +106,12 @@ def to_part(after: int | None, limit: int | None, before: int | None, last: int 
 SPANS_PAGE: Final = 32
 """How many spans are read at once: a view may have many, and a part usually needs few."""
 
-_of_session = sessions.c.session_id == bindparam("session_id")
-_in_log = entries.c.session_id == bindparam("session_id")
-_is_visible = and_(spans.c.session_id == bindparam("session_id"), text(VISIBLE))
-_is_cleared = clearings.c.session_id == bindparam("session_id")
+_is_visible = and_(of_session(spans), text(VISIBLE))
+_is_cleared = of_session(clearings)
 
 _spans = select(spans.c.lo, spans.c.hi, spans.c.position).where(_is_visible)
 VISIBLE_SPANS = _spans.order_by(spans.c.position)
-_position_of = (
-    select(spans.c.position)
-    .where(spans.c.session_id == bindparam("session_id"), spans.c.lo <= bindparam("seq"))
-    .order_by(spans.c.lo.desc())
-    .limit(1)
-    .correlate(None)
-    .scalar_subquery()
-)
+_position_of = span_around(spans.c.position).correlate(None).scalar_subquery()
 _page = VISIBLE_SPANS.limit(SPANS_PAGE)
 _page_back = _spans.order_by(spans.c.position.desc()).limit(SPANS_PAGE)
 _AFTER = _page.where(spans.c.position > bindparam("position"))
@@ -140,7 +133,7 @@ _ONE = literal_column("1", Integer)
 _covering_after = (
     select(entries.c.seq)
     .where(
-        _in_log,
+        of_session(entries),
         entries.c.seq.between(spans.c.lo + _ONE, spans.c.hi + _ONE),
         entries.c.details.is_not(None),
         text(f"kind = '{Kind.COVERING}'"),
@@ -323,7 +316,7 @@ _ROWS_OF_SPANS = (
         spans.join(
             entries,
             and_(
-                _in_log,
+                of_session(entries),
                 entries.c.seq.between(func.max(spans.c.lo, 1), func.min(spans.c.hi, LAST)),
                 IS_MESSAGE,
             ),
@@ -350,7 +343,7 @@ def _whole_view() -> Select[Any]:
     span = (
         select(spans.c.lo, spans.c.hi, spans.c.position, sessions.c.last_seq, head_seq)
         .select_from(sessions.outerjoin(spans, _is_visible))
-        .where(_of_session)
+        .where(of_session(sessions))
         .order_by(spans.c.position)
         .subquery("span")
     )
@@ -359,7 +352,7 @@ def _whole_view() -> Select[Any]:
     visible = (
         select(*_COLUMNS)
         .where(
-            _in_log,
+            of_session(entries),
             entries.c.seq.between(span.c.lo, span.c.hi),
             entries.c.seq.between(literal_column("1"), span.c.last_seq),
             IS_MESSAGE,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import bindparam, insert, literal_column, select
+from sqlalchemy import insert, literal_column
 
 from roocontext.errors import (
     DuplicateMessage,
@@ -27,7 +27,7 @@ from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.driver_errors import UniqueViolation
 from roocontext.store.engine.engines import WriteSettings
 from roocontext.store.engine.observing import note_calls, note_lock_wait
-from roocontext.store.engine.schema import LAST, entries, log_rows, of_session, spans
+from roocontext.store.engine.schema import LAST, entries, log_rows, span_around, spans
 from roocontext.store.engine.statements import OneOf
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import SessionHead, check_version, lock, move_head, read_head
@@ -227,12 +227,7 @@ class Stored(NamedTuple):
         return redacted or (self.role, self.format, self.content) == (role, format_, text)
 
 
-_REWOUND_BY = (
-    select(spans.c.rewound_by)
-    .where(of_session(spans), spans.c.lo <= bindparam("seq"))
-    .order_by(spans.c.lo.desc())
-    .limit(1)
-)
+_REWOUND_BY = span_around(spans.c.rewound_by)
 
 
 _BY_CLIENT_IDS = log_rows("client_id", *Stored._fields).where(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, select, text
+from sqlalchemy import bindparam, text
 
 from roocontext.errors import DuplicateMessage
 from roocontext.log.chain import Sealed
@@ -37,7 +37,7 @@ from roocontext.log.entries import (
 from roocontext.log.readings import read_message, text_of
 from roocontext.log.replies import Compacting
 from roocontext.log.spans import visible_ranges, within
-from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, log_rows, of_session, spans
+from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, log_rows, span_around, spans
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import SessionHead, lock
 from roocontext.store.reading.messages import companions, read_controls, read_messages
@@ -65,12 +65,7 @@ _NAMELESS = _replies.where(
 _FOLLOWING = log_rows("seq", "kind", "details").where(
     entries.c.seq == bindparam("seq") + 1, text(f"kind = '{Kind.COVERING}'"), IN_LOG
 )
-_UNDONE_BY = (
-    select(spans.c.rewound_by, spans.c.uncovered_by)
-    .where(of_session(spans), spans.c.lo <= bindparam("seq"))
-    .order_by(spans.c.lo.desc())
-    .limit(1)
-)
+_UNDONE_BY = span_around(spans.c.rewound_by, spans.c.uncovered_by)
 
 
 class RecordedReply(Receipt, frozen=True):

@@ -20,10 +20,10 @@ from roocontext.log.spans import Path, standing_ranges, within
 from roocontext.log.values import Value
 from roocontext.store.engine.schema import (
     AFTER_SEQ,
-    IN_LOG,
     IN_RANGE,
     entries,
     log_rows,
+    newest_control,
     of_session,
 )
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
@@ -79,14 +79,9 @@ class Rewound(Value):
 
 # Of the kinds that are ever live: notes and rewinds are not.
 _FOLDED = log_rows("seq").where(IN_RANGE, text("kind NOT IN ('note', 'rewind')")).limit(1)
-_newest_control = (
-    log_rows("seq", "kind", "details")
-    .where(entries.c.details.is_not(None), IN_LOG)
-    .order_by(entries.c.seq.desc())
-    .limit(1)
-)
-_NEWEST_REWIND = _newest_control.where(text("kind = 'rewind'"))
-_NEWEST_REWIND_OR_UNCOVERING = _newest_control.where(text("kind IN ('rewind', 'uncovering')"))
+_newest = newest_control("seq", "kind", "details")
+_NEWEST_REWIND = _newest.where(text("kind = 'rewind'"))
+_NEWEST_REWIND_OR_UNCOVERING = _newest.where(text("kind IN ('rewind', 'uncovering')"))
 _FOLDED_SINCE = select(func.count()).where(of_session(entries), AFTER_SEQ, IS_FOLDED)
 
 
