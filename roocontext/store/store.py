@@ -509,19 +509,13 @@ class Store:
 
     def _purge_by(self, rule: Retention, now: int, *, dry_run: bool) -> list[Purged]:
         done: dict[str, Purged] = {}
-        after: str | None = None
-        while True:
-            # The newest first: a parent that is purged with its family leaves no child for later.
-            page = self._database.lookup(sessions.newest_first, _AT_ONCE, after, rule.listed)
-            for info in page:
-                if info.session_id not in done:
-                    database = self._database.of(info.session_id)
-                    run = database.snapshot if dry_run else database.write
-                    purged = run(retention.purge_family, rule, now=now, dry_run=dry_run)
-                    done |= {receipt.session_id: receipt for receipt in purged}
-            after = page.next
-            if after is None:
-                break
+        # The newest first: a parent that is purged with its family leaves no child for later.
+        for info in sessions.every_session(self._database, rule.listed, _AT_ONCE):
+            if info.session_id not in done:
+                database = self._database.of(info.session_id)
+                run = database.snapshot if dry_run else database.write
+                purged = run(retention.purge_family, rule, now=now, dry_run=dry_run)
+                done |= {receipt.session_id: receipt for receipt in purged}
         if dry_run or not done:
             return list(done.values())
         erased = self._database.erase_free_space()
@@ -554,7 +548,7 @@ class Store:
         chosen = (
             [self.session(session).info()]
             if session is not None
-            else archive.older(self._database, archive.moment(older_than, self._clock()))
+            else archive.older(self._database, retention.cutoff(older_than, self._clock()))
         )
         if dry_run:
             return Archiving(tuple(map(archive.planned, chosen)), (), dry_run=True)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from gzip import GzipFile
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import IO, BinaryIO, Final, Literal, TypeAlias
 
 from roocontext.errors import (
     HistoryCorrupt,
-    InvalidOption,
     SessionNotFound,
     StoreUnavailable,
     VersionConflict,
@@ -27,15 +26,14 @@ from roocontext.errors import (
 from roocontext.log.chain import GENESIS, content_digest, entry_digest, link
 from roocontext.log.encoding import check_id
 from roocontext.log.moments import milliseconds
-from roocontext.log.times import minute_of
 from roocontext.log.values import Value
 from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.proof.log_lines import entry_line, header_line, read_entry, read_header
 from roocontext.store.proof.restore import check_not_redacted_since, read_stored
 from roocontext.store.proof.verify import verify
 from roocontext.store.reading.head import Archive
-from roocontext.store.sessions.listing import ListFilter, ListShape
-from roocontext.store.sessions.sessions import SessionInfo, newest_first
+from roocontext.store.sessions.listing import wanted
+from roocontext.store.sessions.sessions import SessionInfo, every_session
 from roocontext.store.writing import archived
 
 Put: TypeAlias = Callable[[str, BinaryIO], str | os.PathLike[str] | None]
@@ -87,33 +85,15 @@ class Archiving(Value):
     dry_run: bool = False
 
 
-def moment(older_than: object, now: int) -> int:
-    """The time since which nothing may have happened: a datetime, or so long ago."""
-    if isinstance(older_than, datetime) and older_than.tzinfo is not None:
-        return milliseconds(older_than)
-    if isinstance(older_than, timedelta):
-        return now - older_than // timedelta(milliseconds=1)
-    line = "older_than must be a timedelta, or a datetime with a time zone."
-    raise InvalidOption(line, name="older_than")
-
-
-def older(database: Database, before: int) -> list[SessionInfo]:
+def older(database: Database, end: datetime) -> list[SessionInfo]:
     """The sessions in which nothing happened and nothing was recorded since then."""
-    infos: list[SessionInfo] = []
+    before = milliseconds(end)
     # A list goes by the earlier of the two clocks, so it has every session that is meant.
-    wanted = ListFilter(
-        ListShape(has_until=True), {"until": before, "until_minute": minute_of(before)}
-    )
-    after = None
-    while True:
-        page = database.lookup(newest_first, _PAGE, after, wanted)
-        infos += [
-            info
-            for info in page
-            if info.archived_at is None and max(info.happened_at, info.updated_at) < before
-        ]
-        if (after := page.next) is None:
-            return infos
+    return [
+        info
+        for info in every_session(database, wanted(None, None, None, end), _PAGE)
+        if info.archived_at is None and max(info.happened_at, info.updated_at) < before
+    ]
 
 
 def outcome_of(outcomes: Sequence[Archived | NotArchived]) -> Archiving:

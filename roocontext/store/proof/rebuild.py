@@ -41,14 +41,21 @@ _CACHED = (*_REWOUND, *Times._fields, *_PLACE)
 _NUMBERS = select(*(sessions.c[name] for name in (*_CACHED, "unindexed", "changed_minute"))).where(
     of_session(sessions)
 )
-_CHANGE = update(sessions).where(of_session(sessions))
-_RENEW = _CHANGE.values({name: bindparam(f"new_{name}") for name in _CACHED})
-_FORGET = _CHANGE.values(
-    {
-        **{name: null() if sessions.c[name].nullable else 0 for name in _CACHED},
-        "unindexed": true(),
-        "changed_minute": RecordingMinute(),
-    }
+_RENEW = (
+    update(sessions)
+    .where(of_session(sessions))
+    .values({name: bindparam(f"new_{name}") for name in _CACHED})
+)
+_FORGET = (
+    update(sessions)
+    .where(of_session(sessions))
+    .values(
+        {
+            **{name: null() if sessions.c[name].nullable else 0 for name in _CACHED},
+            "unindexed": true(),
+            "changed_minute": RecordingMinute(),
+        }
+    )
 )
 _COUNTS = (
     select(*counts.columns)

@@ -6,11 +6,11 @@ old. Both are checked again under the locks: what was written since, or is on ho
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from roocontext.errors import InvalidOption, SessionArchived, SessionPurged
-from roocontext.log.moments import milliseconds
+from roocontext.log.moments import EPOCH, milliseconds
 from roocontext.store.engine.schema import sessions
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.families import descended
@@ -23,7 +23,6 @@ from roocontext.store.writing.erase import Purged
 AgeClock: TypeAlias = Literal["later", "happened", "recorded"]
 
 _COLUMNS = (sessions.c.session_id,)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Retention(NamedTuple):
@@ -51,20 +50,26 @@ def checked_retention(
             "Name a session, or give older_than or where: they say which sessions are purged.",
             name="older_than",
         )
+    end = None if older_than is None else cutoff(older_than, now)
+    # A list goes by the earlier of both clocks, so it has every session that is old by the later.
+    before = None if end is None else milliseconds(end)
+    return Retention(wanted(None, where, None, end), before, family, clock)
+
+
+def cutoff(older_than: object, now: int) -> datetime:
+    """The time since which nothing may have happened: a datetime, or so long ago."""
     if isinstance(older_than, timedelta):
         if older_than < timedelta(0):
             raise InvalidOption("older_than must not be negative.", name="older_than")
         try:
-            older_than = _EPOCH + timedelta(milliseconds=now) - older_than
+            return EPOCH + timedelta(milliseconds=now) - older_than
         except OverflowError:
             raise InvalidOption("older_than is out of range.", name="older_than") from None
-    if older_than is not None and (not isinstance(older_than, datetime) or not older_than.tzinfo):
+    if not isinstance(older_than, datetime) or older_than.tzinfo is None:
         raise InvalidOption(
             "older_than must be a datetime with a time zone, or a timedelta.", name="older_than"
         )
-    # A list goes by the earlier of both clocks, so it has every session that is old by the later.
-    before = None if older_than is None else milliseconds(older_than)
-    return Retention(wanted(None, where, None, older_than), before, family, clock)
+    return older_than
 
 
 def purge_family(log: SessionLog, rule: Retention, *, now: int, dry_run: bool) -> list[Purged]:

@@ -1,7 +1,7 @@
 """Sessions: found, listed in pages, and counted; and the outline of one. No content is read."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import Span, spans_of
 from roocontext.log.times import listed, minute_of
 from roocontext.log.values import Value, fields_as_json
+from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import SESSION_HAPPENED, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
@@ -183,6 +184,16 @@ def newest_first(
     rows = tx.rows(statement, **wanted.params, **place, page=rows_for(limit))
     infos = [to_info(row) for row in rows]
     return cut_page(infos, limit, lambda last: cursor_in_list(last, recorded=recorded))
+
+
+def every_session(database: Database, wanted: ListFilter, at_once: int) -> Iterator[SessionInfo]:
+    """Read all these sessions by their time, newest first, a page at a time."""
+    after = None
+    while True:
+        page = database.lookup(newest_first, at_once, after, wanted)
+        yield from page
+        if (after := page.next) is None:
+            return
 
 
 def cursor_in_list(info: SessionInfo, *, recorded: bool) -> str:

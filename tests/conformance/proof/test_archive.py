@@ -202,11 +202,21 @@ def test_sessions_are_chosen_by_the_later_of_their_clocks(lab, folder):
 @pytest.mark.values_on_one_leg
 @pytest.mark.parametrize(
     "options",
-    [{}, {"older_than": 90}, {"older_than": datetime(2026, 1, 1)}, {"older_than": "90d"}],  # noqa: DTZ001 - what is refused
+    [
+        {},
+        {"older_than": 90},
+        {"older_than": datetime(2026, 1, 1)},  # noqa: DTZ001 - what is refused
+        {"older_than": "90d"},
+        {"older_than": timedelta.max},
+        {"older_than": timedelta(days=-1)},
+    ],
+    ids=str,
 )
 def test_archive_without_a_time_is_refused(store, options):
+    chat = store.create()
     with pytest.raises(InvalidOption):
         store.archive(put=lambda *_: None, **options)
+    assert chat.info().archived_at is None
 
 
 def test_file_is_jsonl_that_depends_on_the_log_alone(store, chat, folder):
