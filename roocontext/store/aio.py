@@ -208,8 +208,6 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
 
     snapshot = _threaded(SessionInternals.snapshot)
     keep_counts = _threaded(SessionInternals.keep_counts)
-    keep_estimate = _threaded(SessionInternals.keep_estimate)
-    counts = _threaded(SessionInternals.counts)
     counted = _threaded(SessionInternals.counted)
     restorable = _threaded(SessionInternals.restorable)
     uncovered_since = _threaded(SessionInternals.uncovered_since)
@@ -222,7 +220,6 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     calls = _threaded(SessionInternals.calls)
     stored = _iterated(SessionInternals.stored, AUDIT_PAGE)
     stored_content = _threaded(SessionInternals.stored_content)
-    visible_bytes = _threaded(SessionInternals.visible_bytes)
     outline = _threaded(SessionInternals.outline)
     audit_pages = _iterated(SessionInternals.audit_pages, 1)
     envelopes = _threaded(SessionInternals.envelopes)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from roocontext.errors import StoreReadOnly
-from roocontext.log.counting import Counter, counter_named
+from roocontext.log.counting import Counter
 from roocontext.log.draft import Sources
 from roocontext.log.encoding import MAX_INTEGER, check_id
 from roocontext.log.entries import View
@@ -89,19 +89,6 @@ class SessionInternals:
         They are a cache: if nothing can be written, the call does nothing.
         """
         return kept_counts.keep_if_possible(self._database, counted)
-
-    def keep_estimate(self, seq: int, counter: Counter, estimate: int) -> bool:
-        """Store the estimate of the request that message `seq` answers; return whether it is new.
-
-        Estimates are a cache, not entries of the log.
-        """
-        check_whole("seq", seq, least=1)
-        check_whole("estimate", estimate)
-        return self.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
-
-    def counts(self, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
-        """Count each message of the view, by seq; with `hidden`, each live message."""
-        return count.counts_of(self._database, counter_named(counter), hidden=hidden)
 
     def counted(self, counter: Counter, *, as_of: int | None = None, after: int = 0) -> CountedView:
         """Count the view, or the part of it after an entry, and say whether the count is exact."""
@@ -194,10 +181,6 @@ class SessionInternals:
         with self._database.read() as log:
             rows = restore.read_stored(log, seq - 1, seq)
         return rows[0].content if rows else None
-
-    def visible_bytes(self) -> int:
-        """Return how many bytes the view's contents take as stored, cleared blocks included."""
-        return self._database.snapshot(sessions.visible_bytes)
 
     def outline(self) -> Outline:
         """Read the control rows, and the parts of the log between them. No content is read."""

@@ -12,7 +12,7 @@ import pytest
 from roocontext import ContextManager, Store
 from roocontext.log.counting import BYTES
 from support import postgres_server
-from support.dialogue import fill
+from support.dialogue import fill, keep_estimate
 
 SOURCES = Path("/usr/share/i18n/locales/en_US")
 LANGUAGE = "en_US.UTF-8"
@@ -54,7 +54,7 @@ def test_estimates_and_drift_are_found_again(url: str) -> None:
         fill(chat, 1)
         usage = {"input_tokens": 900, "output_tokens": 7}
         seq = chat.append("assistant", "hi", usage=usage, model="m").seq
-        assert chat.internals.keep_estimate(seq, BYTES, 41)
+        assert keep_estimate(chat, seq, BYTES, 41)
         assert chat.internals.calls()[0].estimates == {"bytes": 41}
         context = ContextManager(limit=100_000, counter=BYTES)
         drift = context.drift(chat)["m"]

@@ -26,6 +26,7 @@ from roocontext.errors import (
 from roocontext.log.counting import BYTES
 from roocontext.store.engine import database
 from roocontext.store.engine.schema import REVISION
+from support.dialogue import counts_of
 
 NOT_STORES: dict[str, bytes] = {
     "text": b"Dear diary,\n" * 100,
@@ -437,12 +438,12 @@ def test_full_disk_does_not_stop_counting(path: str, disk: _Disk, tmp_path: Path
         chat = store.create("full")
         chat.append_many([NewMessage("user", f"{i}") for i in range(400)])
         disk.leave(1)
-        counts = chat.internals.counts(BYTES)
+        counts = counts_of(chat, BYTES)
         assert chat.tokens(BYTES) == sum(counts.values()) > 0
         with pytest.raises(StoreFull):
             chat.append("user", BIG)
         disk.leave(1 << 30)
-        assert chat.internals.counts(BYTES) == counts
+        assert counts_of(chat, BYTES) == counts
 
 
 def test_full_disk_refuses_a_new_store(disk: _Disk, tmp_path: Path) -> None:

@@ -99,9 +99,7 @@ def test_manage_without_work_costs_the_same_after_a_long_past(
     assert many[1] < 1.5 * few[1]
 
 
-@pytest.mark.parametrize(
-    "asked", [Session.stats, lambda chat: chat.internals.visible_bytes(), Session.info]
-)
+@pytest.mark.parametrize("asked", [Session.stats, Session.info])
 def test_sizes_cost_the_same_after_a_long_past(
     work: Work, chats: tuple[Session, Session], asked: Callable[[Session], Any]
 ) -> None:

@@ -25,6 +25,7 @@ from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import metadata
 from roocontext.store.engine.transaction import Transaction
 from roocontext.store.sessions.excerpt import Anchor, Extent
+from support.dialogue import counts_of, keep_estimate
 from support.query_plans import LONG, Catcher, Caught, explain, fill_postgres, fill_sqlite, nodes
 from support.steady_sources import SetClock
 
@@ -100,7 +101,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
     "message by its id": lambda _, chat: chat.message("m5"),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=LONG - 10),
-    "tokens of each": lambda _, chat: chat.internals.counts(BYTES),
+    "tokens of each": lambda _, chat: counts_of(chat, BYTES),
     "calls": lambda _, chat: chat.internals.calls(last=64),
     "usage": lambda _, chat: chat.usage(),
     "usage of all": lambda store, _: store.usage(since=MOMENT),
@@ -115,7 +116,7 @@ OPERATIONS: dict[str, Callable[[Store, Session], Any]] = {
             notes=["remark", "other"],
         )
     ),
-    "estimate": lambda _, chat: chat.internals.keep_estimate(LONG - 1, BYTES, 7),
+    "estimate": lambda _, chat: keep_estimate(chat, LONG - 1, BYTES, 7),
     "pin": lambda _, chat: chat.pin(LONG - 40),
     "pins": lambda _, chat: chat.pins(),
     "rename": lambda _, chat: chat.set_title("long"),

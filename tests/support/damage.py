@@ -17,7 +17,7 @@ from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.engine.schema import entries, metadata
 from roocontext.store.sessions.excerpt import Extent
 from roocontext.tokens import counter_for
-from support.dialogue import fill, work
+from support.dialogue import fill, keep_estimate, work
 
 WANTED = Wanted(
     counter=counter_for("gpt-4o", name="roo"),
@@ -141,7 +141,7 @@ def build(store: Any) -> Any:
     answer = chat.append("assistant", SECRET, usage=usage, model="m", **facts).seq
     chat.pin(said[0])
     chat.tokens(BYTES)
-    chat.internals.keep_estimate(answer, BYTES, 5)
+    keep_estimate(chat, answer, BYTES, 5)
     chat.commit(Plan.clear(chat.view(), [(told, 0)], "gone"))
     chat.commit(Plan.condense(chat.view(), said[1:3], "S"))
     chat.commit(Plan.truncate(chat.view(), said[4:5], "M"))
@@ -207,11 +207,9 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "changes": lambda store, _: _taken(store.changes()),
     "change_cursor": lambda store, _: store.change_cursor(),
     "search": lambda store, _: [store.search(SECRET), store.search("room", among="visible")],
-    "visible_bytes": lambda _, chat: chat.internals.visible_bytes(),
     "live": lambda _, chat: chat.internals.live(),
     "tokens": lambda _, chat: chat.tokens(BYTES),
     "tokens of the past": lambda _, chat: chat.tokens(BYTES, as_of=11),
-    "counts": lambda _, chat: chat.internals.counts(BYTES, hidden=True),
     "calls": lambda _, chat: chat.internals.calls(),
     "usage": lambda _, chat: chat.usage(family=True),
     "usage of all": lambda store, _: store.usage(since=NOW, until=NOW),
@@ -248,7 +246,6 @@ WRITING: dict[str, Callable[[Any, Any], Any]] = {
     "keep_extract": lambda _, chat: chat.internals.keep_extract(
         chat.internals.hidden_by(13), "what was said"
     ),
-    "keep_estimate": lambda _, chat: chat.internals.keep_estimate(3, BYTES, 7),
     "restore": lambda store, chat: store.restore(chat.id, list(chat.internals.stored())),
     "restore elsewhere": lambda store, chat: store.restore("copy", list(chat.internals.stored())),
     "index": lambda store, _: [store.index(), store.search(SECRET)],

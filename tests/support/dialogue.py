@@ -7,8 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from roocontext import NewMessage
+from roocontext.log.counting import Counter, counter_named
 from roocontext.log.moments import EPOCH
+from roocontext.store.counting.snapshot import SnapshotRows, Wanted
 from roocontext.store.proof.log_lines import read_entry, read_header
+from roocontext.store.writing.kept_counts import Counted
 
 WORDS = "a word or two that take some room " * 4
 
@@ -18,6 +21,19 @@ def fill(chat: Any, count: int) -> list[int]:
     roles = ("user", "assistant")
     said = [NewMessage(roles[n % 2], f"message {n} {WORDS}") for n in range(count)]
     return [receipt.seq for receipt in chat.append_many(said)]
+
+
+def counts_of(chat: Any, counter: Counter | str, *, hidden: bool = False) -> dict[int, int]:
+    """The tokens of each message of the view, by seq, which are kept; or of each live message."""
+    rows = SnapshotRows.LIVE if hidden else SnapshotRows.VISIBLE
+    taken = chat.internals.snapshot(Wanted(counter=counter_named(counter), rows=rows))
+    chat.internals.keep_counts(taken.counted)
+    return {row.message.seq: row.tokens for row in taken.rows}
+
+
+def keep_estimate(chat: Any, seq: int, counter: Counter, estimate: int) -> bool:
+    """Keep the estimate of the request that a message answers; whether it is new."""
+    return chat.internals.keep_counts(Counted().with_estimates(counter, {seq: estimate}))
 
 
 def seqs(source: Any) -> list[int]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from roocontext import NewMessage, Plan, Session, Store
 from roocontext.tokens import counter_for
+from support.dialogue import keep_estimate
 from support.steady_sources import CountedIds, SetClock
 
 START = 1_767_225_600_000
@@ -69,7 +70,7 @@ def _parser(chat: Session) -> None:
         told = spent(*usage, cost=0.01) if usage else None
         receipt = chat.append(role, content, message_id=f"m{number}", model=model, usage=told)
         if usage:
-            chat.internals.keep_estimate(receipt.seq, counter_for(MODEL), usage[0] - 40)
+            keep_estimate(chat, receipt.seq, counter_for(MODEL), usage[0] - 40)
     counter = counter_for(MODEL)
     chat.commit(Plan.clear(chat.view(), [(5, 0), (7, 0)], counter=counter))
     summary = "The parser dropped the last token; the loop was fixed and all 42 tests pass."

@@ -24,7 +24,7 @@ from roocontext import (
     View,
 )
 from roocontext.context import Status
-from roocontext.log.counting import BYTES, ReportedUsage, UsageGroup
+from roocontext.log.counting import ReportedUsage, UsageGroup
 from roocontext.log.plan import Committed
 from roocontext.recall import AsyncRecall, Recall, Recalled
 from roocontext.store.reading.live import LiveMessage
@@ -74,7 +74,6 @@ async def with_asyncio() -> None:
         assert_type(await chat.begin((await chat.pending())[0]), Receipt)
         assert_type(await chat.view(as_of=1), View)
         assert_type(await chat.rewind(to=1), Rewound)
-        assert_type(await chat.internals.counts(BYTES, hidden=True), dict[int, int])
         assert_type(await chat.rebuild(), int)
         async for page in chat.internals.pages():
             assert_type(page, View)
@@ -115,7 +114,6 @@ def managed() -> None:
         assert_type(context.will_manage(chat), bool)
         assert_type(context.preview(chat, "condense").status, Status)
         assert_type(chat.internals.live(), list[LiveMessage])
-        assert_type(chat.internals.counts(context.settings.counter), dict[int, int])
 
 
 async def managed_with_asyncio() -> None:

@@ -11,7 +11,7 @@ from roocontext.store.sessions.excerpt import Extent
 from roocontext.tokens import counter_for
 from roocontext.web.pages.addresses import PageView
 from roocontext.web.pages.session import session_body
-from support.dialogue import call, fill, result, text
+from support.dialogue import call, fill, keep_estimate, result, text
 from support.web_pages import WebPage, page_of, plain_store
 
 MODEL = "claude-sonnet-4-5"
@@ -32,7 +32,7 @@ class TestGauge:
         usage = {"input_tokens": 1_200, "output_tokens": 10}
         seq = chat.append("assistant", "answer", model=MODEL, usage=usage).seq
         assert "the estimate was reported" not in page_of(chat).text
-        chat.internals.keep_estimate(seq, counter_for(MODEL), 1_000)
+        keep_estimate(chat, seq, counter_for(MODEL), 1_000)
         assert "1.20 times the estimate was reported" in page_of(chat).text
 
     def test_images_and_bytes(self, chat):

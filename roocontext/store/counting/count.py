@@ -27,7 +27,6 @@ from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, counts, entries, lo
 from roocontext.store.engine.shapes import whole_number
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.live import live_ranges_now
 from roocontext.store.reading.messages import (
     IS_MESSAGE,
     Cleared,
@@ -328,19 +327,6 @@ def _portion(ranges: Sequence[Range], shown: ShownRanges) -> ShownRanges:
         seq: compaction for seq, compaction in shown.compacted.items() if within(ascending, seq)
     }
     return ShownRanges(ranges, cleared, compacted)
-
-
-def counts_of(
-    database: SessionDatabase, counter: Counter, *, hidden: bool = False
-) -> dict[int, int]:
-    """Count each message of the view, by seq; with `hidden`, each live message."""
-    with database.read() as log:
-        ranges = live_ranges_now(log) if hidden else _shown_at(log, None)
-        tally = Counting(log, counter)
-        tally.each(ranges.ranges)
-        part = tally.part(*ranges)
-    keep_if_possible(database, tally.count())
-    return tally.by_seq(part)
 
 
 def _shown_at(log: SessionLog, as_of: Point) -> ShownRanges:

@@ -237,11 +237,6 @@ def stats(log: SessionLog) -> Stats:
     )
 
 
-def visible_bytes(log: SessionLog) -> int:
-    """Return how many bytes the messages of the view take, cleared blocks included."""
-    return visible_total(log, read_head(log).last_seq).bytes
-
-
 def to_info(row: SqlRow) -> SessionInfo:
     """Make the value of a row with these columns."""
     session_id, title, metadata, *rest = row

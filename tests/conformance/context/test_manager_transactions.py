@@ -8,7 +8,7 @@ import pytest
 from roocontext.store.engine.connections import Hold
 from roocontext.store.engine.database import Operations
 from support.async_manager import Scripted, manager
-from support.dialogue import fill
+from support.dialogue import counts_of, fill
 
 pytestmark = pytest.mark.every_leg
 
@@ -96,7 +96,7 @@ def test_first_check_that_condenses_takes_few_transactions(chat, taken):
     assert taken.both == (3, 1)
     assert all(call.estimates for call in chat.internals.calls())
     taken.reset()
-    chat.internals.counts(context.settings.counter)
+    counts_of(chat, context.settings.counter)
     assert taken.both == (1, 0)
 
 

@@ -8,7 +8,7 @@ from roocontext.reports.gauge import counted_gauge
 from roocontext.reports.usage import usage_of
 from roocontext.tokens import counter_for, usage_tokens
 from support.async_manager import manager
-from support.dialogue import WORDS, fill, shown, text
+from support.dialogue import WORDS, counts_of, fill, shown, text
 
 pytestmark = pytest.mark.every_leg
 
@@ -61,7 +61,7 @@ class TestTokens:
         }
         done = chat.record(gpt(SEALED, SAID, usage=usage))
         assert chat.tokens(COUNTER) == cost(SAID, format="openai-responses") + 123
-        assert chat.internals.counts(COUNTER)[done.seq] == chat.tokens(COUNTER)
+        assert counts_of(chat, COUNTER)[done.seq] == chat.tokens(COUNTER)
 
     def test_of_one_made_on_demand_are_the_output_of_its_call(self, chat: Any) -> None:
         fill(chat, 6)
@@ -77,7 +77,7 @@ class TestTokens:
     def test_of_a_sealed_one_without_a_report_are_estimated(self, chat: Any) -> None:
         fill(chat, 6)
         done = chat.record(gpt(SEALED, SAID))
-        counted = chat.internals.counts(COUNTER)[done.seq]
+        counted = counts_of(chat, COUNTER)[done.seq]
         assert counted == cost(SAID, format="openai-responses") + 2_800 * 3 // 16
 
     def test_of_a_readable_one_are_those_of_its_text(self, chat: Any) -> None:
@@ -98,12 +98,12 @@ class TestTokens:
         assert chat.tokens(COUNTER, as_of=done.covering) == inside
         chat.uncover(done.covering)
         assert chat.tokens(COUNTER) == full
-        assert sum(chat.internals.counts(COUNTER).values()) == full
+        assert sum(counts_of(chat, COUNTER).values()) == full
         chat.rewind(done.covering)
         assert chat.tokens(COUNTER) == inside
         chat.rewind(done.seq)
         assert chat.tokens(COUNTER) == full
-        assert chat.tokens("bytes") == sum(chat.internals.counts("bytes").values())
+        assert chat.tokens("bytes") == sum(counts_of(chat, "bytes").values())
 
     def test_are_the_managers_too(self, chat: Any) -> None:
         fill(chat, 6)

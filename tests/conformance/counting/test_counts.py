@@ -8,7 +8,7 @@ import pytest
 from roocontext import Plan, Store
 from roocontext.errors import InvalidOption, StoreReadOnly, UnknownPlugin
 from roocontext.log.counting import BYTES
-from support.dialogue import fill, seqs, shown, state, work
+from support.dialogue import counts_of, fill, keep_estimate, seqs, shown, state, work
 
 USED = {"input_tokens": 40, "output_tokens": 2}
 
@@ -56,14 +56,14 @@ def test_live_rows_are_shown_cleared(chat):
 def test_each_message_is_counted_as_it_is_shown(chat):
     said = fill(chat, 4)
     _, told = work(chat, output="long " * 60)
-    whole = chat.internals.counts(BYTES)
+    whole = counts_of(chat, BYTES)
     chat.commit(Plan.clear(chat.view(), [(told, 0)]))
     chat.commit(Plan.condense(chat.view(), said[:3], "S"))
-    found = chat.internals.counts(BYTES)
+    found = counts_of(chat, BYTES)
     assert found == {m.seq: BYTES.count(m.role, m.content, m.format) for m in chat.view().messages}
     assert sum(found.values()) == chat.tokens(BYTES)
     assert found[told] < whole[told]
-    live = chat.internals.counts(BYTES, hidden=True)
+    live = counts_of(chat, BYTES, hidden=True)
     assert live == {**found, **{seq: whole[seq] for seq in said[:3]}}
 
 
@@ -88,7 +88,7 @@ def test_cleared_rows_are_counted_once_in_each_state(chat):
     chat.commit(Plan.clear(chat.view(), [(first, 1)], "gone"))
     for times in (6, 6):
         assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
-        assert sum(chat.internals.counts(counter).values()) == chat.tokens(counter)
+        assert sum(counts_of(chat, counter).values()) == chat.tokens(counter)
         assert counter.times == times
     chat.rewind(to=second + 1)
     assert chat.tokens(counter) == sum(len(str(m.content)) for m in chat.view().messages)
@@ -110,7 +110,7 @@ def test_redacted_message_is_counted_once(chat):
     assert chat.tokens(counter) == expected
     times = counter.times
     for _ in range(2):
-        assert chat.tokens(counter) == sum(chat.internals.counts(counter).values()) == expected
+        assert chat.tokens(counter) == sum(counts_of(chat, counter).values()) == expected
     assert counter.times == times
 
 
@@ -157,8 +157,8 @@ def test_estimates_are_kept_once_beside_the_log(chat):
     chat.append("user", "hello")
     seq = chat.append("assistant", "hi", usage=USED).seq
     before = state(chat)
-    assert chat.internals.keep_estimate(seq, BYTES, 41)
-    assert not chat.internals.keep_estimate(seq, BYTES, 99)
+    assert keep_estimate(chat, seq, BYTES, 41)
+    assert not keep_estimate(chat, seq, BYTES, 99)
     assert chat.internals.calls()[0].estimates == {"bytes": 41}
     assert state(chat) == before
     assert chat.tokens(BYTES) == 11
@@ -169,10 +169,6 @@ def test_wrong_counts_are_refused(chat):
     for last in (-1, 1.5):
         with pytest.raises(InvalidOption):
             chat.internals.calls(last=last)
-    with pytest.raises(InvalidOption):
-        chat.internals.keep_estimate(0, BYTES, 1)
-    with pytest.raises(InvalidOption):
-        chat.internals.keep_estimate(1, BYTES, -1)
 
 
 def test_counting_works_on_a_read_only_store(opened):
@@ -181,8 +177,8 @@ def test_counting_works_on_a_read_only_store(opened):
         seq = chat.append("assistant", "hi", usage=USED).seq
         with Store.open(lab.url, read_only=True) as store:
             same = store.session(chat.id)
-            assert same.internals.counts(BYTES) == {seq: 4}
-            assert not same.internals.keep_estimate(seq, BYTES, 5)
+            assert counts_of(same, BYTES) == {seq: 4}
+            assert not keep_estimate(same, seq, BYTES, 5)
             assert same.internals.calls()[0].estimates == {}
             with pytest.raises(StoreReadOnly):
                 same.append("user", "no")
@@ -191,7 +187,6 @@ def test_counting_works_on_a_read_only_store(opened):
 def test_counter_may_be_given_by_name(chat):
     fill(chat, 3)
     assert chat.tokens("bytes") == chat.tokens(BYTES)
-    assert chat.internals.counts("bytes") == chat.internals.counts(BYTES)
     assert chat.tokens("o200k_base") > 0
     with pytest.raises(UnknownPlugin, match="o200k_base"):
         chat.tokens("o300k_base")
@@ -201,9 +196,8 @@ def test_counter_may_be_given_by_name(chat):
 @pytest.mark.parametrize("thing", [5, None, object(), type(BYTES)])
 def test_wrong_counter_is_refused(chat, thing):
     chat.append("user", "hello")
-    for call in (chat.tokens, chat.internals.counts):
-        with pytest.raises(InvalidOption, match="A counter must have name, exact, count"):
-            call(thing)
+    with pytest.raises(InvalidOption, match="A counter must have name, exact, count"):
+        chat.tokens(thing)
 
 
 def test_named_counter_is_found_before_anything_else_is_imported(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from roocontext.tokens import usage_tokens
 from support.async_manager import manager
 from support.compacting_server import CompactingServer, Quarters
-from support.dialogue import WORDS, shown
+from support.dialogue import WORDS, counts_of, shown
 from support.examples import everyday
 from support.provider_rules import CHECKS
 
@@ -96,7 +96,7 @@ def check_gauge(server: CompactingServer, chat: Any, wire: Wire) -> None:
     """
     chat.append("user", f"What is next? {WORDS}")
     counted = gauge(chat)
-    assert {*chat.internals.counts(Quarters())} == {*shown(chat)}
+    assert {*counts_of(chat, Quarters())} == {*shown(chat)}
     wire.speaks(server, chat)
     assert abs(counted - server.read[-1]) <= server.read[-1] / 10, (counted, server.read[-1])
     replies = [one for one in chat.usage() if one.usage is not None]

@@ -9,7 +9,7 @@ from roocontext.errors import HistoryCorrupt, MessageNotFound, RooContextError
 from roocontext.log.counting import BYTES
 from roocontext.store.engine.schema import entries
 from support.damage import READING, build
-from support.dialogue import fill, state
+from support.dialogue import fill, keep_estimate, state
 
 CALL = '[{"type":"tool_use","id":"f","name":"run","input":{}}]'
 HIDES = '{"hides":[[1,3]],"position":1}'
@@ -136,7 +136,7 @@ def test_no_operation_takes_a_row_outside_the_log_by_its_seq(opened, engine):
             for seq in (-1, 9999):
                 with pytest.raises(RooContextError):
                     operation(chat, seq)
-        assert not chat.internals.keep_estimate(9999, BYTES, 7)
+        assert not keep_estimate(chat, 9999, BYTES, 7)
         assert state(chat) == before
 
 

@@ -15,7 +15,7 @@ from roocontext.errors import HistoryCorrupt, InvalidOption, RooContextError
 from roocontext.log.counting import BYTES, Size
 from roocontext.log.plan import Action
 from roocontext.store.engine.schema import metadata
-from support.dialogue import fill, shown, work
+from support.dialogue import counts_of, fill, shown, work
 
 COLUMNS = (
     "kind, format, role, ts, recorded_at, message_id, client_id, model, usage, compaction_id, note,"
@@ -475,7 +475,7 @@ COUNTS = {
 @pytest.mark.parametrize("values", COUNTS.values(), ids=COUNTS)
 def test_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     damaged.tokens(BYTES)
-    kept = damaged.internals.counts(BYTES)
+    kept = counts_of(damaged, BYTES)
     forger.sql(
         "DELETE FROM counts WHERE session_id = 's' AND seq = 3",
         "INSERT INTO counts (session_id, variant, counter, seq, tokens, exact)"
@@ -484,7 +484,7 @@ def test_count_of_no_message_is_found_and_taken_away(forger, damaged, values):
     assert not damaged.verify().ok
     assert damaged.rebuild() == 1
     assert damaged.verify().ok
-    assert damaged.internals.counts(BYTES) == kept
+    assert counts_of(damaged, BYTES) == kept
 
 
 CONTRADICTIONS = {
@@ -530,7 +530,7 @@ def test_control_row_that_contradicts_itself_is_named_wherever_it_is_needed(
         damaged.internals.live,
         damaged.fork,
         damaged.rebuild,
-        lambda: damaged.internals.counts(BYTES, hidden=True),
+        lambda: counts_of(damaged, BYTES, hidden=True),
         lambda: damaged.redact(3),
     ):
         with pytest.raises(HistoryCorrupt) as caught:
