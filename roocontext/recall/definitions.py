@@ -4,21 +4,15 @@ The definitions say it in words for the model, the structs in types for the chec
 check is sent back to the model.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from roocontext.errors import InvalidOption
-from roocontext.log.forms.tools import (
-    Function,
-    anthropic_tools,
-    chat_tools,
-    converse_tools,
-    gemini_tools,
-    responses_tools,
-)
+from roocontext.log.forms import forms
+from roocontext.log.forms.tools import Function
 from roocontext.log.summary import READ_HISTORY, SEARCH_HISTORY
 from roocontext.search.passages import Speaker
 
@@ -104,20 +98,16 @@ FUNCTIONS: Final = (
     ),
 )
 
-_SHAPES: Final[Mapping[str, Callable[[Sequence[Function]], list[dict[str, Any]]]]] = {
-    "anthropic": anthropic_tools,
-    "openai": chat_tools,
-    "openai-responses": responses_tools,
-    "gemini": gemini_tools,
-    "bedrock-converse": converse_tools,
-}
-
 
 def definitions(form: str = "anthropic") -> list[dict[str, Any]]:
     """The tools in a provider's form; `Session.request` converts those of any form."""
-    if form not in _SHAPES:
-        raise InvalidOption(f"form must be one of {', '.join(_SHAPES)}.", name="form")
-    return _SHAPES[form](FUNCTIONS)
+    # A form of another package may define no tools.
+    composer = forms[form] if forms.first([form]) else None
+    make: Callable[..., list[dict[str, Any]]] | None = getattr(composer, "made_tools", None)
+    if make is None:
+        known = ", ".join(forms.known())
+        raise InvalidOption(f"form must be one of {known} that defines tools.", name="form")
+    return make(FUNCTIONS)
 
 
 MOST_PAGES: Final = 50

@@ -35,7 +35,7 @@ from roocontext.log.forms.parts import (
     stored,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import Function, anthropic_tools
+from roocontext.log.forms.tools import Function
 from roocontext.log.readings import Block, calls
 from roocontext.log.readings.anthropic import ANTHROPIC
 from roocontext.log.readings.blocks import dicts, texts
@@ -65,7 +65,10 @@ class _Anthropic(ProviderForm):
         return [_message(turn, repairs) for turn in turns]
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:
-        return anthropic_tools(functions)
+        return [
+            function.described("input_schema", strict=function.is_strict or None)
+            for function in functions
+        ]
 
     def framed(
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool

@@ -44,7 +44,7 @@ from roocontext.log.forms.parts import (
     texts_in,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import Function, chat_tools, system_text
+from roocontext.log.forms.tools import Function, system_text
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai import call_block, calls_of, chat_block, outside_content
@@ -140,7 +140,10 @@ class _Chat(ProviderForm):
         return made
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:
-        return chat_tools(functions)
+        described = (
+            it.described("parameters", strict=it.may_be_strict or None) for it in functions
+        )
+        return [{"type": "function", "function": function} for function in described]
 
     def framed(
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool

@@ -29,7 +29,7 @@ from roocontext.log.forms.parts import (
     stored,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import Function, converse_tools, system_text
+from roocontext.log.forms.tools import ANY_OBJECT, Function, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.converse import converse_block, from_base64, is_call, with_bytes
@@ -78,7 +78,10 @@ class _Converse(ProviderForm):
         return [_message(turn) for turn in turns]
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:
-        return converse_tools(functions)
+        described = [function.described("inputSchema") for function in functions]
+        return [
+            {"toolSpec": {**it, "inputSchema": {"json": it["inputSchema"]}}} for it in described
+        ]
 
     def framed(
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool
@@ -90,7 +93,9 @@ class _Converse(ProviderForm):
             for block in message["content"]
             if is_call(block)
         )
-        tools = tools or converse_tools([Function(name, "", _ANY) for name in dict.fromkeys(asked)])
+        tools = tools or self.made_tools(
+            [Function(name, "", ANY_OBJECT) for name in dict.fromkeys(asked)]
+        )
         prompt = [{"text": system_text(system)}] if system else []
         if cache:
             prompt, tools = ([*it, _MARK] if it else it for it in (prompt, tools))
@@ -132,9 +137,6 @@ class _Converse(ProviderForm):
             else (source.get("media_type") in _FORMATS and isinstance(source.get("data"), str))
         )
         return known and from_base64(source["data"]) is not None
-
-
-_ANY: Final = {"type": "object", "properties": {}}
 
 
 def _with_names(block: Block, place: str, taken: set[str]) -> Block:

@@ -26,7 +26,7 @@ from roocontext.log.forms.parts import (
     texts_in,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import Function, gemini_tools, system_text
+from roocontext.log.forms.tools import Function, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import as_sent, gemini_block
@@ -71,7 +71,10 @@ class _Gemini(ProviderForm):
         return [_content(turn.role, turn.parts, signed=signed, model=model) for turn in turns]
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:
-        return gemini_tools(functions)
+        # All in one tool: some models accept only one (google-gemini/gemini-cli#65,
+        # opencode-ai/opencode#96).
+        declared = [function.described("parametersJsonSchema") for function in functions]
+        return [{"functionDeclarations": declared}] if declared else []
 
     def framed(
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool

@@ -27,7 +27,7 @@ from roocontext.log.forms.parts import (
     texts_in,
 )
 from roocontext.log.forms.repairs import Rule
-from roocontext.log.forms.tools import Function, responses_tools, system_text
+from roocontext.log.forms.tools import Function, system_text
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai_responses import (
@@ -101,7 +101,9 @@ class _Responses(ProviderForm):
         return [item for turn in turns for item in _items(turn, state.repairs)]
 
     def made_tools(self, functions: Sequence[Function]) -> list[Block]:
-        return responses_tools(functions)
+        # They are strict here by default.
+        described = (it.described("parameters", strict=it.may_be_strict) for it in functions)
+        return [{"type": "function", **function} for function in described]
 
     def framed(
         self, messages: list[dict[str, Any]], system: Any, tools: list[Block], *, cache: bool

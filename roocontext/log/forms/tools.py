@@ -175,7 +175,7 @@ def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HEX]
 
 
-_EMPTY: Final = {"type": "object", "properties": {}}
+ANY_OBJECT: Final = {"type": "object", "properties": {}}
 _CUSTOM: Final = {
     "type": "object",
     "properties": {"input": {"type": "string"}},
@@ -191,6 +191,17 @@ class Function(NamedTuple):
     description: str
     schema: Block
     is_strict: bool = False
+
+    @property
+    def may_be_strict(self) -> bool:
+        """True if it may be strict for OpenAI, which refuses optional fields then."""
+        return self.is_strict and _is_strict(self.schema)
+
+    def described(self, schema: str, *, strict: bool | None = None) -> Block:
+        """Its definition, with the schema in a field of this name."""
+        described = {"description": self.description} if self.description else {}
+        marked = {} if strict is None else {"strict": strict}
+        return {"name": self.name, **described, schema: self.schema, **marked}
 
 
 _ANTHROPICS: Final = re.compile(r"\w+_20\d{6}|mcp_toolset|tool_search_tool_\w+")
@@ -248,64 +259,6 @@ def system_text(system: Any) -> str:
     return "\n\n".join(string(block, "text") for block in dicts(plain(system)))
 
 
-def anthropic_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as Anthropic defines them."""
-    strict = {"strict": True}
-    return [
-        _described(function, "input_schema", **strict if function.is_strict else {})
-        for function in functions
-    ]
-
-
-def chat_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as Chat Completions defines them."""
-    strict = {"strict": True}
-    return [
-        {
-            "type": "function",
-            "function": _described(
-                function, "parameters", **strict if _may_be_strict(function) else {}
-            ),
-        }
-        for function in functions
-    ]
-
-
-def responses_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as the Responses API defines them. They are strict there by default."""
-    return [
-        {"type": "function", **_described(function, "parameters", strict=_may_be_strict(function))}
-        for function in functions
-    ]
-
-
-def gemini_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as Gemini declares them: all in one tool, because some models accept only one.
-
-    See google-gemini/gemini-cli#65 and opencode-ai/opencode#96.
-    """
-    declared = [_described(function, "parametersJsonSchema") for function in functions]
-    return [{"functionDeclarations": declared}] if declared else []
-
-
-def converse_tools(functions: Sequence[Function]) -> list[Block]:
-    """Functions as Bedrock's Converse API defines them."""
-    return [
-        {"toolSpec": {**spec, "inputSchema": {"json": spec["inputSchema"]}}}
-        for spec in (_described(function, "inputSchema") for function in functions)
-    ]
-
-
-def _described(function: Function, schema: str, **more: bool) -> Block:
-    described = {"description": function.description} if function.description else {}
-    return {"name": function.name, **described, schema: function.schema, **more}
-
-
-def _may_be_strict(function: Function) -> bool:
-    """OpenAI's strict mode refuses optional fields, which Anthropic's accepts."""
-    return function.is_strict and _is_strict(function.schema)
-
-
 def _shape_of(definition: Block) -> str | None:
     """The format of a function's definition; None if it does not define a function."""
     if "input_schema" in definition:
@@ -333,7 +286,7 @@ def _functions(definition: Block) -> Iterator[Function]:
             schema = (
                 holder.get("parametersJsonSchema")
                 or _from_gemini(holder.get("parameters"))
-                or _EMPTY
+                or ANY_OBJECT
             )
             yield Function(string(holder, "name"), string(holder, "description"), schema)
         return
@@ -342,7 +295,7 @@ def _functions(definition: Block) -> Iterator[Function]:
     holder = as_dict(next(filter(None, holders), definition))
     if not string(holder, "name") or kind not in ("", "function", "custom"):
         raise _not_a_function(string(holder, "name") or kind or "without a name")
-    without = _CUSTOM if kind == "custom" else _EMPTY
+    without = _CUSTOM if kind == "custom" else ANY_OBJECT
     schemas = (
         *(holder.get(key) for key in ("input_schema", "parameters")),
         as_dict(holder.get("inputSchema")).get("json"),
