@@ -2,13 +2,11 @@
 
 import json
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import Field
 
 from roocontext import reports
-from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.log.values import as_json
 from roocontext.reports.history import PAGE_BYTES, Selection
 from roocontext.search.passages import Speaker
@@ -113,9 +111,7 @@ class Queries:
         Each hit has its session, its seq, a snippet, and the entry that hides it from the model.
         """
         family = None if session is None else reports.naming.session_named(self._store, session)
-        # Without the index, the search reads more and finds the same.
-        with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
-            self._store.index()
+        reports.search.refresh_index(self._store)
         page = self._store.search(
             query,
             family=family,

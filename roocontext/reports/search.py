@@ -1,12 +1,18 @@
-"""The results of a search."""
+"""The results of a search, and what is done before it."""
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
+from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import HiderRow
 
 if TYPE_CHECKING:
+    from roocontext import Store
     from roocontext.store.search.hits import HitPage
+
+UNINDEXED: Final = (StoreReadOnly, StoreFull, StoreUnavailable)
+"""The errors of indexing after which a search is made all the same: it reads more."""
 
 
 class SnippetRow(Document):
@@ -56,6 +62,12 @@ class Found(Document):
     hits: list[HitRow]
     next: str | None
     archived: int | None
+
+
+def refresh_index(store: "Store") -> None:
+    """Bring the index up to date before a search, if the database can be written to."""
+    with suppress(*UNINDEXED):
+        store.index()
 
 
 def found(query: str, page: "HitPage") -> Found:

@@ -9,7 +9,8 @@ from urllib.parse import quote
 import pytest
 from hypothesis import given, settings
 
-from roocontext import Plan, Session
+from roocontext import Plan, Session, Store
+from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.log.readings import Holds, pieces, reader, walk
 from roocontext.reports.markup.body import Style
@@ -455,6 +456,23 @@ def test_search_finds_hidden_messages_and_names_what_hides_them(store, chat):
         assert "<mark>xylophone</mark>" in page.text
         assert "xylophone</mark>" not in web.get(f"{path}&among=visible").body.decode()
         assert web.get(f"{path}&among=none").status == 400
+
+
+@pytest.mark.one_leg
+@pytest.mark.parametrize("kind", [StoreReadOnly, StoreFull, StoreUnavailable])
+def test_search_without_an_index_that_can_be_written_finds_the_same(store, chat, kind, monkeypatch):
+    seq = chat.append("user", "the word xylophone").seq
+
+    def index(store: Any) -> None:
+        raise kind("The index cannot be written.")
+
+    monkeypatch.setattr(Store, "index", index)
+    with serving(plain_store(store)) as web:
+        answer = web.get("/search?q=xylophone")
+    assert (answer.status, WebPage(answer.body.decode()).link(f"Entry {seq}")) == (
+        200,
+        f"/s/{chat.id}/e/{seq}",
+    )
 
 
 def test_comparison_shows_what_left_and_what_came_and_why(store, chat):

@@ -21,7 +21,6 @@ from roocontext.cli.options import (
 )
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import entry
-from roocontext.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from roocontext.search.passages import Speaker
 from roocontext.search.query import Among, Order
 
@@ -126,9 +125,8 @@ def why(
 
 
 def _index(context: CommandContext) -> None:
-    # Without the index, the search reads more and finds the same.
     with (
-        suppress(StoreReadOnly, StoreFull, StoreUnavailable),
+        suppress(*reports.search.UNINDEXED),
         context.progress("Indexing") as report,
         context.store(write=True) as store,
     ):

@@ -1,14 +1,13 @@
 """The operations that read."""
 
 import re
-from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
 from roocontext import reports
-from roocontext.errors import MessageNotFound, StoreFull, StoreReadOnly, StoreUnavailable
+from roocontext.errors import MessageNotFound
 from roocontext.formats import exports
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
@@ -166,9 +165,7 @@ def get_spending(asked: ApiRequest) -> Answer:
 def get_search(asked: ApiRequest) -> Answer:
     """Find the messages that contain all words of a query, hidden and rewound ones too."""
     query = asked.query
-    # Without the index, the search reads more and finds the same.
-    with suppress(StoreReadOnly, StoreFull, StoreUnavailable):
-        asked.store.index()
+    reports.search.refresh_index(asked.store)
     options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
     page = asked.store.search(query.q, where=_where(asked), **options)
     return Answer(reports.search.found(query.q, page))

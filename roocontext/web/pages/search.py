@@ -1,15 +1,14 @@
 """The search: every message that was ever written, whatever has become of it."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from roocontext.errors import InvalidOption, StoreReadOnly
+from roocontext.errors import InvalidOption
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag
-from roocontext.reports.search import HitRow, SnippetRow, found
+from roocontext.reports.search import HitRow, SnippetRow, found, refresh_index
 from roocontext.reports.times import local_time
 from roocontext.search.query import Among
 from roocontext.web.pages.addresses import SEARCH, PageLinks, address, session_path
@@ -34,8 +33,7 @@ def search_page(request: Request) -> Response:
         )
     body: list[Child] = [tag("h1", "Search"), _form(query, session, among)]
     if query:
-        with suppress(StoreReadOnly):  # then messages that are not indexed are read one by one
-            store.index()
+        refresh_index(store)
         page = store.search(
             query, session=session, among=among, limit=_HITS, after=asked.get("after") or None
         )
