@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from roocontext import reports
 from roocontext.cli import completion, find_database
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.points import Point, entry_argument, use_utc
 
 if TYPE_CHECKING:
-    from roocontext import ContextManager
+    from roocontext import ContextManager, Session
 
 PROGRAM = "roocontext"
 MODEL = "ROOCONTEXT_MODEL"
@@ -134,7 +135,7 @@ Recorded = Annotated[
     ),
 ]
 
-# Models. An unknown window is refused: a guess would cut the session to nothing.
+# Models.
 
 _NO_MODEL = "The session names no model: name it with --model"
 _OR_LIMIT = "give the size of its context window with --limit"
@@ -151,15 +152,12 @@ def refuse_unknown(model: str | None) -> str | None:
     return model
 
 
-def check_window(manager: "ContextManager") -> None:
+def check_window(chat: "Session", manager: "ContextManager") -> None:
     """Let a manager change a session only if the size of the context window is known."""
-    from roocontext.tokens.limits import DEFAULT  # noqa: PLC0415 - reads a data file
-
-    settings = manager.settings
-    if settings.window().source != DEFAULT or _is_known(settings.model):
-        return
-    what = _unknown(settings.model) if settings.model else _NO_MODEL
-    raise Refusal(f"{what}, or {_OR_LIMIT}.", Code.USAGE)
+    if not reports.gauge.knows_window(chat, manager.settings):
+        model = manager.settings.model
+        what = _unknown(model) if model else _NO_MODEL
+        raise Refusal(f"{what}, or {_OR_LIMIT}.", Code.USAGE)
 
 
 def _is_known(model: str) -> bool:

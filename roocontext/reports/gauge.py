@@ -17,12 +17,14 @@ from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
 from roocontext.reports.tree import controls_of
 from roocontext.tokens import counter_for, last_request, limit_for, size_of
+from roocontext.tokens.limits import DEFAULT
 from roocontext.tokens.refusals import REFUSED, with_remembered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from roocontext import Session
+    from roocontext.context.settings import Settings
     from roocontext.log.counting import Counter
     from roocontext.store.proof.verify import Progress
 
@@ -81,6 +83,17 @@ def model_in_use(chat: "Session", given: str | None, *, as_of: int | None = None
     if not named:
         named = [call.model for call in chat.internals.calls(last=_RECENT) if call.model]
     return named[-1] if named else None
+
+
+def knows_window(chat: "Session", settings: "Settings") -> bool:
+    """True if the size of the model's window is known: a guess would cut the session to nothing.
+
+    A provider may have named it for this session. The table may also know a model that the program
+    does not know which the policy imitates.
+    """
+    note = chat.newest_note(REFUSED)
+    window = settings.window(None if note is None else note.content)
+    return window.source != DEFAULT or limit_for(settings.model).source != DEFAULT
 
 
 def counted_gauge(

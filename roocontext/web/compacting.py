@@ -5,20 +5,17 @@ summariser.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, cast
 
-from roocontext import ContextManager, reports
+from roocontext import reports
 from roocontext.errors import InvalidOption, SummaryFailed, VersionConflict
 from roocontext.log.events import Status
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.summarisers import AnySummariser, is_async
-from roocontext.tokens.limits import DEFAULT
-from roocontext.tokens.refusals import REFUSED
 
 if TYPE_CHECKING:
-    from roocontext import Outcome, Session
+    from roocontext import ContextManager, Outcome, Session
     from roocontext.summarisers import Summariser
 
 _REMEMBERED: Final = 32
@@ -49,25 +46,6 @@ class RememberedSummaries:
         return known
 
 
-def compaction_manager(
-    chat: "Session",
-    summariser: AnySummariser,
-    *,
-    policy: str = "default",
-    model: str | None = None,
-    limit: int | None = None,
-    protected_tools: Sequence[str] = (),
-) -> ContextManager:
-    """The manager for the named model, or for the model that the newest message names."""
-    return ContextManager(
-        reports.gauge.model_in_use(chat, model) or "",
-        policy=policy,
-        limit=limit,
-        summariser=summariser,
-        protected_tools=protected_tools,
-    )
-
-
 def checked_outcome(chat: "Session", outcome: "Outcome", expected: int | None) -> "Outcome":
     """The outcome of a run; an error if the run failed, or if another writer came first."""
     if outcome.status is Status.CONFLICT:
@@ -78,11 +56,9 @@ def checked_outcome(chat: "Session", outcome: "Outcome", expected: int | None) -
     return outcome
 
 
-def with_known_window(chat: "Session", manager: ContextManager) -> ContextManager:
+def with_known_window(chat: "Session", manager: "ContextManager") -> "ContextManager":
     """The manager itself, or InvalidOption if nobody knows the window of its model."""
-    note = chat.newest_note(REFUSED)
-    # A guess would cut the session to nothing.
-    if manager.settings.window(None if note is None else note.content).source == DEFAULT:
+    if not reports.gauge.knows_window(chat, manager.settings):
         name = manager.settings.model
         known = f"The window of model {name!r} is not known" if name else "No model is named"
         raise InvalidOption(f"{known}: give its `limit` in tokens.", name="limit")

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from roocontext import Store
+from roocontext import ContextManager, Store
 from roocontext.cli import points
 from roocontext.cli.app import commands
 from roocontext.cli.exit_codes import Code
+from roocontext.errors import RecoveryExhausted
 from roocontext.log.encoding import MAX_DEPTH
 from support.cli_process import CommandLine, CommandLines, Done, refused
 from support.steady_sources import SetClock
@@ -266,6 +267,16 @@ def test_unknown_window_has_to_be_given(command: str, run: CommandLine) -> None:
     assert run(command, "quiet", *given).code in (Code.DONE, Code.NO)
     known = {"SONNET_MAX_CONTEXT_TOKENS": "9000"}
     assert run(command, "quiet", "--model", "sonnet", env=known).code in (Code.DONE, Code.NO)
+
+
+@pytest.mark.parametrize("command", ["condense", "truncate", "clear", "preview"])
+def test_window_that_a_provider_has_named_is_known(
+    command: str, run: CommandLine, database: str
+) -> None:
+    refusal = Exception("prompt is too long: 10000 tokens > 9000 maximum")
+    with Store.open(database) as store, pytest.raises(RecoveryExhausted):
+        ContextManager("sonnet").recover(store.session("quiet"), refusal)
+    assert run(command, "quiet", "--model", "sonnet").code in (Code.DONE, Code.NO)
 
 
 @pytest.mark.parametrize("words", ["show quiet", "usage quiet", "sessions"])

@@ -281,7 +281,7 @@ def _manager(
         protected_tools=protect or (),
         clock=context.obj.clock,
     )
-    check_window(manager)
+    check_window(chat, manager)
     return manager
 
 

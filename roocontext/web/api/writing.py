@@ -37,7 +37,7 @@ from roocontext.web.api.bodies import (
 )
 from roocontext.web.api.json_text import json_text
 from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
-from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
+from roocontext.web.compacting import checked_outcome, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
@@ -401,8 +401,9 @@ def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
 
 def _manager(asked: ApiRequest) -> ContextManager:
     """The manager that the body asks for."""
-    options = asked.body.model_dump(include={"policy", "model", "limit", "protected_tools"})
-    return compaction_manager(asked.chat, asked.request.app.state.summariser, **options)
+    options = asked.body.model_dump(include={"policy", "limit", "protected_tools"})
+    model = reports.gauge.model_in_use(asked.chat, asked.body.model) or ""
+    return ContextManager(model, summariser=asked.request.app.state.summariser, **options)
 
 
 def _known_manager(asked: ApiRequest) -> ContextManager:

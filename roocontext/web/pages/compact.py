@@ -4,20 +4,22 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.responses import Response
 
+from roocontext import ContextManager
 from roocontext.errors import InvalidOption
 from roocontext.policies.builtin import policies
+from roocontext.reports.gauge import model_in_use
 from roocontext.reports.history import MessageRow, message_rows
 from roocontext.reports.markup.body import Level, MessageBody, MessageSource, Room, Style
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
-from roocontext.web.compacting import checked_outcome, compaction_manager, with_known_window
+from roocontext.web.compacting import checked_outcome, with_known_window
 from roocontext.web.pages.addresses import PageLinks
 from roocontext.web.pages.forms import FormRequest, change_form
 from roocontext.web.pages.history import changed_messages
 from roocontext.web.pages.respond import framed
 
 if TYPE_CHECKING:
-    from roocontext import ContextManager, Session
+    from roocontext import Session
     from roocontext.context import Outcome
 
 _AIMS: Final = {
@@ -79,10 +81,11 @@ def _choice(asked: FormRequest) -> tuple[str, str]:
     return aim, asked.fields.get("policy") or "default"
 
 
-def _manager(asked: FormRequest, chat: "Session", policy: str) -> "ContextManager":
+def _manager(asked: FormRequest, chat: "Session", policy: str) -> ContextManager:
     limit = asked.number("limit", 1) if asked.fields.get("limit") else None
     summariser = asked.request.app.state.summariser
-    manager = compaction_manager(chat, summariser, policy=policy, limit=limit)
+    model = model_in_use(chat, None) or ""
+    manager = ContextManager(model, policy=policy, limit=limit, summariser=summariser)
     return with_known_window(chat, manager)
 
 

@@ -426,6 +426,11 @@ class TestCompact:
     def test_half_a_plan_is_refused(self, talk, document):
         assert talk.change("/compactions", document).status == 422
 
+    def test_policy_of_a_program_may_assume_the_window_of_a_known_model(self, talk):
+        fill(talk.chat, 2)
+        asked = {"aim": "manage", "model": "claude-sonnet-4-5", "policy": "gemini-upstream"}
+        assert talk.post("/plans", asked).json["window"] == 1_048_576
+
     def test_unknown_policy_is_refused(self, talk):
         fill(talk.chat, 2)
         asked = {"aim": "condense", "limit": 900, "policy": "x"}
