@@ -42,8 +42,17 @@ class RooContextError(Exception):
         super().__init__(fact)
 
     def __str__(self) -> str:
-        general = (type(self).__doc__ or "").strip().splitlines()[0]
-        return " ".join(part for part in (self.fact or general, self.advice) if part)
+        return " ".join(filter(None, (self.statement, self.advice)))
+
+    @classmethod
+    def general(cls) -> str:
+        """Describe all errors of this class: the first line of the docstring."""
+        return (cls.__doc__ or "").strip().splitlines()[0]
+
+    @property
+    def statement(self) -> str:
+        """The fact, or else what is true of all errors of this class; without advice."""
+        return self.fact or self.general()
 
 
 class SessionNotFound(RooContextError, LookupError):

@@ -9,7 +9,7 @@ from roocontext.errors import RooContextError
 from roocontext.web import errors as web_errors
 from roocontext.web.api.openapi import openapi
 from roocontext.web.api.table import OPERATIONS
-from roocontext.web.errors import status_of, title_of, urn_of
+from roocontext.web.errors import status_of, urn_of
 
 BEGINNING = """\
 # HTTP API
@@ -101,7 +101,7 @@ def _errors() -> list[str]:
         for kind in vars(module).values()
         if inspect.isclass(kind) and issubclass(kind, RooContextError)
     }
-    rows = sorted((status_of(kind), urn_of(kind), title_of(kind)) for kind in kinds)
+    rows = sorted((status_of(kind), urn_of(kind), kind.general()) for kind in kinds)
     table = [f"| {status} | `{urn}` | {title} |" for status, urn, title in rows]
     return ["## Errors", "", "| status | type | title |", "|---|---|---|", *table, ""]
 

@@ -25,7 +25,7 @@ from roocontext.formats.importers.claude_code_tree import TranscriptStep, Transc
 from roocontext.formats.writing import clearing, copy_of, hiding, refused_message
 from roocontext.log.entries import Control, Kind, NewMessage, Range, subtract
 from roocontext.log.moments import iso_utc
-from roocontext.log.readings import reader, text_of
+from roocontext.log.readings import read_message, text_of
 from roocontext.log.spans import live_ranges, within
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
@@ -319,4 +319,4 @@ def _is_ours(client_id: str | None) -> bool:
 
 def _has_text(message: NewMessage) -> bool:
     """True if the message can be a summary."""
-    return bool(text_of(reader(message.format).blocks(message.role, message.content)[1]).strip())
+    return bool(text_of(read_message(message)[1]).strip())

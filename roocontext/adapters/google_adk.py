@@ -22,7 +22,7 @@ from roocontext.adapters.serializing import check_json, framework, serializing
 from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable, storable_model
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings import reader, text_of
+from roocontext.log.readings import read_message, reader, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 
 with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
@@ -206,7 +206,7 @@ def _summary(content: Content | None) -> NewMessage | None:
     message = _message(content, None)
     if message is None:
         return None
-    _, blocks = reader(FORMAT).blocks(message.role, message.content)
+    _, blocks = read_message(message)
     return message if text_of(blocks).strip() else None
 
 

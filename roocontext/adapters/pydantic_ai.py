@@ -24,7 +24,7 @@ from roocontext.errors import (
 from roocontext.formats.imported import storable_model
 from roocontext.log.entries import Kind, Message, NewMessage
 from roocontext.log.moments import EPOCH, in_calendar
-from roocontext.log.readings import reader, text_of
+from roocontext.log.readings import read_message, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 from roocontext.store.session import Session
 from roocontext.store.store import Store
@@ -439,7 +439,7 @@ def _shown_row(row: Message) -> ModelMessage | None:
     """A row of the view as a message of pydantic-ai; None if it has no text."""
     if row.format == NAME and row.kind is Kind.MESSAGE:
         return ModelMessagesTypeAdapter.validate_python([row.content])[0]
-    role, blocks = reader(row.format).blocks(row.role, row.content)
+    role, blocks = read_message(row)
     text, when = text_of(blocks), in_calendar(row.happened_at) or EPOCH
     if not text:
         return None

@@ -122,8 +122,7 @@ def code_of(error: BaseException) -> int:
 def _line(error: BaseException) -> str:
     match error:
         case errors.RooContextError():
-            general = (type(error).__doc__ or "").strip().splitlines()[0]
-            return f"{error.fact or general} {advice_of(error)}"
+            return f"{error.statement} {advice_of(error)}"
         case TyperException():
             context = getattr(error, "ctx", None)
             helps = f"See `{context.command_path} --help`." if context else ""

@@ -15,7 +15,7 @@ from msgspec.structs import replace as with_fields
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings import Holds, pieces, reader, results
+from roocontext.log.readings import Holds, pieces, read_message, reader, results
 from roocontext.log.summary import typed_in
 
 
@@ -68,7 +68,7 @@ def typed(message: NewMessage, typed_of: Callable[[str], str]) -> NewMessage:
         reader(message.format).check(message.role, message.content)
     except InvalidMessage:
         return message  # the store refuses it, and names the reason
-    _, blocks = reader(message.format).blocks(message.role, message.content)
+    _, blocks = read_message(message)
     texts = [piece.text or "" for piece in pieces(blocks) if piece.kind is Holds.TEXT]
     words = [typed_of(text) for text in texts]
     if words == texts or results(blocks):

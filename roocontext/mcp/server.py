@@ -142,8 +142,7 @@ def explained(error: RooContextError) -> str:
 
     The advice of an error names calls of the library, which a client does not have.
     """
-    general = (type(error).__doc__ or "").strip().splitlines()[0]
-    return f"{type(error).__name__} ({error.category}): {error.fact or general}"
+    return f"{type(error).__name__} ({error.category}): {error.statement}"
 
 
 def _typed(function: Callable[Params, Result]) -> Callable[Params, Result]:

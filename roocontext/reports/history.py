@@ -12,12 +12,12 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from roocontext.errors import MessageNotFound
 from roocontext.log.readings import Holds, Piece, pieces, reader, text_of
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.gauge import Gauge
 from roocontext.store.reading.pages import read_cursor, write_cursor
+from roocontext.store.reading.points_in_time import no_entry
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
@@ -318,8 +318,7 @@ def one_entry(chat: "Session", seq: int) -> EntryRow:
     """One entry; MessageNotFound if there is none with this number."""
     last = chat.info().last_seq
     if not 1 <= seq <= last:
-        holds = f"the log holds 1 to {last}" if last else "the log has no entry yet"
-        raise MessageNotFound(f"Entry {seq} does not exist: {holds}.", candidates=(0, last))
+        raise no_entry(seq, last)
     return next(rows_from(chat, seq, as_of=last))
 
 

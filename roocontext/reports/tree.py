@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import Control, Kind
 from roocontext.log.spans import live_ranges, within
 from roocontext.reports.document import Document
@@ -17,8 +18,6 @@ from roocontext.reports.document import Document
 if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.store.sessions.sessions import Outline
-
-_HIDING = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
 
 
 class Stretch(Document):
@@ -194,7 +193,7 @@ def _hidings(outline: "Outline") -> list[Hiding]:
         kept_out[part.span.truncation_parent] += part.messages
     hidings = []
     for row in outline.controls:
-        if row.kind not in _HIDING:
+        if row.kind not in UNCOVERED:
             continue
         span = outline.parts[bisect_right(starts, row.seq) - 1].span
         hidden_by = span.rewound_by or span.uncovered_by

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from roocontext.log.compactions import compactions_in
+from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import MESSAGE_KINDS, Kind
 from roocontext.reports.document import Document, Text, Time
 from roocontext.reports.history import EntryRow, one_entry, text_in
@@ -69,7 +70,7 @@ def _reasons(chat: "Session", row: EntryRow) -> Iterator[Reason]:
     """The entries that hide or clear a row, each after the entries that hide it in turn."""
     for hider in row.hiders:
         acting = one_entry(chat, hider.seq)
-        is_uncovered = hider.kind in (Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING)
+        is_uncovered = hider.kind in UNCOVERED
         if is_uncovered and hider.kind != Kind.CLEARING:
             yield from _reasons(chat, acting)
         record = acting.details.get("record", {})

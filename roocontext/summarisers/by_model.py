@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from roocontext.errors import SummaryFailed
 from roocontext.log.encoding import plain
-from roocontext.log.readings import reader
+from roocontext.log.readings import read_message
 from roocontext.log.readings.blocks import as_dict, dicts
 from roocontext.log.replies import read_reply
 from roocontext.log.summary import Summary, SummaryRequest
@@ -175,7 +175,7 @@ class ModelAnswer:
             if used is not None:
                 self.input_tokens, self.output_tokens = used.input, used.output
             self.model, self.stop_reason = read.model, read.stop_reason
-            blocks = reader(read.format).blocks(read.role, read.content)[1]
+            blocks = read_message(read)[1]
             self.texts = [str(block.get("text")) for block in blocks if block.get("type") == "text"]
 
     @property

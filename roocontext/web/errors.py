@@ -171,11 +171,6 @@ def urn_of(kind: type[RooContextError]) -> str:
     return f"urn:roocontext:{_CAMEL.sub('-', kind.__name__).lower()}"
 
 
-def title_of(kind: type[RooContextError]) -> str:
-    """The title of a class of errors: the first line of its docstring."""
-    return (kind.__doc__ or "").strip().splitlines()[0]
-
-
 def _attribute(name: str, value: Any) -> Any:
     """An attribute of an error. Times are texts, as in all documents."""
     if isinstance(value, Mapping):  # the receipt of a purge
@@ -192,9 +187,9 @@ def problem(error: RooContextError, instance: str) -> dict[str, Any]:
             name: _attribute(name, value) for name, value in error.facts.items() if name != "advice"
         },
         "type": urn_of(kind),
-        "title": title_of(kind),
+        "title": kind.general(),
         "status": status_of(kind, error.category),
-        "detail": " ".join(filter(None, (error.fact or title_of(kind), own_advice))),
+        "detail": " ".join(filter(None, (error.statement, own_advice))),
         "category": error.category.value,
         "instance": instance,
     }

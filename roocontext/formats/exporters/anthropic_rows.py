@@ -9,7 +9,7 @@ from uuid import UUID, uuid5
 from roocontext.log.entries import Message
 from roocontext.log.forms.parts import attachment
 from roocontext.log.forms.tools import CallIds, name_for
-from roocontext.log.readings import Block, calls, reader, results
+from roocontext.log.readings import Block, calls, read_message, results
 from roocontext.log.readings.blocks import as_dict
 from roocontext.log.readings.gemini import parts_of
 
@@ -34,7 +34,7 @@ def types_left_out(message: Message) -> list[str]:
     """
     if message.format == "anthropic":
         return []
-    _, blocks = reader(message.format).blocks(message.role, message.content)
+    _, blocks = read_message(message)
     types = [str(block.get("type")) for block in blocks if block.get("type") not in _KNOWN]
     parts = parts_of(message.content) if message.format == "gemini" else []
     return types + [f"{kind} (as text)" for part in parts for kind in _AS_TEXT if kind in part]
@@ -56,7 +56,7 @@ class AnthropicRows:
 
     def read(self, message: Message) -> tuple[str, Any]:
         """The role and content of the next message. The content may be empty."""
-        role, blocks = reader(message.format).blocks(message.role, message.content)
+        role, blocks = read_message(message)
         answered = results(blocks)
         # A row with several results cannot say which of them the link is for: ids decide there.
         linked = self._linked(message) if len(answered) == 1 else None

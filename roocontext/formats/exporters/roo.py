@@ -19,7 +19,7 @@ from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_i
 from roocontext.formats.importers.roo import API, CLINE, ROO, UI
 from roocontext.log.compactions import Compaction, as_summary, compactions_in, without_compactions
 from roocontext.log.entries import Kind, Message
-from roocontext.log.readings import reader, words_of
+from roocontext.log.readings import read_message, words_of
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
 from roocontext.store.reading.live import LiveMessage
 from roocontext.store.session import Session
@@ -104,7 +104,7 @@ def _is_users_summary(message: Message) -> bool:
 
 
 def _role(message: Message) -> str:
-    return reader(message.format).blocks(message.role, message.content)[0]
+    return read_message(message)[0]
 
 
 def _kept(session: Session) -> dict[int, dict[str, Any]]:
@@ -163,7 +163,7 @@ def _screen(live: Sequence[LiveMessage], tags: dict[str, Tag]) -> Iterator[dict[
     hidden = Counter(hider for row in live for hider in row[1:])
     say = "text"
     for message, _, _ in live:
-        _, blocks = reader(message.format).blocks(message.role, message.content)
+        _, blocks = read_message(message)
         words, about = words_of(blocks), {"ts": message.happened_at, "type": "say"}
         if own := _own_tag(message, tags):
             facts = {own.id: message.compaction_id, "prevContextTokens": 0, "newContextTokens": 0}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Final, NamedTuple, Protocol
 
-from roocontext.log.readings import Block, Holds, Piece, pieces, reader, walk
+from roocontext.log.readings import Block, Holds, Piece, pieces, read_message, walk
 from roocontext.reports.markup.elements import Child, Html, count_elements, link_to, tag, together
 from roocontext.reports.markup.markdown import code_block, markdown
 from roocontext.reports.markup.safe_html import preformatted
@@ -146,7 +146,7 @@ class MessageSource(NamedTuple):
 
 def blocks_of(message: MessageSource) -> Sequence[Block]:
     """The blocks of a message, as its reader shows them."""
-    return reader(message.format).blocks(message.role, message.content)[1]
+    return read_message(message)[1]
 
 
 def tool_calls(seq: int, blocks: Iterable[Block]) -> Iterator[tuple[str, ToolCall]]:

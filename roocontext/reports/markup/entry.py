@@ -38,7 +38,6 @@ from roocontext.store.sessions.excerpt import ExcerptEntry
 
 _MOST_RANGES: Final = 12
 _LONGEST_FOLD: Final = 500
-_HIDING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING, Kind.CLEARING})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from roocontext.errors import RooContextError
-from roocontext.log.entries import MESSAGE_KINDS, Kind
+from roocontext.log.entries import Kind
 from roocontext.reports.markup.body import Room
 from roocontext.reports.markup.elements import Html, facts, link_to, tag
 from roocontext.reports.markup.entry import EntryRows
@@ -120,6 +120,4 @@ def _rows(view: PageView) -> EntryRows:
 
 
 def _is_shown(entry: AuditEntry, extent: Extent) -> bool:
-    if extent is Extent.ALL:
-        return True
-    return entry.kind in MESSAGE_KINDS or entry.kind is not Kind.NOTE
+    return extent is Extent.ALL or entry.kind is not Kind.NOTE
