@@ -71,7 +71,7 @@ class SourceDatabase:
                 yield rows
             return
         try:
-            with closing(connect_read_only(self.place)) as connection:
+            with closing(_connect_read_only(self.place)) as connection:
                 connection.execute("BEGIN")
                 yield connection.execute
         except (sqlite3.Error, UnicodeDecodeError) as error:
@@ -108,16 +108,22 @@ class SourceDatabase:
         """A session of a program. Its events end at what cannot be read, which is reported."""
 
         def read(problems: list[Problem]) -> Iterator[Event]:
-            try:
+            with reporting(self.place, problems):
                 yield from events(problems)
-            except UnreadableSource as error:
-                what = error.fact.rstrip(".")
-                report(problems, Problem(self.place, None, what, cuts=True))
 
         return source_of(tool, name, self.place, read, parent=parent, **facts)
 
 
-def connect_read_only(path: Path) -> sqlite3.Connection:
+@contextmanager
+def reporting(place: Place, problems: list[Problem]) -> Iterator[None]:
+    """Read a database in here. If it cannot be read, this ends, and the problem is reported."""
+    try:
+        yield
+    except UnreadableSource as error:
+        report(problems, Problem(place, None, error.fact.rstrip("."), cuts=True))
+
+
+def _connect_read_only(path: Path) -> sqlite3.Connection:
     """Connect to a file. Not immutable: the newest rows may still be in the write-ahead log."""
     url = f"file:{quote(str(path.absolute()))}?mode=ro"
     connection = sqlite3.connect(url, uri=True, isolation_level=None)

@@ -262,7 +262,9 @@ def test_databases_of_others_and_empty_ones_hold_no_sessions(store, tmp_path):
     ]
     damaged = found["opencode-old.db"]
     assert isinstance(damaged, SessionImport)
-    assert [one.what for one in damaged.problems] == ["file is not a database"]
+    assert [one.what for one in damaged.problems] == [
+        f"The database {damaged.path} could not be read (DatabaseError, SQLITE_NOTADB)"
+    ]
     assert (damaged.failed, store.sessions()) == (True, [])
 
 

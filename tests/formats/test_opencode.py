@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roocontext.formats import find
-from roocontext.formats.importers import opencode, opencode_records
+from roocontext.formats.importers import opencode
 from roocontext.formats.imports import import_paths
 
 INFO = {"id": "ses_1", "projectID": "p", "directory": "/work", "title": "A title"}
@@ -91,15 +91,19 @@ def as_database(folder: Path, info: Any, messages: list[Any]) -> Path:
         values = (info["id"], "p", None, "/work", info["title"], "1", revert)
         connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         for one in messages:
-            head = {k: v for k, v in one["info"].items() if k not in ("id", "sessionID")}
-            row = (one["info"]["id"], "ses_1", 5, json.dumps(head))
-            connection.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
-            for part in one["parts"]:
-                rest = {k: v for k, v in part.items() if k not in ("id", "messageID")}
-                values = (part["id"], one["info"]["id"], "ses_1", json.dumps(rest))
-                connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", values)
+            insert(connection, one)
         connection.commit()
     return path
+
+
+def insert(connection: sqlite3.Connection, one: Any) -> None:
+    head = {k: v for k, v in one["info"].items() if k not in ("id", "sessionID")}
+    row = (one["info"]["id"], "ses_1", 5, json.dumps(head))
+    connection.execute("INSERT INTO message VALUES (?, ?, ?, ?)", row)
+    for part in one["parts"]:
+        rest = {k: v for k, v in part.items() if k not in ("id", "messageID")}
+        values = (part["id"], one["info"]["id"], "ses_1", json.dumps(rest))
+        connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", values)
 
 
 def put(path: Path, record: Any) -> None:
@@ -214,11 +218,38 @@ def test_only_the_tables_of_sessions_are_read(tmp_path, monkeypatch):
         connection.set_trace_callback(asked.append)
         return connection
 
-    monkeypatch.setattr(opencode_records.sqlite3, "connect", watched)
+    monkeypatch.setattr(sqlite3, "connect", watched)
     for source in opencode.sources(path):
         list(source.events())
-    assert asked
-    assert not any("credential" in query or "account" in query for query in asked)
+    rows = [query for query in asked if "table_info" not in query]  # the names of columns
+    assert rows
+    assert not any("credential" in query or "account" in query for query in rows)
+
+
+def test_message_that_is_written_while_its_database_is_read_comes_whole(
+    store, tmp_path, monkeypatch
+):
+    path = as_database(tmp_path, INFO, [user(1, "one")])
+    real, waiting = sqlite3.connect, [user(2, "two")]
+
+    def write(query: str) -> None:
+        if waiting and "FROM message" in query:  # the parts were read already
+            with closing(real(path)) as connection:
+                insert(connection, waiting.pop())
+                connection.commit()
+
+    def watched(*args: Any, **options: Any) -> Any:
+        connection = real(*args, **options)
+        connection.set_trace_callback(write)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", watched)
+    take(store, path)
+    assert (seen(store), waiting) == (["one"], [])
+    session = store.session("opencode:ses_1")
+    assert not any("msg_002" in json.dumps(entry.content) for entry in session.audit())
+    done = take(store, path)
+    assert (seen(store), done.messages, done.rewound) == (["one", "two"], 1, False)
 
 
 def test_session_of_which_there_are_only_events_is_reported(store, tmp_path):

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from roocontext.formats.databases import reporting
 from roocontext.formats.events import (
     Added,
     Cleared,
@@ -57,7 +58,9 @@ def _looks_like(record: Any) -> bool:
 def sources(path: Path) -> Iterator[Source]:
     """The sessions of a file or a folder, parents before their children."""
     problems: list[Problem] = []
-    infos = OpenCodeRecords(path, problems).sessions()
+    infos: list[dict[str, Any]] = []
+    with reporting(path, problems):
+        infos = OpenCodeRecords(path, problems).sessions()
     # Ids of sessions descend with time.
     for info in sorted(infos, key=lambda info: str(info.get("id")), reverse=True):
         yield _source(path, info, problems)
@@ -86,11 +89,12 @@ def _events(path: Path, info: dict[str, Any], problems: list[Problem]) -> Iterat
     if not info:
         return
     records, session = OpenCodeRecords(path, problems), str(info.get("id"))
-    messages = records.messages(session)
-    second = [] if messages else records.second(session)
-    yield from second_events(second) if second else _played(info, messages)
-    if not (messages or second):
-        records.report_unread_events(session)
+    with reporting(path, problems):
+        messages = records.messages(session)
+        second = [] if messages else records.second(session)
+        yield from second_events(second) if second else _played(info, messages)
+        if not (messages or second):
+            records.report_unread_events(session)
     yield Noted(None, "session", info, _time(info, "updated"))
     title = info.get("title")
     if not (isinstance(title, str) and _NO_TITLE.fullmatch(title)):

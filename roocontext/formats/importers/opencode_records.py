@@ -5,14 +5,13 @@ credentials.
 """
 
 import re
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roocontext.formats.databases import connect_read_only
+from roocontext.errors import UnreadableSource
+from roocontext.formats.databases import SourceDatabase
 from roocontext.formats.events import Problem
 from roocontext.formats.files import (
     SQLITE,
@@ -76,14 +75,18 @@ def is_database(path: Path) -> bool:
         return False
     if not begins.startswith(SQLITE):
         return bool(begins) and _is_database_name(path)
-    records = OpenCodeRecords(path, [])
-    is_own = not records.tables().isdisjoint(_SESSIONS)
-    return is_own or (bool(records.problems) and _is_database_name(path))
+    try:
+        return not SourceDatabase(path).tables().keys().isdisjoint(_SESSIONS)
+    except UnreadableSource:
+        return _is_database_name(path)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCodeRecords:
-    """The records of an export, a storage folder or a database. What is unreadable is reported."""
+    """The records of an export, a storage folder or a database. What is unreadable is reported.
+
+    Of a database, UnreadableSource is raised.
+    """
 
     path: Path
     problems: list[Problem]
@@ -116,26 +119,30 @@ class OpenCodeRecords:
 
     def second(self, session: str) -> list[dict[str, Any]]:
         """The messages of a session in the database's second schema, in their order."""
-        if not self._is_database or "session_message" not in self.tables():
+        database = SourceDatabase(self.path)
+        if not self._is_database or "session_message" not in database.tables():
             return []
         query = "SELECT id, type, data FROM session_message WHERE session_id = ? ORDER BY seq"
-        return [
-            {**data, "id": row["id"], "type": row["type"]}
-            for row, data in self._with_data(query, session)
-        ]
+        with database.reading() as rows:
+            return [
+                {**data, "id": name, "type": kind}
+                for name, kind, data in self._with_data(rows(query, (session,)))
+            ]
 
     def report_unread_events(self, session: str) -> None:
         """Report a session without messages of which the database holds events."""
-        if not self._is_database or "event" not in self.tables():
+        database = SourceDatabase(self.path)
+        if not self._is_database or "event" not in database.tables():
             return
-        query = "SELECT count(*) AS events FROM event WHERE aggregate_id = ?"
-        for row in self._rows(query, session):
-            if row["events"]:
-                what = f"session {session} has no messages, only events, which are not read"
-                self._report(f"{what}: {row['events']}")
+        query = "SELECT count(*) FROM event WHERE aggregate_id = ?"
+        with database.reading() as rows:
+            ((events,),) = rows(query, (session,))
+        if events:
+            what = f"session {session} has no messages, only events, which are not read"
+            self._report(f"{what}: {events}")
 
-    def _report(self, what: str, *, cuts: bool = False) -> None:
-        report(self.problems, Problem(self.path, None, what, cuts))
+    def _report(self, what: str) -> None:
+        report(self.problems, Problem(self.path, None, what))
 
     # Documents, of exports and storage folders.
 
@@ -174,56 +181,45 @@ class OpenCodeRecords:
 
     # Rows, of databases.
 
-    def tables(self) -> set[str]:
-        """The tables that are read or counted, as far as they exist."""
-        query = (
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN"
-            " ('session', 'session_v2', 'message', 'part', 'session_message', 'event')"
-        )
-        return {row["name"] for row in self._rows(query)}
-
     def _database_sessions(self) -> list[dict[str, Any]]:
         names = {"parent_id": "parentID", "project_id": "projectID"}
         sessions: dict[str, dict[str, Any]] = {}
-        tables = self.tables()
-        for table in _SESSIONS:
-            if table in tables:
-                for row in self._rows(f"SELECT * FROM {table} ORDER BY id"):  # noqa: S608 - one of two names
-                    info = {names.get(name, name): value for name, value in row.items()}
+        database = SourceDatabase(self.path)
+        tables = database.tables()
+        with database.reading() as rows:
+            for table in filter(tables.__contains__, _SESSIONS):
+                columns = sorted(tables[table])
+                listed = ", ".join(f'"{column}"' for column in columns)
+                for row in rows(f"SELECT {listed} FROM {table} ORDER BY id"):  # noqa: S608 - its own names
+                    facts = zip(columns, row, strict=True)
+                    info = {names.get(name, name): value for name, value in facts}
                     info["revert"] = self._json(info.get("revert"))
                     sessions.setdefault(str(info["id"]), info)
         return list(sessions.values())
 
     def _database_messages(self, session: str) -> list[OpenCodeMessage]:
-        if not self.tables() >= {"message", "part"}:
+        database = SourceDatabase(self.path)
+        if not database.tables().keys() >= {"message", "part"}:
             return []
         parts: dict[str, list[dict[str, Any]]] = {}
-        query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
-        for row, data in self._with_data(query, session):
-            parts.setdefault(row["message_id"], []).append({"id": row["id"], **data})
-        query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
-        return [
-            _modern({"id": row["id"], **data}, parts.get(row["id"], []))
-            for row, data in self._with_data(query, session)
-        ]
+        # In one snapshot: the program may be writing a message and its parts.
+        with database.reading() as rows:
+            query = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+            for name, message, data in self._with_data(rows(query, (session,))):
+                parts.setdefault(message, []).append({"id": name, **data})
+            query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY id"
+            return [
+                _modern({"id": name, **data}, parts.get(name, []))
+                for name, data in self._with_data(rows(query, (session,)))
+            ]
 
-    def _with_data(
-        self, query: str, session: str
-    ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """The rows of a session whose data is an object, and that object. Others are reported."""
-        for row in self._rows(query, session):
-            if isinstance(data := self._json(row["data"]), dict):
-                yield row, data
+    def _with_data(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+        """The rows whose last column, the data, is an object. Others are reported."""
+        for *row, text in rows:
+            if isinstance(data := self._json(text), dict):
+                yield (*row, data)
             else:
-                self._report(f"the data of {row['id']} is no JSON object")
-
-    def _rows(self, query: str, *values: str) -> Iterator[dict[str, Any]]:
-        try:
-            with closing(connect_read_only(self.path)) as connection:
-                connection.row_factory = sqlite3.Row
-                yield from map(dict, connection.execute(query, values))
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            self._report(str(error), cuts=True)
+                self._report(f"the data of {row[0]} is no JSON object")
 
     def _json(self, text: Any) -> Any:
         data = text.encode() if isinstance(text, str) else text
