@@ -511,7 +511,20 @@ def test_exports_are_files(store, chat):
         path = f"/s/{chat.id}/export"
         for to, name in (("html", "html"), ("markdown", "md"), ("jsonl", "jsonl")):
             answer = web.get(f"{path}?to={to}")
-            assert f'"session.{name}"' in answer.headers["content-disposition"]
+            assert f'"{chat.id}.{name}"' in answer.headers["content-disposition"]
             assert b"/home/ann" in answer.body
         assert b"/home/ann" not in web.get(f"{path}?to=html&redact=1").body
+        assert json.loads(web.get(f"{path}?to=anthropic").body)["messages"]
         assert web.get(f"{path}?to=roo").status == 400
+
+
+def test_export_that_fails_is_an_error_and_not_a_broken_file(store, chat, monkeypatch):
+    chat.append("user", "x")
+
+    def audit(chat: Any) -> Any:
+        raise StoreUnavailable("The database went away.")
+        yield
+
+    monkeypatch.setattr(Session, "audit", audit)
+    with serving(plain_store(store)) as web:
+        assert web.get(f"/s/{chat.id}/export?to=html").status == 503

@@ -1,25 +1,16 @@
 """The operations that read."""
 
-import re
-from itertools import chain
 from typing import Any
 
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from roocontext import reports
 from roocontext.errors import MessageNotFound
-from roocontext.formats import exports
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
 from roocontext.web.api.operations import JSON, Answer, ApiRequest
+from roocontext.web.downloads import download
 from roocontext.web.errors import MalformedRequest
-
-EXPORT_MEDIA = {
-    "jsonl": "application/jsonl",
-    "markdown": "text/markdown; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-}
-_ENDINGS = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 
 def get_sessions(asked: ApiRequest) -> Answer:
@@ -173,15 +164,8 @@ def get_search(asked: ApiRequest) -> Answer:
 
 def get_export(asked: ApiRequest) -> Answer:
     """Export a session as a file. JSONL loses nothing; the others are to read or to send."""
-    to, chat = asked.query.to, asked.chat
-    exporter = reports.transfers.exporter_for(to)
-    (file,) = exports.exported_files(asked.store, chat, exporter, family=asked.query.family)
-    # The first part is made here, while an error can still be reported.
-    chunks = iter(file.chunks)
-    first = next(chunks, b"")
-    name = f"{re.sub(r'[^A-Za-z0-9._-]', '_', chat.id)[:80]}.{_ENDINGS.get(to, 'json')}"
-    stream = StreamingResponse(chain([first], chunks), media_type=EXPORT_MEDIA.get(to, JSON))
-    return Answer(stream, headers={"Content-Disposition": f'attachment; filename="{name}"'})
+    query = asked.query
+    return Answer(download(asked.store, asked.chat, query.to, family=query.family))
 
 
 def _where(asked: ApiRequest) -> dict[str, str] | None:

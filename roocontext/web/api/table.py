@@ -15,7 +15,8 @@ from roocontext.reports.usage import Spending, UsageReport
 from roocontext.reports.why import Why
 from roocontext.store.writing.append import Receipt
 from roocontext.web.api import bodies, documents, events, queries, reading, writing
-from roocontext.web.api.operations import JSON, Operation
+from roocontext.web.api.operations import Operation
+from roocontext.web.downloads import MEDIA
 
 _SESSION: Final = "/sessions/{session}"
 _ENTRY: Final = "/sessions/{session}/entries/{seq}"
@@ -163,7 +164,7 @@ OPERATIONS: Final[Sequence[Operation]] = (
         reading.get_export,
         bytes,
         query=queries.ExportQuery,
-        media=(*reading.EXPORT_MEDIA.values(), JSON),
+        media=MEDIA,
     ),
     Operation(
         f"{_SESSION}/plans",

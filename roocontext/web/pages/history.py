@@ -6,10 +6,8 @@ from math import ceil
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
-from roocontext.errors import InvalidOption
-from roocontext.formats import exports
 from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
 from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
@@ -18,10 +16,10 @@ from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
 from roocontext.reports.times import local_time
-from roocontext.reports.transfers import exporter_for
 from roocontext.reports.usage import UsageReport, usage_of
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
 from roocontext.tokens import spending, usage_tokens
+from roocontext.web.downloads import download
 from roocontext.web.pages.addresses import PageLinks, address, number_asked, session_path
 from roocontext.web.pages.forms import number_field
 from roocontext.web.pages.respond import framed
@@ -36,11 +34,6 @@ MOST_LISTED: Final = 60
 """The messages that a page lists."""
 ListedRow: TypeAlias = MessageRow | EntryRow
 _POINTS: Final = 200
-_EXPORTS: Final = {
-    "html": "text/html",
-    "jsonl": "application/x-ndjson",
-    "markdown": "text/markdown",
-}
 
 
 def _opened(request: Request, as_of: int | None = None) -> "tuple[Session, LogExcerpt, PageLinks]":
@@ -312,37 +305,25 @@ def _plot(name: str, points: Sequence[tuple[int, float]], style: str, number: st
 
 def download_page(request: Request) -> Response:
     """The exports of a session; with `to`, one of them as a file."""
-    query = request.query_params
-    chat, excerpt, _ = _opened(request)
-    path = f"{session_path(chat.id)}/export"
-    to = query.get("to")
-    if to is None:
-        title = session_title(excerpt.overview.info)
-        items = [
-            ("A page to read", address(path, to="html")),
-            (
-                "A page to give to others: secrets and local paths masked, images left out",
-                address(path, to="html", redact=1),
-            ),
-            ("Markdown", address(path, to="markdown")),
-            ("roocontext JSONL, which loses nothing", address(path, to="jsonl")),
-        ]
-        listed = [tag("li", link_to(name, where, download=True)) for name, where in items]
-        return framed(
-            f"Export, {title}",
-            tag("h1", "Export"),
-            tag("p", link_to(title, session_path(chat.id)), class_="note"),
-            tag("ul", listed, class_="sessions"),
-            session=chat.id,
-        )
-    if to not in _EXPORTS:
-        raise InvalidOption(f"to must be one of {', '.join(_EXPORTS)}.", name="to", advice="")
-    exporter = exporter_for(to, is_masked=query.get("redact") == "1")
-    suffix = "md" if to == "markdown" else to
-    (file,) = exports.exported_files(request.app.state.store, chat, exporter)
-    # Never shown by the browser here: as a file, the page has a policy of its own.
-    headers = {
-        "Content-Disposition": f'attachment; filename="session.{suffix}"',
-        "Content-Security-Policy": "default-src 'none'; sandbox",
-    }
-    return StreamingResponse(file.chunks, media_type=_EXPORTS[to], headers=headers)
+    query, store = request.query_params, request.app.state.store
+    chat = store.session(request.path_params["session"])
+    if (to := query.get("to")) is not None:
+        return download(store, chat, to, is_masked=query.get("redact") == "1")
+    path, title = f"{session_path(chat.id)}/export", session_title(chat.info())
+    items = [
+        ("A page to read", address(path, to="html")),
+        (
+            "A page to give to others: secrets and local paths masked, images left out",
+            address(path, to="html", redact=1),
+        ),
+        ("Markdown", address(path, to="markdown")),
+        ("roocontext JSONL, which loses nothing", address(path, to="jsonl")),
+    ]
+    listed = [tag("li", link_to(name, where, download=True)) for name, where in items]
+    return framed(
+        f"Export, {title}",
+        tag("h1", "Export"),
+        tag("p", link_to(title, session_path(chat.id)), class_="note"),
+        tag("ul", listed, class_="sessions"),
+        session=chat.id,
+    )
