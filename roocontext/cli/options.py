@@ -101,18 +101,6 @@ Where = Annotated[
 ]
 
 
-def conditions(pairs: list[str] | None) -> dict[str, str]:
-    """The conditions of --where, by key."""
-    values: dict[str, str] = {}
-    for pair in pairs or []:
-        key, equals, value = pair.partition("=")
-        if not equals or key in values:
-            line = f"--where takes KEY=VALUE, each key once; this was {pair!r}."
-            raise Refusal(line, Code.USAGE)
-        values[key] = value
-    return values
-
-
 # Changes and times.
 
 EntryName = Annotated[Point, entry_argument(f"The entry: {WAYS}.")]

@@ -7,11 +7,11 @@ id; `last` is the newest entry that is not a note.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from roocontext.errors import MessageNotFound, SessionNotFound, SessionPurged
+from roocontext.errors import InvalidOption, MessageNotFound, SessionNotFound, SessionPurged
 
 if TYPE_CHECKING:
     from roocontext import Session, SessionInfo, Store
@@ -45,6 +45,18 @@ def ranges_in_words(pairs: Sequence[Sequence[int]], most: int | None = None) -> 
     ranges = [str(lo) if lo == hi else f"{lo}-{hi}" for lo, hi in pairs[:most]]
     left = len(pairs) - len(ranges)
     return ", ".join(ranges) + (f" and {left:,} more" if left else "")
+
+
+def conditions(pairs: Iterable[str] | None) -> dict[str, str]:
+    """The strings that metadata has to have, by key: `["user=ann"]` gives `{"user": "ann"}`."""
+    values: dict[str, str] = {}
+    for pair in pairs or ():
+        key, equals, value = pair.partition("=")
+        if not equals or key in values:
+            line = f"`where` takes KEY=VALUE, each key once; this was {pair!r}."
+            raise InvalidOption(line, name="where", advice="")
+        values[key] = value
+    return values
 
 
 LAST = "last"

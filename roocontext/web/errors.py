@@ -8,15 +8,18 @@ of a message. The advice of the library's errors names calls of the library, so 
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from starlette.responses import Response
 
 from roocontext import errors
-from roocontext.errors import Category, RooContextError
+from roocontext.errors import Category, RooContextError, VersionConflict
 from roocontext.log.moments import iso_utc
 from roocontext.log.readings.converse import to_base64
 from roocontext.log.values import as_json
+
+if TYPE_CHECKING:
+    from roocontext import Session
 
 PROBLEM: Final = "application/problem+json"
 
@@ -154,6 +157,14 @@ _TIMES: Final = frozenset({"archived_at", "expires_at", "purged_at"})
 
 _RETRY_SECONDS: Final = "1"
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def check_head(chat: "Session", expected: int | None) -> None:
+    """Refuse a change that does not check its own version, if the session has another one."""
+    actual = chat.head_seq()
+    if expected is not None and expected != actual:
+        line = f"Expected head {expected}, but it is {actual}."
+        raise VersionConflict(line, expected=expected, actual=actual)
 
 
 def status_of(kind: type[RooContextError], category: Category | None = None) -> int:

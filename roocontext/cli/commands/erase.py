@@ -17,7 +17,6 @@ from roocontext.cli.options import (
     EntryName,
     SessionName,
     Where,
-    conditions,
     session_argument,
 )
 from roocontext.cli.points import time_option
@@ -117,7 +116,7 @@ def purge(
     with context.store(write=not dry_run) as store:
         meant = store.purge(
             older_than=older_than,
-            where=conditions(where),
+            where=reports.naming.conditions(where),
             family=not no_family,
             clock="happened" if happened else "recorded" if recorded else "later",
             dry_run=True,

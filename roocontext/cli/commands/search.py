@@ -16,7 +16,6 @@ from roocontext.cli.options import (
     Recorded,
     SessionName,
     Where,
-    conditions,
     session_option,
 )
 from roocontext.cli.points import time_option
@@ -101,7 +100,7 @@ def search(
             tool=tool,
             since=since,
             until=until,
-            where=conditions(where),
+            where=reports.naming.conditions(where),
             among=among,
             order=order,
             limit=limit,

@@ -14,11 +14,12 @@ from urllib.request import Request, urlopen
 
 import typer
 
+from roocontext import reports
 from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal, write_error
-from roocontext.cli.options import TOKEN, SessionName, Where, conditions
+from roocontext.cli.options import TOKEN, SessionName, Where
 from roocontext.cli.screens.safe_text import safe
 from roocontext.errors import InvalidOption
 
@@ -83,7 +84,7 @@ def mcp(
 
         with _options_checked():
             token = token_for(token, public=False)
-    opened = context.store(write=allow_write, where=conditions(where))
+    opened = context.store(write=allow_write, where=reports.naming.conditions(where))
     with context.obj.bars.hidden(), opened as store:
         server = serving.SessionServer(store, allow_write=allow_write)
         if http is not None:
@@ -148,7 +149,7 @@ def serve(
         host=host,
         port=port,
         uds=uds,
-        where=conditions(where),
+        where=reports.naming.conditions(where),
         **rights,
     )
 

@@ -13,7 +13,7 @@ from roocontext.cli import terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import After, ModelName, Recorded, Where, conditions, session_option
+from roocontext.cli.options import After, ModelName, Recorded, Where, session_option
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
 from roocontext.errors import SessionArchived, SessionPurged
@@ -83,7 +83,7 @@ def sessions(
                 store,
                 text,
                 parent=None if parent is None else _parent(store, parent),
-                where=conditions(where),
+                where=reports.naming.conditions(where),
                 since=since,
                 until=older_than,
                 recorded=recorded,

@@ -10,7 +10,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where, conditions
+from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import tables
 
@@ -57,7 +57,7 @@ def usage(
                 by or "day",
                 since=since,
                 until=until,
-                where=conditions(where),
+                where=reports.naming.conditions(where),
                 recorded=recorded,
             )
         context.show(spent, tables.draw_spending, pager=True)

@@ -36,6 +36,7 @@ from roocontext.web.errors import (
     NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
+    check_head,
 )
 from roocontext.web.safety import Need, check_permitted
 
@@ -87,10 +88,7 @@ class ApiRequest:
 
     def check_head(self) -> None:
         """Refuse a change that cannot check its own version, if the session has another one."""
-        actual = self.chat.head_seq()
-        if self.expected_seq is not None and self.expected_seq != actual:
-            line = f"Expected head {self.expected_seq}, but it is {actual}."
-            raise VersionConflict(line, expected=self.expected_seq, actual=actual)
+        check_head(self.chat, self.expected_seq)
 
 
 @dataclass(frozen=True, slots=True)

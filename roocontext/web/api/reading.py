@@ -10,12 +10,14 @@ from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents
 from roocontext.web.api.operations import JSON, Answer, ApiRequest
 from roocontext.web.downloads import download
-from roocontext.web.errors import MalformedRequest
 
 
 def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
-    options, where = asked.query.model_dump(exclude={"where", "content"}), _where(asked)
+    options, where = (
+        asked.query.model_dump(exclude={"where", "content"}),
+        reports.naming.conditions(asked.query.where),
+    )
     return Answer(reports.sessions.matching_sessions(asked.store, where=where, **options))
 
 
@@ -149,7 +151,10 @@ def get_usage(asked: ApiRequest) -> Answer:
 
 def get_spending(asked: ApiRequest) -> Answer:
     """Read the costs of the model calls of all sessions."""
-    options, where = asked.query.model_dump(exclude={"where"}), _where(asked)
+    options, where = (
+        asked.query.model_dump(exclude={"where"}),
+        reports.naming.conditions(asked.query.where),
+    )
     return Answer(reports.usage.spending_of(asked.store, where=where, **options))
 
 
@@ -158,7 +163,9 @@ def get_search(asked: ApiRequest) -> Answer:
     query = asked.query
     reports.search.refresh_index(asked.store)
     options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
-    page = asked.store.search(query.q, where=_where(asked), **options)
+    page = asked.store.search(
+        query.q, where=reports.naming.conditions(asked.query.where), **options
+    )
     return Answer(reports.search.found(query.q, page))
 
 
@@ -166,14 +173,3 @@ def get_export(asked: ApiRequest) -> Answer:
     """Export a session as a file. JSONL loses nothing; the others are to read or to send."""
     query = asked.query
     return Answer(download(asked.store, asked.chat, query.to, family=query.family))
-
-
-def _where(asked: ApiRequest) -> dict[str, str] | None:
-    """The conditions of `where`, by key."""
-    values: dict[str, str] = {}
-    for pair in asked.query.where:
-        key, equals, value = pair.partition("=")
-        if not equals or key in values:
-            raise MalformedRequest("`where` takes key=value, each key once.", name="where")
-        values[key] = value
-    return values or None

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from roocontext.errors import InvalidOption, VersionConflict
+from roocontext.errors import InvalidOption
 from roocontext.reports.markup.elements import Child, Html, tag
-from roocontext.web.errors import MalformedRequest, MediaTypeRefused, MethodRefused
+from roocontext.web.errors import MalformedRequest, MediaTypeRefused, MethodRefused, check_head
 from roocontext.web.pages.addresses import address, number_asked, session_path
 from roocontext.web.safety import Need, ServerSettings, check_permitted
 
@@ -69,10 +69,7 @@ class FormRequest(NamedTuple):
 
     def check_head(self) -> None:
         """Refuse a change that was shown for another head of the session."""
-        expected, actual = self.number("head"), self.chat.head_seq()
-        if expected != actual:
-            line = f"Expected head {expected}, but it is {actual}."
-            raise VersionConflict(line, expected=expected, actual=actual)
+        check_head(self.chat, self.number("head"))
 
     def done(self, seq: int | None) -> Response:
         """The page of the session, with what was done."""
