@@ -20,10 +20,12 @@ from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.layout import Layout, total_size
 from roocontext.policies.make_plan import (
     clear_plan,
+    condensed,
     hide_plan,
     measured,
     outgoing,
     say,
+    shrinks,
     size_without,
     summarised_before,
     summary_row,
@@ -239,7 +241,7 @@ class _Work:
         if not (places or keeps):
             return None
         plan = clear_plan(situation, [*places, *keeps], placeholder, policy=name, keeps=keeps)
-        return Ready(plan, "cleared") if _shrinks(plan) else None
+        return Ready(plan, "cleared") if shrinks(plan) else None
 
     @cached_property
     def _outputs(self) -> tuple[Output, ...]:
@@ -305,13 +307,9 @@ class _Work:
         )
 
     def _compose(self, hides: Collection[int], summary: Summary) -> Ready | Refused:
-        if not summary.text.strip():
-            return Refused("The summary is empty.", "empty_summary")
         row = summary_row(self.situation, summary.text, hides)
         plan = hide_plan(self.situation, Action.CONDENSE, hides, [row], policy=self.policy.name)
-        if not _shrinks(plan):
-            return Refused("The summary is larger than what it replaces.", "inflated_summary")
-        return Ready(plan, "condensed")
+        return condensed(plan, summary)
 
     @cached_property
     def _recent(self) -> frozenset[int]:
@@ -364,7 +362,7 @@ class _Work:
             return None
         marker = [self._marker]
         plan = hide_plan(situation, Action.TRUNCATE, gone, marker, policy=self.policy.name)
-        return Ready(plan, "truncated") if _shrinks(plan) else None
+        return Ready(plan, "truncated") if shrinks(plan) else None
 
     @cached_property
     def _marker(self) -> NewMessage:
@@ -386,7 +384,3 @@ class _Work:
         gone = total_size(row for row in self.situation.visible if row.seq not in stays)
         # A marker is only written if it is smaller than what it replaces.
         return least.plus(min(self._marker_size, gone))
-
-
-def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.shrinks

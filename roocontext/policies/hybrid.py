@@ -19,6 +19,7 @@ from roocontext.policies.layout import Layout, total_size, whole_groups
 from roocontext.policies.make_plan import (
     Part,
     budget_of,
+    condensed,
     hide_plan,
     leaving,
     marker,
@@ -179,16 +180,12 @@ class _Work:
         )
 
     def _compose(self, hides: frozenset[int], summary: Summary) -> Ready | Refused:
-        if not summary.text.strip():
-            return Refused("The summary is empty.", "empty_summary")
-        row = self._row(summary.text, hides)
-        before, new = self.situation.size, measured(self.situation, [row])
-        after = before.minus(self._gone(hides)).plus(new)
-        if after.tokens >= before.tokens:
-            return Refused("The summary is larger than what it replaces.", "inflated_summary")
-        if not self._useful(after):
+        plan = self._plan(Action.CONDENSE, hides, self._row(summary.text, hides))
+        answer = condensed(plan, summary)
+        counts = plan.counts
+        if isinstance(answer, Ready) and counts and self.limit.exceeded_by(counts.after):
             return Refused("The summary does not fit with the rows that stay.", "oversized_summary")
-        return Ready(self._plan(Action.CONDENSE, hides, row), "condensed")
+        return answer
 
     def _plan(self, action: Action, hides: Collection[int], row: NewMessage) -> Plan:
         turns = turns_among(self._layout, hides)

@@ -16,9 +16,15 @@ from roocontext.log.counting import FREE, Budget, Size
 from roocontext.log.entries import BlockRef, Kept, Kind, NewMessage, Range, ranges_of
 from roocontext.log.plan import LEFT_OUT, Action, Counts, Plan
 from roocontext.log.readings import Block, RoleAndBlocks, read_message, reader, text_of
-from roocontext.log.summary import OutgoingMessage, hidden_in, hidden_line, without_hidden_line
+from roocontext.log.summary import (
+    OutgoingMessage,
+    Summary,
+    hidden_in,
+    hidden_line,
+    without_hidden_line,
+)
 from roocontext.policies.layout import Layout, joined, total_size
-from roocontext.policies.situation import Row, Situation, Totals
+from roocontext.policies.situation import Ready, Refused, Row, Situation, Totals
 
 HEADING: Final = "[Summary of the conversation up to here]"
 """The first line of a summary in the view."""
@@ -120,6 +126,20 @@ def hide_plan(
         seen=situation.seen,
         record=record or {},
     )
+
+
+def shrinks(plan: Plan) -> bool:
+    """True if a plan makes the context smaller. No other plan of a law-keeping policy commits."""
+    return plan.counts is not None and plan.counts.shrinks
+
+
+def condensed(plan: Plan, summary: Summary, status: str = "condensed") -> Ready | Refused:
+    """The plan with a summary, unless the summary is empty or larger than what it replaces."""
+    if not summary.text.strip():
+        return Refused("The summary is empty.", "empty_summary")
+    if not shrinks(plan):
+        return Refused("The summary is larger than what it replaces.", "inflated_summary")
+    return Ready(plan, status)
 
 
 def clear_plan(

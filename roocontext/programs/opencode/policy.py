@@ -22,7 +22,14 @@ from roocontext.log.events import AfterCompact, Event
 from roocontext.log.plan import Action, Plan
 from roocontext.log.summary import Summary, SummaryRequest
 from roocontext.policies.layout import SYSTEM, Layout, groups, turns, whole_groups
-from roocontext.policies.make_plan import clear_plan, hide_plan, outgoing, say
+from roocontext.policies.make_plan import (
+    clear_plan,
+    condensed,
+    hide_plan,
+    outgoing,
+    say,
+    shrinks,
+)
 from roocontext.policies.situation import (
     Aim,
     Ask,
@@ -61,8 +68,6 @@ STYLE: Final = "opencode"
 
 COMPACTED: Final = "compacted"
 PRUNED: Final = "pruned"
-EMPTY: Final = "empty_summary"
-INFLATED: Final = "inflated_summary"
 
 NOTHING_OLD: Final = Nothing("There is nothing that a summary could take the place of.")
 SWITCHED_OFF: Final = Nothing("Compaction is switched off.")
@@ -193,7 +198,7 @@ class OpenCode(_Program):
 
     def _pruned(self, situation: Situation) -> Ready | None:
         plan = self._clearing(situation, situation.visible, estimate_length)
-        return Ready(plan, PRUNED) if plan and _shrinks(plan) else None
+        return Ready(plan, PRUNED) if plan and shrinks(plan) else None
 
     def _compaction(self, situation: Situation) -> Ask | None:
         """Pins, waiting calls and messages that the assistant has not worked on stay."""
@@ -210,7 +215,7 @@ class OpenCode(_Program):
 
         def compose(summary: Summary) -> Ready | Refused:
             plan = self._condensing(situation, hides, summary.text, continues=continues)
-            return _judged(plan, summary)
+            return condensed(plan, summary, COMPACTED)
 
         instead = self._instead(situation) if situation.aim is Aim.MANAGE else None
         return Ask(request, compose, hides, instead if isinstance(instead, Ready) else None)
@@ -263,7 +268,7 @@ class OpenCodeUpstream(_Program):
 
         def compose(summary: Summary) -> Ready | Refused:
             if not summary.text.strip():
-                return Refused("The summary is empty.", EMPTY, latch=False)
+                return Refused("The summary is empty.", "empty_summary", latch=False)
             plan = self._condensing(situation, hides, summary.text, continues=continues)
             return Ready(plan, COMPACTED)
 
@@ -276,19 +281,6 @@ def _rows(situation: Situation, text: str, *, continues: bool) -> list[NewMessag
     """The rows in place of the old ones: question, answer and, if asked, a request to continue."""
     rows = [say(situation, "user", QUESTION), say(situation, "assistant", text)]
     return [*rows, say(situation, "user", CONTINUE)] if continues else rows
-
-
-def _judged(plan: Plan, summary: Summary) -> Ready | Refused:
-    """Enforce that no summary is empty, and that each one makes the context smaller."""
-    if not summary.text.strip():
-        return Refused("The summary is empty.", EMPTY)
-    if not _shrinks(plan):
-        return Refused("The summary is larger than what it replaces.", INFLATED)
-    return Ready(plan, COMPACTED)
-
-
-def _shrinks(plan: Plan) -> bool:
-    return plan.counts is not None and plan.counts.shrinks
 
 
 def _unanswered(situation: Situation) -> frozenset[int]:
