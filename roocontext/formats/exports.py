@@ -12,6 +12,7 @@ from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
 from roocontext.formats.exporter import Exporter, NewFile, family_of, write_new
 from roocontext.formats.exporters import claude_code, markdown, roo
+from roocontext.log.forms import forms
 from roocontext.log.readings.converse import to_base64
 from roocontext.store.proof.verify import Progress
 from roocontext.store.session import Session
@@ -62,10 +63,7 @@ EXPORTERS: Final = {
         _one_by_one("markdown", markdown.export_session),
         claude_code.EXPORTER,
         roo.EXPORTER,
-        *(
-            _one_by_one(form, partial(_request, form), is_for_one=True)
-            for form in ("anthropic", "openai", "openai-responses", "gemini", "bedrock-converse")
-        ),
+        *(_one_by_one(form, partial(_request, form), is_for_one=True) for form in forms),
     )
 }
 """The formats by name. All functions here also take an `Exporter` in place of a name."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
 from roocontext.reports.history import Speakers
-from roocontext.reports.markup.body import Links
+from roocontext.reports.markup.body import Links, session_title
 from roocontext.reports.markup.elements import Child, Html, facts, is_safe_address, link_to, tag
 from roocontext.reports.markup.entry import EntryRows, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, inline_style, page_frame
@@ -92,10 +92,7 @@ class _Section(Links):
         self.masker = Masker() if is_masked else None
         self._excerpt = session.internals.excerpt(Extent.ALL, sizes=Sizes(entries=1))
         self._rewound_to = {control.to for control in self._excerpt.controls if control.to}
-        info = self._excerpt.overview.info
-        self.title = self._text(
-            " ".join((info.title or info.first_prompt or info.session_id)[:400].split())[:160]
-        )
+        self.title = self._text(session_title(self._excerpt.overview.info))
         self._shown: list[int] = []
         self._contents = self._prompts()
 

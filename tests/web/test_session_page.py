@@ -27,9 +27,11 @@ def chat(store: Any) -> Session:
 class TestGauge:
     """Drift, bytes, images, compactions; the other figures are rows of the guide, below."""
 
-    def test_drift_of_the_reported_tokens(self, chat):
+    @pytest.mark.parametrize("compacted", [(), ({"type": "compaction", "input_tokens": 9_000},)])
+    def test_drift_of_the_reported_tokens_of_the_last_request(self, chat, compacted):
         chat.append("user", "question")
         usage = {"input_tokens": 1_200, "output_tokens": 10}
+        usage |= {"iterations": [*compacted, {"type": "message", **usage}]}
         seq = chat.append("assistant", "answer", model=MODEL, usage=usage).seq
         assert "the estimate was reported" not in page_of(chat).text
         keep_estimate(chat, seq, counter_for(MODEL), 1_000)

@@ -339,6 +339,20 @@ def on_one_line(text: str, longest: int = 80) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
+class _Named(Protocol):
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def title(self) -> str | None: ...
+    @property
+    def first_prompt(self) -> str | None: ...
+
+
+def session_title(info: _Named) -> str:
+    """The name of a session for people: its title, or its first prompt, or its id."""
+    return on_one_line(info.title or info.first_prompt or info.session_id, 160)
+
+
 _NAMING: Final = ("command", "cmd", "file_path", "path", "filePath", "pattern", "query", "url")
 
 

@@ -11,7 +11,7 @@ from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.reports.history import EntryRow, difference, one_entry, rows_from, text_in
-from roocontext.reports.markup.body import on_one_line
+from roocontext.reports.markup.body import on_one_line, session_title
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.reports.undo import last_change, undo_last_change
@@ -21,7 +21,6 @@ from roocontext.web.pages.compact import compact_form
 from roocontext.web.pages.forms import FormRequest, change_form, number_field
 from roocontext.web.pages.history import MOST_LISTED, changed_messages
 from roocontext.web.pages.respond import framed
-from roocontext.web.pages.session import session_title
 
 if TYPE_CHECKING:
     from roocontext import Session

@@ -10,9 +10,10 @@ from starlette.responses import Response
 
 from roocontext.errors import InvalidMessage, MessageNotFound
 from roocontext.log.encoding import MAX_INTEGER, encode
+from roocontext.log.forms import forms
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.log.readings.converse import to_base64
-from roocontext.reports.markup.body import images_in
+from roocontext.reports.markup.body import images_in, session_title
 from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
@@ -21,7 +22,6 @@ from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes
 from roocontext.web.errors import NothingHere
 from roocontext.web.pages.addresses import address, image_digest, number_asked, session_path
 from roocontext.web.pages.respond import framed
-from roocontext.web.pages.session import session_title
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -144,7 +144,6 @@ def request_page(request: Request) -> Response:
     chat: Session = request.app.state.store.session(info.session_id)
     if entry.role is None:
         raise MessageNotFound(f"Entry {entry.seq} is not a message.", candidates=())
-    forms = ("anthropic", "openai", "openai-responses", "gemini", "bedrock-converse")
     own = entry.entry.format if entry.entry.format in forms else "anthropic"
     form = request.query_params.get("form") or own or ""
     read = entry.seq - 1 if entry.entry.asked_at is None else entry.entry.asked_at

@@ -10,6 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.reports.erasing import PurgedReport, RedactedReport, planned_purge, redaction
+from roocontext.reports.markup.body import session_title
 from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
@@ -100,11 +101,10 @@ def purge_preview(asked: FormRequest) -> Response:
         head, is_there = 0, False
     plan = planned_purge(asked.store, asked.session_id, changed=is_there)
     title = "Purge this session" if is_there else "This session was purged"
-    name = (plan.title or plan.first_prompt or asked.session_id)[:160]
     return framed(
         f"{title}, {asked.session_id}",
         tag("h1", title),
-        tag("p", link_to(name, asked.path), class_="note") if is_there else None,
+        tag("p", link_to(session_title(plan), asked.path), class_="note") if is_there else None,
         _sizes(plan),
         _purge_form(asked, head) if is_there else None,
         _copies(plan),

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
 from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
+from roocontext.reports.markup.body import session_title
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
@@ -23,7 +24,7 @@ from roocontext.web.downloads import download
 from roocontext.web.pages.addresses import PageLinks, address, number_asked, session_path
 from roocontext.web.pages.forms import number_field
 from roocontext.web.pages.respond import framed
-from roocontext.web.pages.session import heading, session_title
+from roocontext.web.pages.session import heading
 
 if TYPE_CHECKING:
     from roocontext import Session

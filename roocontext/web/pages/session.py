@@ -7,10 +7,11 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from roocontext.context.drift import drift_of
 from roocontext.errors import MessageNotFound
 from roocontext.log.entries import Kind
 from roocontext.reports.gauge import Gauge, estimated_gauge
-from roocontext.reports.markup.body import Room, on_one_line
+from roocontext.reports.markup.body import Room, on_one_line, session_title
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.markup.entry import EntryRows, failure_in_words, is_failure, moved_in
 from roocontext.reports.markup.frame import contents, gauge_bar, tab_bar
@@ -19,8 +20,7 @@ from roocontext.reports.naming import quantity, tool_named
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import local_time
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt
-from roocontext.store.sessions.sessions import SessionInfo
-from roocontext.tokens import counter_for, drift, usage_tokens
+from roocontext.tokens import counter_for
 from roocontext.tokens.usage import IMAGES
 from roocontext.web.pages.addresses import (
     PageLinks,
@@ -93,14 +93,8 @@ def _drift(excerpt: LogExcerpt) -> float | None:
     model = excerpt.overview.model
     if excerpt.is_past or model is None:
         return None
-    counter = counter_for(model).name
-    calls = [(call, usage_tokens(call.usage)) for call in excerpt.calls if call.model == model]
-    known = [
-        (model, call.estimates[counter], usage.input)
-        for call, usage in calls
-        if usage is not None and counter in call.estimates
-    ]
-    return drift(known)[model].ratio if known else None
+    known = drift_of(excerpt.calls, counter_for(model).name).get(model)
+    return None if known is None else known.ratio
 
 
 def session_body(
@@ -256,11 +250,6 @@ def heading(excerpt: LogExcerpt, *, changes: bool = False) -> Html:
         ),
         tag("p", "Sub-agents: ", children, class_="facts") if children else None,
     )
-
-
-def session_title(info: SessionInfo) -> str:
-    """The name of a session for people."""
-    return on_one_line(info.title or info.first_prompt or info.session_id, 160)
 
 
 def _counts(excerpt: LogExcerpt) -> dict[str, int]:

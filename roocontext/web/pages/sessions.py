@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from roocontext.errors import SessionArchived, SessionNotFound
 from roocontext.reports.gauge import Gauge
+from roocontext.reports.markup.body import session_title
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag
 from roocontext.reports.naming import quantity, size, tool_named
 from roocontext.reports.sessions import SessionRow, matching_sessions
@@ -100,14 +101,13 @@ def list_page(request: Request) -> Response:
 
 def _names(store: "Store", rows: Sequence[SessionRow]) -> dict[str, str]:
     """The names of these sessions, and of those that they were forked from or belong to."""
-    names = {row.session_id: row.title or row.first_prompt or row.session_id for row in rows}
+    names = {row.session_id: session_title(row) for row in rows}
     others = {name for row in rows for name in (row.forked_from, row.parent) if name is not None}
     for name in sorted(others - names.keys()):
         try:
-            info = store.session(name).info()
+            names[name] = session_title(store.session(name).info())
         except (SessionNotFound, SessionArchived):
             continue
-        names[name] = info.title or info.first_prompt or name
     return names
 
 

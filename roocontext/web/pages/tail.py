@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from roocontext.errors import RooContextError
 from roocontext.log.entries import Kind
-from roocontext.reports.markup.body import Room
+from roocontext.reports.markup.body import Room, session_title
 from roocontext.reports.markup.elements import Html, facts, link_to, tag
 from roocontext.reports.markup.entry import EntryRows
 from roocontext.store.aio import AsyncStore
@@ -23,7 +23,6 @@ from roocontext.store.sessions.excerpt import Anchor, ExcerptEntry, Extent
 from roocontext.web.api.events import streamed, waking, written
 from roocontext.web.pages.addresses import PageLinks, PageView, number_asked, session_path
 from roocontext.web.pages.respond import framed
-from roocontext.web.pages.session import session_title
 
 _MOST: Final = 300
 """The new rows of a page. After them, it begins anew."""
