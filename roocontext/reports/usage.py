@@ -9,8 +9,9 @@ from datetime import datetime
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from roocontext.log.entries import MESSAGE_KINDS
-from roocontext.log.readings import pieces, reader
+from roocontext.log.counting import count_message
+from roocontext.log.entries import MESSAGE_KINDS, NewMessage
+from roocontext.log.readings import pieces, read_message
 from roocontext.reports import gauge
 from roocontext.reports.document import Document, Text
 from roocontext.reports.gauge import Gauge
@@ -18,7 +19,7 @@ from roocontext.reports.history import tool_of
 from roocontext.tokens import counter_for, prices, spending
 
 if TYPE_CHECKING:
-    from roocontext import Session, Store
+    from roocontext import Message, Session, Store
     from roocontext.log.counting import Counter, ReportedUsage
     from roocontext.store.proof.verify import Progress
     from roocontext.store.reading.usage import UsageGrouping
@@ -131,27 +132,27 @@ def usage_of(
     )
 
 
-def _messages(chat: "Session", *, everything: bool) -> Iterator[tuple[str, Any, str]]:
-    """The role, content and format of the visible messages, or of all."""
+def _messages(chat: "Session", *, everything: bool) -> "Iterator[Message | NewMessage]":
+    """The visible messages, or all."""
     if not everything:
-        for message in chat.view().messages:
-            yield message.role, message.content, message.format
+        yield from chat.view().messages
         return
     for entry in chat.audit():
         if entry.kind in MESSAGE_KINDS:
-            yield entry.role or "", entry.content, entry.entry.format or "anthropic"
+            form = entry.entry.format or "anthropic"
+            yield NewMessage(entry.role or "", entry.content, form)
 
 
 def _tallied(
-    messages: Iterable[tuple[str, Any, str]], counter: "Counter"
+    messages: "Iterable[Message | NewMessage]", counter: "Counter"
 ) -> tuple[Mapping[str, list[int]], Mapping[str, list[int]]]:
     """The tokens of each message by role, and those of each call and result by tool."""
     roles: defaultdict[str, list[int]] = defaultdict(list)
     tools: defaultdict[str, list[int]] = defaultdict(list)
     called: dict[str, str] = {}
-    for role, content, form in messages:
-        roles[role].append(counter.count(role, content, form))
-        read_role, blocks = reader(form).blocks(role, content)
+    for message in messages:
+        roles[message.role].append(count_message(counter, message))
+        read_role, blocks = read_message(message)
         for piece in pieces(blocks):
             tool = tool_of(piece, called)
             if tool is not None:

@@ -105,6 +105,18 @@ class TestTokens:
         assert chat.tokens(COUNTER) == full
         assert chat.tokens("bytes") == sum(counts_of(chat, "bytes").values())
 
+    @pytest.mark.parametrize(
+        "reply",
+        [claude({"type": "compaction", "content": WORDS}, text("Done.")), gpt(SEALED, SAID)],
+    )
+    def test_are_those_of_the_roles_in_the_usage(self, chat: Any, reply: Any) -> None:
+        fill(chat, 6)
+        done = chat.record(reply)
+        for _ in range(2):
+            roles = usage_of(chat, "gpt-4o").roles
+            assert sum(role.tokens for role in roles) == chat.tokens(COUNTER)
+            chat.uncover(done.covering)
+
     def test_are_the_managers_too(self, chat: Any) -> None:
         fill(chat, 6)
         chat.record(gpt(SEALED, SAID))
