@@ -132,6 +132,8 @@ def snippet(text: str, found: Sequence[Sequence[Stretch]], *, context: int = 0) 
     lo = _start(text, first[0])
     hi = min(len(text), max(lo + WIDTH, first[1]))
     for _ in range(context):
+        if lo == 0 and hi == len(text):
+            break
         lo = max(text.rfind("\n", 0, max(0, lo - 1)) + 1, lo - _CONTEXT_LINE, 0)
         end = text.find("\n", hi + 1)
         hi = min(len(text) if end < 0 else end, hi + _CONTEXT_LINE)

@@ -269,12 +269,17 @@ class Query:
         """False if a message with this stored content lacks a word; the content is not decoded.
 
         Stored contents are ASCII. So a part of a word is in it as it is, or some character of the
-        content is escaped. A message without content is damaged: whatever decodes it says so.
+        content is escaped, or it is a number in the arguments of a call, which some formats store
+        as JSON in a string: `1e5` is read as `100000.0`. A message without content is damaged:
+        whatever decodes it says so.
         """
         if stored is None:
             return True
         plain = stored.lower()
-        return "\\u" in plain or all(part in plain for part in self._ascii_parts)
+        holds_json = '\\"' in plain
+        return "\\u" in plain or all(
+            part in plain or (holds_json and part[0].isdigit()) for part in self._ascii_parts
+        )
 
     @cached_property
     def _ascii_parts(self) -> frozenset[str]:

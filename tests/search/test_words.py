@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roocontext.log.encoding import encode
 from roocontext.search.match import occurrences, score
 from roocontext.search.passages import WIDTH, WantedPassages, passages, snippet
 from roocontext.search.query import LONGEST, composed, folded, parse_query, parts, terms_of
@@ -120,6 +121,24 @@ def test_texts_of_every_format_are_searched(history):
         text = passages(message.format, message.role, message.content)
         for mark in marks(message.seq, act, *given_):
             assert mark in text, message
+
+
+@pytest.mark.parametrize("number", ["1e5", "1.0E+5", "0.00001", "3"])
+def test_number_in_arguments_is_found_as_it_is_read(number):
+    """Whether a stored content is worth decoding is decided without decoding it."""
+    function = {"name": "run", "arguments": f'{{"n": {number}}}'}
+    calls = [{"id": "c", "type": "function", "function": function}]
+    content = {"role": "assistant", "content": None, "tool_calls": calls}
+    text = passages("openai", "assistant", content)
+    query = parse_query(text.split()[-1])
+    assert occurrences(query, text)
+    assert query.may_be_in(encode(content))
+
+
+def test_more_context_than_there_is_shows_the_whole_text():
+    whole = "ab\n" * 500 + "needle" + "\ncd" * 500
+    found = occurrences(parse_query("needle"), whole)
+    assert snippet(whole, found, context=1 << 62).text == whole
 
 
 def test_passages_are_selected_by_role_and_tool():
