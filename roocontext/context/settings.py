@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from roocontext.context.hooks import Hooks
 from roocontext.errors import InvalidOption
 from roocontext.log.counting import FREE, UNLIMITED, Budget, Counter, Size, counter_named
-from roocontext.log.encoding import check_model_size
+from roocontext.log.encoding import MAX_INTEGER, check_model_size
 from roocontext.log.request import GivenFrame
 from roocontext.policies.builtin import policies, policy_for
 from roocontext.policies.situation import Aim, Measure, Policy
@@ -30,8 +30,8 @@ _POLICY: Final = ("name", "compat", "due", "decide")
 
 def positive(name: str, value: Any) -> int | None:
     """Check a limit: a positive int, or None for no limit."""
-    if value is not None and (type(value) is not int or value < 1):
-        raise InvalidOption(f"{name} must be a positive whole number.", name=name)
+    if value is not None and (type(value) is not int or not 1 <= value <= MAX_INTEGER):
+        raise InvalidOption(f"{name} must be a positive integer of 64 bits.", name=name)
     limit: int | None = value
     return limit
 

@@ -152,6 +152,10 @@ def check_model(value: object) -> None:
 
 def check_model_size(model: str) -> None:
     """Refuse a name that is too long: names are shortened word by word, and real ones are short."""
+    if not isinstance(model, str):
+        raise InvalidIdentifier(
+            f"model must be a string, not {type(model).__name__}.", name="model"
+        )
     if len(model) > MAX_MODEL:
         raise InvalidIdentifier(
             f"model has {len(model):,} characters: at most {MAX_MODEL} are allowed.",

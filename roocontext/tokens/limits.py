@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from roocontext.errors import UnknownPlugin
 from roocontext.log.compactions import model_groups
 from roocontext.log.counting import model_facts
-from roocontext.log.encoding import check_model_size
+from roocontext.log.encoding import MAX_INTEGER, check_model_size
 from roocontext.log.model_names import without_prefixes
 
 _STEP: Final = re.compile(r"[-_:@\[][^-_:@\[]*$")
@@ -87,9 +87,9 @@ def limit_for(
     known = rules["models"].get(line, {})
     output = known.get("output")
     if override is not None:
-        if type(override) is int and override > 0:
+        if type(override) is int and 0 < override <= MAX_INTEGER:
             return Limit(override, output, OVERRIDE)
-        _log.warning("limit= is not a positive integer and is ignored.")
+        _log.warning("limit= is not a positive integer of 64 bits and is ignored.")
     for name, context in _from_environment(rules, model, _variables(environ)):
         return Limit(context, output, name)
     if line is not None:
@@ -195,7 +195,9 @@ def _parse(name: str, value: str | None, *, positive: bool) -> int | None:
     try:
         context = int(value)
     except ValueError:
-        _log.warning("%s is not an integer and is ignored.", name)
+        context = MAX_INTEGER + 1
+    if abs(context) > MAX_INTEGER:
+        _log.warning("%s is not an integer of 64 bits and is ignored.", name)
         return None
     if positive and context <= 0:
         _log.warning("%s is not positive and is ignored.", name)

@@ -61,7 +61,7 @@ def _read(usage: Any, *, last: bool) -> Usage | None:
         return _anthropic(requests)
     if "inputTokens" in fields:
         return _converse(fields)
-    gemini = {_snake(key): value for key, value in fields.items()}
+    gemini = {_snake(str(key)): value for key, value in fields.items()}
     return _gemini(gemini) if "prompt_token_count" in gemini else None
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roocontext.errors import UnknownPlugin
+from roocontext.errors import InvalidIdentifier, UnknownPlugin
 from roocontext.log import counting
 from roocontext.tokens import Limit, Switches, limit_for, switches
 from roocontext.tokens.limits import binds_thinking
@@ -64,7 +64,9 @@ def test_override_beats_everything(environ):
     assert limit == Limit(7, 16_384, "override")
 
 
-@pytest.mark.parametrize("value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 5_000, "\N{SNOWMAN}"])
+@pytest.mark.parametrize(
+    "value", ["x", "1e3", "1.5", "0", "-5", " ", "9" * 400, "9" * 5_000, "\N{SNOWMAN}"]
+)
 def test_invalid_value_warns_and_the_next_level_counts(value, caplog):
     environ = {"CHATGPT_MAX_TOKENS": value, "DEFAULT_MAX_TOKENS": " 12 "}
     with caplog.at_level(logging.WARNING, "roocontext"):
@@ -74,12 +76,17 @@ def test_invalid_value_warns_and_the_next_level_counts(value, caplog):
     assert "CHATGPT_MAX_TOKENS" in caplog.text
 
 
-@pytest.mark.parametrize("override", [0, -1, 1.5, "12", True])
+@pytest.mark.parametrize("override", [0, -1, 1.5, "12", True, 10**400])
 def test_invalid_override_warns_and_the_next_level_counts(override, caplog):
     with caplog.at_level(logging.WARNING, "roocontext"):
         limit = limit_for("gpt-4o", override=override, environ={})
     assert limit == Limit(128_000, 16_384, "table:gpt-4o")
     assert len(caplog.records) == 1
+
+
+def test_model_that_is_no_text_is_refused():
+    with pytest.raises(InvalidIdentifier):
+        limit_for(None)
 
 
 def test_empty_variable_is_unset(caplog):

@@ -96,7 +96,7 @@ def test_missing_and_mistyped_numbers_are_nothing():
     assert usage_tokens({"prompt_tokens": -1, "prompt_tokens_details": None}) == Usage(0, 0, 0)
 
 
-@pytest.mark.parametrize("usage", [None, {}, [], "60", 60, {"tokens": 3}])
+@pytest.mark.parametrize("usage", [None, {}, [], "60", 60, {"tokens": 3}, {1: 2}])
 def test_malformed_usage_is_none(usage):
     assert usage_tokens(usage) is None
 

@@ -57,6 +57,8 @@ forms.register("bedrock-converse", CONVERSE_FORM)
 def form_named(given: str | Form, dialect: str | None = None) -> Form:
     """Find a form; `dialect` names the server that it is for, if it is not the provider's own."""
     form = forms[given] if isinstance(given, str) else given
+    if isinstance(form, type) or not hasattr(form, "compose"):
+        raise InvalidOption("form must be a name, or an object with compose.", name="form")
     if dialect is None:
         return form
     if form is not CHAT:

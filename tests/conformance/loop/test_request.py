@@ -262,6 +262,7 @@ def test_store_that_records_no_frames_sends_them_all_the_same(leg, opened):
 
 WRONG = {
     "a form": ({"form": "cohere"}, UnknownPlugin),
+    "no form": ({"form": None}, InvalidOption),
     "a model": ({"model": ""}, InvalidIdentifier),
     "a prompt": ({"system": 7}, InvalidOption),
     "tools": ({"tools": "run"}, InvalidOption),
