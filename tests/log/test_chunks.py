@@ -200,6 +200,18 @@ def test_path_that_cannot_be_followed_is_refused(path):
         read_reply(gemini_chunks(begun, arguments({"jsonPath": path, "stringValue": "x"})))
 
 
+def test_stream_of_gemini_without_a_finish_reason_is_refused():
+    with pytest.raises(InvalidMessage, match="ended before its end"):
+        read_reply(gemini_chunks({"text": "so"})[:-1])
+
+
+def test_stream_of_several_candidates_is_refused_as_the_reply_is():
+    pieces = [{"index": at, "content": {"parts": [{"text": "so"}]}} for at in (0, 1)]
+    chunks = [{"candidates": [{**it, "finishReason": "STOP"}]} for it in pieces]
+    with pytest.raises(InvalidMessage, match="2 candidates"):
+        read_reply(chunks)
+
+
 def test_empty_last_part_of_gemini_is_left_out():
     read = read_reply(gemini_chunks({"text": "so"}, {"text": ""}))
     assert read.content["parts"] == [{"text": "so"}]

@@ -220,6 +220,10 @@ def test_stored_cache_points_are_left_out_and_new_ones_are_set_on_request():
     ]
     assert body["messages"][-1]["content"][-1] == point
     assert "cachePoint" not in str(messages)
+    again = forms[FORMAT].body(
+        messages, system="Be kind.", tools=body["toolConfig"]["tools"], cache=True
+    )
+    assert again == body  # the agent's own points count
 
 
 def test_image_of_an_own_error_is_sent_after_the_results():

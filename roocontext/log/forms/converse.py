@@ -98,16 +98,19 @@ class _Converse(ProviderForm):
         )
         prompt = [{"text": system_text(system)}] if system else []
         if cache:
-            prompt, tools = ([*it, _MARK] if it else it for it in (prompt, tools))
-            room = _MOST - bool(prompt) - bool(tools)
-            of_user = [at for at, it in enumerate(messages) if it["role"] == "user"]
-            for at in of_user[-min(room, 2) :]:
-                content = [*messages[at]["content"], _MARK]
-                messages = [
-                    *messages[:at],
-                    {**messages[at], "content": content},
-                    *messages[at + 1 :],
-                ]
+            of_user = [at for at, it in enumerate(messages) if it["role"] == "user"][:-3:-1]
+            lists = [tools, prompt, *(messages[at]["content"] for at in of_user)]
+            left = _MOST - sum("cachePoint" in tool for tool in tools)
+            for place, blocks in enumerate(lists):
+                if blocks and left > 0 and "cachePoint" not in blocks[-1]:
+                    lists[place] = [*blocks, _MARK]
+                    left -= 1
+            tools, prompt, *contents = lists
+            marked = dict(zip(of_user, contents, strict=True))
+            messages = [
+                {**it, "content": marked[at]} if at in marked else it
+                for at, it in enumerate(messages)
+            ]
         body: dict[str, Any] = {"messages": messages}
         if prompt:
             body["system"] = prompt

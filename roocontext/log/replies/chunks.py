@@ -243,19 +243,24 @@ def _extended(block: Block, delta: Block) -> Block:
 def _gemini(chunks: Sequence[Block]) -> Block:
     """Join the chunks of Gemini; of each field the last one counts."""
     whole: Block = {}
-    candidate: Block = {}
-    parts: list[Block] = []
+    candidates: dict[Any, Block] = {}
+    parts: dict[Any, list[Block]] = {}
     for chunk in chunks:
         whole |= _said(chunk)
-        for piece in dicts(chunk.get("candidates"))[:1]:
-            candidate |= _said(piece)
-            parts += dicts(as_dict(piece.get("content")).get("parts"))
-    if candidate:
-        reason = candidate.get("finishReason", candidate.get("finish_reason"))
-        made = list(_run_together(parts, may_end=reason in TOO_LONG))
-        content = {"role": "model", "parts": made}
-        whole["candidates"] = [{**candidate, "content": content}]
-    return whole
+        for piece in dicts(chunk.get("candidates")):
+            place = piece.get("index") or 0  # each alternative has its own
+            candidates[place] = candidates.get(place, {}) | _said(piece)
+            parts.setdefault(place, []).extend(dicts(as_dict(piece.get("content")).get("parts")))
+    joined = [_candidate(candidate, parts[place]) for place, candidate in candidates.items()]
+    return {**whole, "candidates": joined} if joined else whole
+
+
+def _candidate(candidate: Block, parts: Sequence[Block]) -> Block:
+    reason = candidate.get("finishReason", candidate.get("finish_reason"))
+    if not reason:
+        raise _cut_off("a finishReason")
+    made = list(_run_together(parts, may_end=reason in TOO_LONG))
+    return {**candidate, "content": {"role": "model", "parts": made}}
 
 
 def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
