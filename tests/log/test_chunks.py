@@ -212,6 +212,22 @@ def test_stream_of_several_candidates_is_refused_as_the_reply_is():
         read_reply(chunks)
 
 
+@pytest.mark.parametrize("place", [None, [], {}, "x"])
+def test_pieces_whose_number_is_none_are_the_first_and_lose_nothing(place):
+    said = {"type": "message", "role": "assistant", "content": []}
+    items = [{**said, "id": "msg_1"}, {**said, "id": "msg_2"}]
+    done = {"type": "response.output_item.done", "output_index": place}
+    whole = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+    assert read_reply([*({**done, "item": it} for it in items), whole]).content == items
+    choice = {"index": place, "delta": {"content": "so"}, "finish_reason": "stop"}
+    assert read_reply([{"choices": [choice]}]).content["content"] == "so"
+    candidate = {"index": place, "content": {"parts": [{"text": "so"}]}, "finishReason": "STOP"}
+    assert read_reply([{"candidates": [candidate]}]).content["parts"] == [{"text": "so"}]
+    block = {"contentBlockIndex": place, "delta": {"text": "so"}}
+    events = [{"contentBlockDelta": block}, {"messageStop": {"stopReason": "end_turn"}}]
+    assert read_reply(events).content["content"] == [{"text": "so"}]
+
+
 def test_empty_last_part_of_gemini_is_left_out():
     read = read_reply(gemini_chunks({"text": "so"}, {"text": ""}))
     assert read.content["parts"] == [{"text": "so"}]

@@ -77,11 +77,10 @@ def _responses(events: Sequence[Block]) -> Block:
         raise _cut_off("the event response.completed")
     response = as_dict(last.get("response"))
     done = [event for event in events if event.get("type") == "response.output_item.done"]
-    items = {event.get("output_index"): as_dict(event.get("item")) for event in done}
-    if response.get("output") or not items:
+    if response.get("output") or not done:
         return response
-    places = sorted(items, key=lambda index: index if isinstance(index, int) else len(items))
-    return {**response, "output": [items[index] for index in places]}
+    done.sort(key=lambda event: _place(event, "output_index"))
+    return {**response, "output": [as_dict(event.get("item")) for event in done]}
 
 
 _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
@@ -90,11 +89,11 @@ _LAST: Final = ("response.completed", "response.incomplete", "response.failed")
 def _chat(chunks: Sequence[Block]) -> Block:
     """Join the chunks of Chat Completions, with the fields of compatible servers."""
     whole: Block = {}
-    choices: dict[Any, Block] = {}
+    choices: dict[int, Block] = {}
     for chunk in chunks:
         whole |= _said(chunk)
         for piece in dicts(chunk.get("choices")):
-            choice = choices.setdefault(piece.get("index", 0), {"message": {"content": None}})
+            choice = choices.setdefault(_place(piece), {"message": {"content": None}})
             choice |= {key: it for key, it in _said(piece).items() if key != "delta"}
             _grow(choice["message"], as_dict(piece.get("delta")))
     if not all(choice.get("finish_reason") for choice in choices.values()):
@@ -201,7 +200,7 @@ def _converse(events: Sequence[Block]) -> Block:
     whole: Block = {}
     for kind, part in (pair for event in events for pair in event.items()):
         held = as_dict(part)
-        index, block = int(held.get("contentBlockIndex") or 0), as_dict(held.get("delta"))
+        index, block = _place(held, "contentBlockIndex"), as_dict(held.get("delta"))
         match kind:
             case "contentBlockStart":
                 blocks[index] = dict(as_dict(held.get("start")))
@@ -243,12 +242,12 @@ def _extended(block: Block, delta: Block) -> Block:
 def _gemini(chunks: Sequence[Block]) -> Block:
     """Join the chunks of Gemini; of each field the last one counts."""
     whole: Block = {}
-    candidates: dict[Any, Block] = {}
-    parts: dict[Any, list[Block]] = {}
+    candidates: dict[int, Block] = {}
+    parts: dict[int, list[Block]] = {}
     for chunk in chunks:
         whole |= _said(chunk)
         for piece in dicts(chunk.get("candidates")):
-            place = piece.get("index") or 0  # each alternative has its own
+            place = _place(piece)  # each alternative has its own
             candidates[place] = candidates.get(place, {}) | _said(piece)
             parts.setdefault(place, []).extend(dicts(as_dict(piece.get("content")).get("parts")))
     joined = [_candidate(candidate, parts[place]) for place, candidate in candidates.items()]
@@ -256,7 +255,7 @@ def _gemini(chunks: Sequence[Block]) -> Block:
 
 
 def _candidate(candidate: Block, parts: Sequence[Block]) -> Block:
-    reason = candidate.get("finishReason", candidate.get("finish_reason"))
+    reason = string(candidate, "finishReason") or string(candidate, "finish_reason")
     if not reason:
         raise _cut_off("a finishReason")
     made = list(_run_together(parts, may_end=reason in TOO_LONG))
@@ -352,6 +351,12 @@ def _set(holder: Any, steps: Sequence[str | int], value: Any) -> None:
         if before is None:
             holder[place] = [] if isinstance(steps[number + 1], int) else {}
         holder = holder[place]
+
+
+def _place(piece: Block, name: str = "index") -> int:
+    """The number of a piece of a stream; the first has 0, which may be left out."""
+    number = piece.get(name)
+    return number if isinstance(number, int) else 0
 
 
 def _said(fields: Any) -> Block:

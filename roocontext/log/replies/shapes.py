@@ -87,7 +87,7 @@ def _responses(reply: Block, request_id: str | None) -> Reply:
 
 def _compacted(reply: Block, request_id: str | None) -> Reply:
     """Read the answer of `/responses/compact`: messages that are kept, and one compaction."""
-    items = dicts(reply["output"])
+    items = dicts(reply.get("output"))
     messages = [item for item in items if item.get("type") == "message"]
     _, usage, own_id, _ = _reported(reply, "model", "usage", "id", "")
     return Reply(
