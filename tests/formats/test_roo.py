@@ -118,6 +118,17 @@ def test_tags_without_their_summary_hide_nothing(store, folder):
     assert seen(store, take(store, folder)) == ["m0", "m1", "m2"]
 
 
+def test_tags_of_a_marker_before_the_last_summary_hide_nothing_after_it(store, folder):
+    rows = [
+        *tagged(talk(2), 1, 2, truncationParent="t1"),
+        row("user", "[hidden]", 1_002, isTruncationMarker=True, truncationId="t1"),
+        row("user", "S", 1_003, isSummary=True, condenseId="c1"),
+        row("user", "late", 1_004, truncationParent="t1"),
+    ]
+    task(folder, rows)
+    assert seen(store, take(store, folder)) == ["S", "late"]
+
+
 def test_compaction_after_an_import_is_a_rewind_and_a_new_tail(store, folder):
     task(folder, talk(8))
     take(store, folder)
@@ -226,6 +237,22 @@ def test_results_of_calls_that_a_summary_hides_are_not_sent(store, folder):
     ]
     assert len(entries) == len(rows) + 1
     assert take(store, folder).new == 0
+
+
+def test_message_without_its_result_is_hidden_by_a_later_marker(store, folder):
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "ok"}
+    answer = row("user", "and go on", 6)
+    answer["content"].insert(0, result)
+    rows = [
+        *tagged(talk(2), 0, 2, condenseParent="c1"),
+        row("user", "S", 5, isSummary=True, condenseId="c1"),
+        {**answer, "truncationParent": "t1"},
+        row("assistant", "m1", 7, truncationParent="t1"),
+        row("user", "[hidden]", 7, isTruncationMarker=True, truncationId="t1"),
+        row("user", "m2", 8),
+    ]
+    task(folder, rows)
+    assert seen(store, take(store, folder)) == ["S", "[hidden]", "m2"]
 
 
 def test_edits_recorded_by_cline_are_kept(store, folder):

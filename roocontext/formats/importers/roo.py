@@ -145,8 +145,9 @@ def _history(
         elif _hider_id(row) is None:
             events = _said(row, ids[index], sent.get(index), at)
             yield from events
-            if isinstance(events[-1], Added):
-                at = events[-1].id
+            match events[-1]:
+                case Added(id=str(name)):
+                    ids[index] = at = name
         for hides in due.get(index, ()):
             yield _hid(rows, hides, ids, tagged.get(_hider_id(rows[hides]) or "", []))
             at = ids[hides]
@@ -204,11 +205,19 @@ def _said(row: dict[str, Any], name: str, sent: list[Any] | None, at: str | None
 
 
 def _tagged(rows: list[Any]) -> dict[str, list[int]]:
-    """By the id of a summary or marker: the rows that it hides."""
+    """By the id of a summary or marker: the rows that it hides.
+
+    The tool sends what follows the last summary, where the tags of what is before it do not count.
+    """
+    hiders = {_hider_id(row): index for index, row in enumerate(rows)}
+    last = max(
+        (n for n, row in enumerate(rows) if as_dict(row).get("isSummary") is True), default=-1
+    )
     tagged: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
         for tag in ("condenseParent", "truncationParent"):
-            if parent := non_empty(as_dict(row).get(tag)):
+            parent = non_empty(as_dict(row).get(tag))
+            if parent and (index <= last or hiders.get(parent, -1) > last):
                 tagged.setdefault(parent, []).append(index)
     return tagged
 
