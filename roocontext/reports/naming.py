@@ -103,9 +103,7 @@ def after_colon(store: "Store", beginning: str) -> "list[SessionInfo]":
     if not beginning:
         return []
     matches = [
-        info
-        for info in every_session(store)
-        if part_after_colon(info.session_id).startswith(beginning)
+        info for info in list_all(store) if part_after_colon(info.session_id).startswith(beginning)
     ]
     return sorted(matches, key=lambda info: info.session_id)
 
@@ -164,6 +162,6 @@ def entry_named(chat: "Session", name: int | datetime | str) -> int:
     return last
 
 
-def every_session(store: "Store") -> "list[SessionInfo]":
+def list_all(store: "Store") -> "list[SessionInfo]":
     """All sessions, the newest first."""
     return store.sessions(limit=ALL)

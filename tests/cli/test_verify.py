@@ -15,15 +15,15 @@ def test_session_that_was_purged_or_archived_meanwhile_is_left_out(
 ):
     for name in ("purged", "kept", "archived"):
         lab.store.create(name).append("user", "hello")
-    every_session = reports.naming.every_session
+    list_all = reports.naming.list_all
 
     def listed(store):
-        infos = every_session(store)
+        infos = list_all(store)
         lab.store.purge("purged")
         lab.store.archive(put=ArchiveFolder(tmp_path), session="archived")
         return infos
 
-    monkeypatch.setattr(reports.naming, "every_session", listed)
+    monkeypatch.setattr(reports.naming, "list_all", listed)
     assert run(["verify", "--json", "--db", lab.url]) == Code.DONE
     printed = json.loads(capsys.readouterr().out)
     assert [row["session_id"] for row in printed["sessions"]] == ["kept"]

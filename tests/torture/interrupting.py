@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from roocontext import Kind, Session, Store
+from roocontext.errors import StoreUnavailable
 from roocontext.store.engine.connections import PoolOptions
 
 WRITERS = 2
@@ -139,7 +140,14 @@ class _Worker:
 
 
 def _append(chat: Session, text: str) -> dict[int, str]:
-    return {chat.append("user", text).seq: text}
+    """Append, as soon as a server that is too busy for another connection has one."""
+    while True:
+        try:
+            return {chat.append("user", text).seq: text}
+        except StoreUnavailable as error:
+            if type(error) is not StoreUnavailable or error.outcome_unknown:
+                raise
+            time.sleep(0.01)
 
 
 def _repeat(chat: Session, operation: Callable[[Session], object]) -> dict[int, str]:

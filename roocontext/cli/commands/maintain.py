@@ -85,7 +85,7 @@ def verify(
         file = None if str(head) == "-" else head
         saved = roocontext.Head.from_json(read_input(f"The head {str(head)!r}", file))
     with context.store(write=rebuild) as store:
-        ids, left_out = [info.session_id for info in reports.naming.every_session(store)], _GONE
+        ids, left_out = [info.session_id for info in reports.naming.list_all(store)], _GONE
         if session is not None:
             ids, left_out = [reports.naming.session_named(store, session)], ()
         rows = []

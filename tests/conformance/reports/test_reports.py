@@ -93,7 +93,7 @@ def test_sums_of_all_sessions_are_one_statement(
 ) -> None:
     answer = sessions.total_stats(shown)
     assert len(statements) == list_of(6)
-    each = [shown.session(info.session_id).stats() for info in naming.every_session(shown)]
+    each = [shown.session(info.session_id).stats() for info in naming.list_all(shown)]
     assert answer == sessions.summed(each, None)
 
 
