@@ -1,12 +1,13 @@
 """One test for both managers: an AsyncContextManager that is driven from synchronous code."""
 
 import inspect
+from math import ceil
 from typing import Any
 
-from roocontext import AsyncContextManager, ContextManager
+from roocontext import AsyncContextManager, ContextManager, NewMessage
 from roocontext.log.summary import Summary
 from support.async_driver import Driven
-from support.dialogue import WORDS, fill, work
+from support.dialogue import WORDS, exchange, fill
 
 WINDOW = 4_000
 """A context that the histories of `grow` fill soon."""
@@ -40,15 +41,10 @@ def manager(chat: Any, model: str = "gpt-4o", **options: Any) -> Any:
 
 def grow(chat: Any, tokens: int = 3_500, output: str = WORDS * 6, counter: Any = None) -> list[int]:
     """Work of an agent, until the view holds so many bytes by four; the seqs."""
-    first = chat.append("user", "Mend the parser in src/parse.py: it drops the last token.").seq
-    seqs = [first]
-    size = 0
-    number = 0
-    while size < tokens * 4:
-        number += 1
-        seqs += work(chat, (f"tool-{number}",), output)
-        size += len(output) + 150
-    return seqs
+    said = [NewMessage("user", "Mend the parser in src/parse.py: it drops the last token.")]
+    for number in range(ceil(tokens * 4 / (len(output) + 150))):
+        said += exchange((f"tool-{number + 1}",), output)
+    return [receipt.seq for receipt in chat.append_many(said)]
 
 
 def talk(chat: Any, tokens: int, counter: Any) -> list[int]:

@@ -61,10 +61,17 @@ def result(tool_id: str, output: Any = WORDS) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": tool_id, "content": output}
 
 
+def exchange(tool_ids: Sequence[str], output: Any) -> list[NewMessage]:
+    """A message that calls tools, and one with the results."""
+    return [
+        NewMessage("assistant", [text("let me see"), *map(call, tool_ids)]),
+        NewMessage("user", [result(tool_id, output) for tool_id in tool_ids]),
+    ]
+
+
 def work(chat: Any, tool_ids: Sequence[str] = ("t1",), output: Any = WORDS) -> tuple[int, int]:
-    """A message that calls tools, and one with the results; their seqs."""
-    asked = chat.append("assistant", [text("let me see"), *map(call, tool_ids)])
-    told = chat.append("user", [result(tool_id, output) for tool_id in tool_ids])
+    """Append such an exchange; the seqs of both messages."""
+    asked, told = chat.append_many(exchange(tool_ids, output))
     return asked.seq, told.seq
 
 

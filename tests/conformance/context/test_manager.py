@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from roocontext import ContextManager, Hooks, Plan, Store
+from roocontext import ContextManager, Hooks, Plan
 from roocontext.context import (
     AfterCompact,
     BeforeCheck,
@@ -300,31 +300,6 @@ def test_recoveries_are_counted_across_managers_until_the_model_replies(chat):
     chat.rewind(to=reply - 1)
     with pytest.raises(RecoveryExhausted):
         recover()
-
-
-def test_recoveries_are_counted_across_processes(tmp_path, python):
-    script = """
-import sys
-from roocontext import ContextManager, Store
-from roocontext.errors import RecoveryExhausted
-from roocontext.log.counting import BYTES
-with Store.open(sys.argv[1]) as store:
-    chat = store.session(sys.argv[2])
-    context = ContextManager(limit=1_000_000, counter=BYTES)
-    try:
-        print(context.recover(chat, RuntimeError("prompt is too long")).changed)
-    except RecoveryExhausted as error:
-        print(error.attempts)
-"""
-    path = str(tmp_path / "agent.db")
-    with Store.open(path) as store:
-        chat = store.create()
-        fill(chat, 300)
-        for told in ("True", "3"):
-            context = manager(chat, limit=1_000_000)
-            assert context.recover(chat, RuntimeError("prompt is too long")).changed
-            out, _ = python.start(script, path, chat.id).communicate()
-            assert out.strip() == told
 
 
 def test_manager_keeps_nothing_of_the_sessions_that_it_recovers(chat):
