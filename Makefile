@@ -41,7 +41,7 @@ demo: $(VENV)/.ready  ## the main job, shown on an embedded database: no key, no
 test: $(VENV)/.ready  ## the library, on SQLite and on a real PostgreSQL
 	$(RUN)/python -m pytest -n 3 --dist worksteal -m 'not torture'
 
-test-acceptance: $(VENV)/.ready  ## the command line, the documentation and the wheel, as their users meet them
+test-acceptance: $(VENV)/.ready  ## the command line, the documentation, the wheel and upgrades, as their users meet them
 	$(RUN)/python -m pytest -n 3 --dist worksteal -m 'not torture' tests/acceptance
 
 test-formats: $(VENV)/.ready  ## imports and exports of other tools' sessions, and recordings of the real programs
