@@ -74,6 +74,17 @@ def test_pdf_in_a_result_goes_out_with_it_or_after_it(form):
     assert sent.index("Here.") < sent.index(PDF)
 
 
+@pytest.mark.parametrize("form", MODELS)
+@pytest.mark.parametrize(
+    "media_type", [["image/png"], {"image": "png"}, None, "image/tiff"], ids=str
+)
+def test_image_of_a_type_that_the_provider_does_not_know_is_named(form, media_type):
+    source = {"type": "base64", "media_type": media_type, "data": "AAAA"}
+    content = [{"type": "image", "source": source}, {"type": "text", "text": "look"}]
+    messages, _ = compose(form, message(1, "user", content, "anthropic"))
+    assert "attached]" in json.dumps(messages)
+
+
 def test_pdf_of_mistral_is_a_document_url():
     (first,), repairs = compose(
         "openai", message(1, "user", DOCUMENTS["anthropic"], "anthropic"), dialect="mistral"

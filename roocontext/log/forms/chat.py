@@ -37,6 +37,7 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     RequestState,
+    holds_image,
     is_inline,
     is_pdf,
     outputs_of,
@@ -48,8 +49,6 @@ from roocontext.log.forms.tools import Function, system_text
 from roocontext.log.readings import Block, read_message
 from roocontext.log.readings.blocks import as_dict, compact_json, dicts, string
 from roocontext.log.readings.openai import call_block, calls_of, chat_block, outside_content
-
-_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 _FIELDS: Final = {
     "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call"}
@@ -88,7 +87,7 @@ def is_openai_image(image: Block) -> bool:
     """Return True if OpenAI accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
-        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+        return holds_image(image)
     return string(source, "url").startswith(("http://", "https://"))
 
 

@@ -23,6 +23,7 @@ from roocontext.log.forms.parts import (
     PartKind,
     RequestState,
     attached_to_error,
+    holds_image,
     is_inline,
     kind_of,
     outputs_of,
@@ -43,7 +44,6 @@ ATTACHED: Final = "[See the document.]"
 _NAME: Final = re.compile(r"(?!.*  )[a-zA-Z0-9 ()\[\]-]{1,200}")
 """The names of documents (langchain-ai/deepagents#2433)."""
 
-_FORMATS: Final = {f"image/{kind}": kind for kind in ("png", "jpeg", "gif", "webp")}
 _MARK: Final = {"cachePoint": {"type": "default"}}
 _MOST: Final = 4
 """The most cache points of a request."""
@@ -133,13 +133,8 @@ class _Converse(ProviderForm):
         return OwnRow(pieces, whole and untouched)
 
     def shows(self, media: Block) -> bool:
-        source = as_dict(media.get("source"))
-        known = (
-            is_inline(media)
-            if media["type"] == "document"
-            else (source.get("media_type") in _FORMATS and isinstance(source.get("data"), str))
-        )
-        return known and from_base64(source["data"]) is not None
+        known = (is_inline if media["type"] == "document" else holds_image)(media)
+        return known and from_base64(media["source"]["data"]) is not None
 
 
 def _with_names(block: Block, place: str, taken: set[str]) -> Block:
@@ -258,7 +253,9 @@ def _block(part: OutgoingPart, number: int, block: Block) -> Block:
         case "image":
             source = block["source"]
             data = {"bytes": from_base64(source["data"])}
-            return {"image": {"format": _FORMATS[source["media_type"]], "source": data}}
+            return {
+                "image": {"format": source["media_type"].removeprefix("image/"), "source": data}
+            }
         case "document":
             place = f"{part.row.message.seq}-{part.index}-{number}"
             document = {"format": "pdf", "name": _document_name(string(block, "title"), place)}

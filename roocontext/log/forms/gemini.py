@@ -19,6 +19,7 @@ from roocontext.log.forms.parts import (
     OwnRow,
     PartKind,
     RequestState,
+    holds_image,
     is_inline,
     kind_of,
     outputs_of,
@@ -100,8 +101,7 @@ class _Gemini(ProviderForm):
     def shows(self, media: Block) -> bool:
         if media["type"] == "document":
             return is_inline(media)
-        source = as_dict(media.get("source"))
-        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+        return holds_image(media, _IMAGES)
 
 
 def _piece(role: str, part: Block, ids: set[str], *, equal: bool, older: bool) -> OwnPiece:

@@ -69,6 +69,16 @@ def is_inline(block: Block) -> bool:
     return is_pdf and isinstance(source.get("data"), str)
 
 
+IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
+"""The types of images that all providers but Gemini accept."""
+
+
+def holds_image(image: Block, types: Sequence[str] = IMAGES) -> bool:
+    """Return True if the data of an image of one of these types is in its block."""
+    source = as_dict(image.get("source"))
+    return source.get("media_type") in types and isinstance(source.get("data"), str)
+
+
 def texts_in(blocks: Sequence[Block]) -> list[str]:
     """List the texts of these blocks."""
     return [block["text"] for block in blocks if block["type"] == "text"]
@@ -369,8 +379,6 @@ def changed(block: Block, change: Callable[[Block], Block]) -> Block:
     return block if is_same else {**block, "content": parts}
 
 
-_IMAGES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-
 # An unknown field is refused (anthropics/claude-code#4378); agents keep fields of their own here.
 FIELDS: Final[dict[str, AbstractSet[str]]] = {
     "text": frozenset({"type", "text", "citations", "cache_control"}),
@@ -411,7 +419,7 @@ def is_anthropic_image(image: Block) -> bool:
     """Return True if Anthropic accepts this image."""
     source = as_dict(image.get("source"))
     if source.get("type") == "base64":
-        return source.get("media_type") in _IMAGES and isinstance(source.get("data"), str)
+        return holds_image(image)
     return any(isinstance(source.get(key), str) for key in ("url", "file_id"))
 
 
