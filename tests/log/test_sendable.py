@@ -762,6 +762,14 @@ def test_tool_of_the_provider_is_left_out_where_it_has_no_partner():
     assert repairs == [(2, Rule.SEPARATED, 1), (4, Rule.SEPARATED, 0)]
 
 
+@pytest.mark.parametrize("tool_id", [["s1"], {"s": 1}, 5, None, ""], ids=str)
+def test_tool_of_the_provider_whose_id_is_no_text_is_left_out(tool_id):
+    asked, found = {**SEARCH, "id": tool_id}, {**FOUND, "tool_use_id": tool_id}
+    said, repairs = sent(("user", "go"), ("assistant", [asked, found, text()]))
+    assert said[1][1] == [text()]
+    assert repairs == [(2, Rule.SEPARATED, 0), (2, Rule.SEPARATED, 1)]
+
+
 def test_tool_of_the_provider_waits_no_more_after_a_reply_that_calls_nothing():
     rows = history(
         ("user", "go"), ("assistant", [SEARCH, call()]), ("user", [result()]), ("assistant", "so")

@@ -43,6 +43,7 @@ from roocontext.log.forms.tools import (
 )
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block
+from roocontext.log.readings.blocks import string
 
 _CALLS: Final = ("server_tool_use", "mcp_tool_use")
 _RESULT: Final = re.compile(r"\w+_tool_result")
@@ -185,17 +186,20 @@ def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
 
 def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[OutgoingPart]]:
     """The calls that have no result, and the parts that can have no partner."""
-    waiting: dict[object, OutgoingPart] = {}
+    waiting: dict[str, OutgoingPart] = {}
     separated: set[OutgoingPart] = set()
     for part in parts:
-        if part.kind is not PartKind.OTHER:
-            continue
         kind = part.block.get("type", "")
-        if kind in _CALLS:
-            if earlier := waiting.pop(part.block.get("id"), None):
-                separated.add(earlier)  # a continued reply may repeat the call
-            waiting[part.block.get("id")] = part
-        elif _RESULT.fullmatch(kind) and not waiting.pop(part.block.get("tool_use_id"), None):
+        is_call = kind in _CALLS
+        if part.kind is not PartKind.OTHER or not (is_call or _RESULT.fullmatch(kind)):
+            continue
+        tool_id = string(part.block, "id" if is_call else "tool_use_id")
+        earlier = waiting.pop(tool_id, None)
+        if is_call and earlier is not None:
+            separated.add(earlier)  # a continued reply may repeat the call
+        if is_call and tool_id:
+            waiting[tool_id] = part
+        elif is_call or earlier is None:
             separated.add(part)
     return set(waiting.values()), separated
 
