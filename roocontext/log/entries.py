@@ -245,13 +245,18 @@ def are_kept_of(keeps: Sequence[Kept], clears: Sequence[BlockRef]) -> bool:
 
 def ranges_of(seqs: Sequence[int]) -> tuple[Range, ...]:
     """Ascending seqs as the fewest ranges that hold exactly them."""
-    ranges: list[Range] = []
-    for seq in seqs:
-        if ranges and ranges[-1][1] == seq - 1:
-            ranges[-1] = (ranges[-1][0], seq)
+    return joined_ranges((seq, seq) for seq in seqs)
+
+
+def joined_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
+    """The ranges, each of which is joined with the one before if that ends right before it."""
+    parts: list[Range] = []
+    for lo, hi in ranges:
+        if parts and parts[-1][1] == lo - 1:
+            parts[-1] = (parts[-1][0], hi)
         else:
-            ranges.append((seq, seq))
-    return tuple(ranges)
+            parts.append((lo, hi))
+    return tuple(parts)
 
 
 def subtract(whole: Sequence[Range], minus: Sequence[Range]) -> tuple[Range, ...]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from roocontext.errors import InvalidOption
 from roocontext.log.compactions import compactions_in
 from roocontext.log.encoding import plain
-from roocontext.log.entries import BlockRef, Control, Message, Range, subtract
+from roocontext.log.entries import BlockRef, Control, Message, Range, joined_ranges, subtract
 from roocontext.log.forms import Form, Outgoing, Repair, Rule, form_named
 from roocontext.log.forms.block_rules import THINKING, encodable
 from roocontext.log.forms.compacted import compacting, managing
@@ -251,7 +251,7 @@ def unbound(
             return False
         gone = own.hides if own else ()
         left = [part for stretch in ranges_then for part in subtract([stretch], gone)]
-        return _joined(left) == _joined(_until(ranges_now, row.seq, asked_at))
+        return joined_ranges(left) == joined_ranges(_until(ranges_now, row.seq, asked_at))
 
     def largest_before(values: Iterable[int]) -> list[int]:
         return list(accumulate(values, max, initial=0))
@@ -287,14 +287,3 @@ def _until(ranges: Sequence[Range], row: int, last: int) -> Iterator[Range]:
             yield lo, end
         if is_end:
             return
-
-
-def _joined(ranges: Iterable[Range]) -> list[Range]:
-    """The ranges with those that follow each other as one."""
-    joined: list[Range] = []
-    for lo, hi in ranges:
-        if joined and joined[-1][1] + 1 == lo:
-            joined[-1] = (joined[-1][0], hi)
-        else:
-            joined.append((lo, hi))
-    return joined

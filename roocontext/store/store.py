@@ -510,7 +510,7 @@ class Store:
     def _purge_by(self, rule: Retention, now: int, *, dry_run: bool) -> list[Purged]:
         done: dict[str, Purged] = {}
         # The newest first: a parent that is purged with its family leaves no child for later.
-        for info in sessions.every_session(self._database, rule.listed, _AT_ONCE):
+        for info in sessions.all_newest_first(self._database, rule.listed, _AT_ONCE):
             if info.session_id not in done:
                 database = self._database.of(info.session_id)
                 run = database.snapshot if dry_run else database.write

@@ -33,7 +33,7 @@ from roocontext.store.proof.restore import check_not_redacted_since, read_stored
 from roocontext.store.proof.verify import verify
 from roocontext.store.reading.head import Archive
 from roocontext.store.sessions.listing import wanted
-from roocontext.store.sessions.sessions import SessionInfo, every_session
+from roocontext.store.sessions.sessions import SessionInfo, all_newest_first
 from roocontext.store.writing import archived
 
 Put: TypeAlias = Callable[[str, BinaryIO], str | os.PathLike[str] | None]
@@ -91,7 +91,7 @@ def older(database: Database, end: datetime) -> list[SessionInfo]:
     # A list goes by the earlier of the two clocks, so it has every session that is meant.
     return [
         info
-        for info in every_session(database, wanted(None, None, None, end), _PAGE)
+        for info in all_newest_first(database, wanted(None, None, None, end), _PAGE)
         if info.archived_at is None and max(info.happened_at, info.updated_at) < before
     ]
 

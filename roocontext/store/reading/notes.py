@@ -11,7 +11,6 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, TextClause, and_, bindparam, literal_column, select
 
 from roocontext.errors import HistoryCorrupt
-from roocontext.log.counting import COMPACTION
 from roocontext.log.encoding import decode
 from roocontext.log.times import ORIGIN
 from roocontext.log.values import Value
@@ -147,7 +146,7 @@ def to_note(seq: int, note: str, target: int | None, content: str, recorded_at: 
 def newest_note(log: SessionLog, note: str, target: int | None, seq: int) -> Note | None:
     """Read the note of a kind and target that is current at a seq."""
     row = newest_row(log, note, target, seq)
-    return None if row is None else to_notes([row[:-1]])[0]
+    return None if row is None else to_note(*row[:-1])
 
 
 def newest_row(log: SessionLog, note: str, target: int | None, seq: int) -> SqlRow | None:
@@ -158,28 +157,19 @@ def newest_row(log: SessionLog, note: str, target: int | None, seq: int) -> SqlR
     return log.row(_NEWEST_OF_TARGET, **of, target=target)
 
 
-def pinned(log: SessionLog, seq: int) -> set[int]:
-    """Read the messages that are pinned at a seq."""
+def newest_query(note: str, seq: int) -> Query:
+    """The query for the newest note of a kind up to a seq, if it has no target."""
+    return _NEWEST, {"note": note, "seq": seq}
+
+
+def to_newest(rows: Sequence[SqlRow]) -> Note | None:
+    """The note from the rows of that query."""
+    return to_note(*rows[0][:-1]) if rows else None
+
+
+def pinned(log: SessionLog, seq: int) -> dict[int, int]:
+    """Read the messages that are pinned at a seq, with the notes that pin them."""
     return to_pins(log.rows(_NOTES, note=PIN, seq=seq))
-
-
-def marks_queries(seq: int) -> tuple[Query, Query]:
-    """The queries for the pins at a seq, and for the newest note about a compaction up to there."""
-    at = {"seq": seq}
-    return (_NOTES, {**at, "note": PIN}), (_NEWEST, {**at, "note": COMPACTION})
-
-
-def to_marks(
-    pins: Sequence[SqlRow], newest: Sequence[SqlRow]
-) -> tuple[dict[int, int], Note | None]:
-    """The pinned messages with the notes that pin them, and that note, from these queries' rows."""
-    newest_of = {note.target: note for note in to_notes(pins)}
-    pinned_by = {
-        target: note.seq
-        for target, note in newest_of.items()
-        if target is not None and note.content["pinned"]
-    }
-    return pinned_by, to_notes([newest[0][:-1]])[0] if newest else None
 
 
 def notes_query(note: str, seq: int | None = None) -> Query:
@@ -192,11 +182,11 @@ def to_redacted(rows: Sequence[SqlRow], *, after: int) -> set[int]:
     return {note.target for note in to_notes(rows) if note.target is not None and note.seq > after}
 
 
-def to_pins(rows: Sequence[SqlRow]) -> set[int]:
-    """The pinned messages, from the rows of that query."""
+def to_pins(rows: Sequence[SqlRow]) -> dict[int, int]:
+    """The pinned messages and the notes that pin them, from the rows of that query."""
     # Oldest first, so that the newest note of each target stays.
-    newest_of = {note.target: note for note in to_notes(rows)}
-    return {seq for seq, note in newest_of.items() if seq is not None and note.content["pinned"]}
+    newest = {note.target: note for note in to_notes(rows) if note.target is not None}
+    return {seq: note.seq for seq, note in newest.items() if note.content["pinned"]}
 
 
 def written_by(log: SessionLog, client_ids: Sequence[str]) -> dict[str, Note]:

@@ -24,15 +24,16 @@ from sqlalchemy import (
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.clearing import clear
+from roocontext.log.counting import COMPACTION
 from roocontext.log.encoding import MAX_INTEGER
-from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, ranges_of
+from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, joined_ranges, ranges_of
 from roocontext.log.spans import Span, visible_ranges
 from roocontext.store.engine.schema import IN_RANGE, entries, log_rows, of_session
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
 from roocontext.store.reading.messages import Cleared, bounds, cleared_at
-from roocontext.store.reading.notes import Note, marks_queries, to_marks
+from roocontext.store.reading.notes import PIN, Note, newest_query, notes_query, to_newest, to_pins
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.totals import Total, totals_of
 from roocontext.store.reading.usage import Call, calls_query, to_calls
@@ -172,9 +173,13 @@ def read_excerpt(
     visible = Total(overview.stats.visible_messages, overview.stats.visible_bytes)
     if is_past:
         (visible,) = totals_of(log, [visible_ranges(auditor.spans, auditor.seq)])
-    queries = (*marks_queries(auditor.seq), calls_query(RECENT))
-    pins, newest, calls = log.all(queries)
-    pinned_by, compaction = to_marks(pins, newest)
+    pins, newest, calls = log.all(
+        [
+            notes_query(PIN, auditor.seq),
+            newest_query(COMPACTION, auditor.seq),
+            calls_query(RECENT),
+        ]
+    )
     return LogExcerpt(
         overview=overview,
         seq=auditor.seq,
@@ -187,25 +192,18 @@ def read_excerpt(
         earlier=earlier,
         later=later,
         children=tuple(first_children(log, sizes.children)),
-        pins=pinned_by,
-        compaction=compaction,
+        pins=to_pins(pins),
+        compaction=to_newest(newest),
         calls=to_calls(calls, 0),
     )
 
 
-def _ranges(extent: Extent, spans: Sequence[Span], seq: int) -> list[Range]:
+def _ranges(extent: Extent, spans: Sequence[Span], seq: int) -> Sequence[Range]:
     """The ranges of an extent, in its order."""
     if extent is Extent.VIEW:
         return visible_ranges(spans, seq)
     chosen = (span for span in spans if extent is Extent.ALL or span.rewound_by is None)
-    ranges: list[Range] = []
-    for span in chosen:
-        lo, hi = span.lo, min(span.hi, seq)
-        if ranges and ranges[-1][1] == lo - 1:
-            ranges[-1] = (ranges[-1][0], hi)
-        elif lo <= hi:
-            ranges.append((lo, hi))
-    return ranges
+    return joined_ranges((span.lo, min(span.hi, seq)) for span in chosen if span.lo <= seq)
 
 
 class _Reading(NamedTuple):

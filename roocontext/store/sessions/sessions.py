@@ -186,7 +186,7 @@ def newest_first(
     return cut_page(infos, limit, lambda last: cursor_in_list(last, recorded=recorded))
 
 
-def every_session(database: Database, wanted: ListFilter, at_once: int) -> Iterator[SessionInfo]:
+def all_newest_first(database: Database, wanted: ListFilter, at_once: int) -> Iterator[SessionInfo]:
     """Read all these sessions by their time, newest first, a page at a time."""
     after = None
     while True:
