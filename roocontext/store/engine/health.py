@@ -7,7 +7,7 @@ import sqlite3
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -61,11 +61,11 @@ class Health:
     dialect: str
     version: str
     settings: Mapping[str, str]
-    schema: migrate.SchemaVersion
-    differences: int
     unguarded: tuple[str, ...]
-    sessions: int
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+    schema: migrate.SchemaVersion = migrate.NO_SCHEMA
+    differences: int = 0
+    sessions: int = 0
     astray: int = 0
     foreign: str | None = None
     file: FileFacts | None = None
@@ -108,7 +108,16 @@ def _inspected(url: str | Path | URL, look: Callable[[Connection], Found]) -> Fo
 
 
 def _health(connection: Connection) -> Health:
-    return _sqlite(connection) if _is_sqlite(connection) else _postgres(connection)
+    schema = migrate.schema_version(connection)
+    is_current = schema.current == schema.wanted
+    return replace(
+        (_of_sqlite if _is_sqlite(connection) else _of_postgres)(connection),
+        schema=schema,
+        differences=len(migrate.differences(connection)) if is_current else 0,
+        sessions=_count(connection, _SESSIONS) if schema.is_usable else 0,
+        astray=_count(connection, _ASTRAY) if schema.is_usable else 0,
+        foreign=migrate.foreign(connection) if schema.current is None else None,
+    )
 
 
 def _hindrances(connection: Connection) -> Hindrances:
@@ -121,25 +130,30 @@ def _is_sqlite(connection: Connection) -> bool:
     return connection.dialect.name == "sqlite"
 
 
-def _sqlite(connection: Connection) -> Health:
-    schema = migrate.schema_version(connection)
+# No content is read for these.
+_SESSIONS = "SELECT count(*) FROM sessions WHERE purged_at IS NULL"
+_ASTRAY = (
+    "SELECT count(*) FROM sessions LEFT JOIN (SELECT session_id AS id, count(*) AS many,"
+    " max(seq) AS newest FROM entries GROUP BY session_id) AS found ON id = session_id"
+    " WHERE purged_at IS NULL AND archived_at IS NULL"
+    " AND (coalesce(many, 0) <> last_seq OR coalesce(newest, 0) <> last_seq)"
+)
+"""The sessions without the entries that they count."""
+
+
+def _of_sqlite(connection: Connection) -> Health:
     path = next(row[2] for row in connection.exec_driver_sql("PRAGMA database_list"))
     names = ("synchronous", "journal_mode")
     return Health(
         dialect="sqlite",
         version=sqlite3.sqlite_version,
         settings={name: _one(connection, f"PRAGMA {name}") for name in names},
-        schema=schema,
-        differences=_differences(connection, schema),
         unguarded=_unguarded(
             connection,
             ("entries_update", "entries_delete", "entries_insert"),
             "SELECT name FROM sqlite_master WHERE type = 'trigger'",
         ),
-        sessions=_sessions(connection, schema),
         problems=_integrity(connection),
-        astray=_astray(connection, schema),
-        foreign=_foreign(connection, schema),
         file=_file(Path(path)) if path else None,
     )
 
@@ -152,10 +166,8 @@ _POSTGRES_SETTINGS = (
 )
 
 
-def _postgres(connection: Connection) -> Health:
-    schema = migrate.schema_version(connection)
-    tables = [name for name in metadata.tables if inspect(connection).has_table(name)]
-    rights = ("UPDATE", "DELETE") if "entries" in tables else ()
+def _of_postgres(connection: Connection) -> Health:
+    rights = ("UPDATE", "DELETE") if inspect(connection).has_table("entries") else ()
     asked = sql("SELECT has_table_privilege('entries', :right)")
     return Health(
         dialect="postgresql",
@@ -164,18 +176,12 @@ def _postgres(connection: Connection) -> Health:
             **{name: _one(connection, f"SHOW {name}") for name in _POSTGRES_SETTINGS},
             "in_recovery": _one(connection, "SELECT pg_is_in_recovery()").lower(),
         },
-        schema=schema,
-        differences=_differences(connection, schema),
         unguarded=_unguarded(
             connection,
             ("entries_guard", "entries_truncate"),
             "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled <> 'D'"
             " AND tgrelid = to_regclass('entries')",
         ),
-        sessions=_sessions(connection, schema),
-        problems=(),
-        astray=_astray(connection, schema),
-        foreign=_foreign(connection, schema),
         rights={
             right: bool(connection.execute(asked, {"right": right}).scalar()) for right in rights
         },
@@ -210,34 +216,6 @@ def _unguarded(connection: Connection, guards: tuple[str, ...], query: str) -> t
     """The triggers that keep the log append-only and are missing or switched off."""
     there = set(connection.exec_driver_sql(query).scalars())
     return tuple(name for name in guards if name not in there)
-
-
-def _sessions(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    if not schema.is_usable:
-        return 0
-    return _count(connection, "SELECT count(*) FROM sessions WHERE purged_at IS NULL")
-
-
-def _astray(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    """The number of sessions without the entries that they count; no content is read."""
-    if not schema.is_usable:
-        return 0
-    return _count(
-        connection,
-        "SELECT count(*) FROM sessions LEFT JOIN (SELECT session_id AS id, count(*) AS many,"
-        " max(seq) AS newest FROM entries GROUP BY session_id) AS found ON id = session_id"
-        " WHERE purged_at IS NULL AND archived_at IS NULL"
-        " AND (coalesce(many, 0) <> last_seq OR coalesce(newest, 0) <> last_seq)",
-    )
-
-
-def _differences(connection: Connection, schema: migrate.SchemaVersion) -> int:
-    """The number of differences between the tables and those of this version."""
-    return len(migrate.differences(connection)) if schema.current == schema.wanted else 0
-
-
-def _foreign(connection: Connection, schema: migrate.SchemaVersion) -> str | None:
-    return migrate.foreign(connection) if schema.current is None else None
 
 
 def _integrity(connection: Connection) -> tuple[str, ...]:
