@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import MAX_INTEGER, decode
 from roocontext.log.moments import happened
 from roocontext.log.values import Value, fields_as_json
@@ -80,6 +81,14 @@ class Kind(StrEnum):
     REWIND = "rewind"
     UNCOVERING = "uncovering"
     NOTE = "note"
+
+
+def to_kind(seq: int, stored: str) -> Kind:
+    """Read the kind of a stored entry; HistoryCorrupt if it is not known."""
+    try:
+        return Kind(stored)
+    except ValueError:
+        raise HistoryCorrupt(f"Entry {seq} has an unknown kind.", seq=seq) from None
 
 
 MESSAGE_KINDS = frozenset({Kind.MESSAGE, Kind.SUMMARY, Kind.MARKER, Kind.COMPANION})

@@ -19,6 +19,7 @@ from roocontext.log.entries import (
     Message,
     block_ref,
     subtract,
+    to_kind,
 )
 from roocontext.log.moments import happened
 from roocontext.log.spans import Span, clearings_of, spans_of, within
@@ -222,7 +223,7 @@ def _to_entry(fields: list[Any]) -> Entry:
 def to_hider(row: SqlRow) -> Hider:
     """Describe the entry that hides a row, from its seq, kind, details and times."""
     seq, kind, details, recorded_at, ts = row
-    hider = Hider(seq, Kind(kind), recorded_at, None, ts)
+    hider = Hider(seq, to_kind(seq, kind), recorded_at, None, ts)
     match decode(details):
         case {"record": {"trigger": str(trigger)}}:
             return hider._replace(trigger=trigger)
@@ -285,8 +286,4 @@ def read_envelopes(log: SessionLog, after: int, limit: int) -> list[Envelope]:
     """Read the first entries after an entry. No content and no control row is read."""
     read_head(log)  # which says so if it was purged
     rows = log.rows(_FOLLOWING, seq=after, page=limit)
-    try:
-        return [Envelope(seq, Kind(kind), *rest) for seq, kind, *rest in rows]
-    except ValueError:
-        seq = next(row[0] for row in rows if row[1] not in [*Kind])
-        raise HistoryCorrupt(f"Entry {seq} has an unknown kind.", seq=seq) from None
+    return [Envelope(seq, to_kind(seq, kind), *rest) for seq, kind, *rest in rows]

@@ -12,8 +12,7 @@ from typing import Any, Final
 import msgspec
 from sqlalchemy import bindparam, select
 
-from roocontext.errors import HistoryCorrupt
-from roocontext.log.entries import Kind
+from roocontext.log.entries import Kind, to_kind
 from roocontext.log.moments import happened
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
@@ -132,7 +131,7 @@ def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
     return Hit(
         session_id,
         seq,
-        _kind(seq, kind),
+        to_kind(seq, kind),
         role,
         speaker_of(format_, role, content),
         format_,
@@ -154,10 +153,3 @@ def _hit(tx: Transaction, match: Match, span: Span, context: int) -> Hit:
 def _hider(tx: Transaction, session_id: str, seq: int | None) -> Hider | None:
     row = None if seq is None else tx.row(_HIDER, session_id=session_id, seq=seq)
     return None if row is None else to_hider(row)
-
-
-def _kind(seq: int, kind: str) -> Kind:
-    try:
-        return Kind(kind)
-    except ValueError:
-        raise HistoryCorrupt(f"Entry {seq} has an unknown kind.", seq=seq) from None

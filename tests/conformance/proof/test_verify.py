@@ -582,6 +582,14 @@ def test_unknown_kind_is_named_everywhere(forger, damaged, change):
     assert found(damaged) == seq
 
 
+def test_search_names_the_unknown_kind_of_what_hides_a_hit(forger, damaged):
+    seq = next(entry.seq for entry in damaged.audit() if entry.kind == "summary")
+    forger.sql(f"UPDATE entries SET kind = 'messagf' {where(seq)}")
+    with pytest.raises(HistoryCorrupt) as caught:
+        forger.store.search("message", among="hidden")
+    assert caught.value.seq == seq
+
+
 @pytest.mark.parametrize(
     "change", ["role = 'tool'", "format = 'gemini', role = 'assistant'", "format = 'telex'"]
 )
