@@ -41,10 +41,15 @@ class SessionHead(NamedTuple):
     owner: str | None = None
 
     @property
+    def happened_at(self) -> int:
+        """The session's own time."""
+        own = self.times.happened_at
+        return self.created_at if own is None else own
+
+    @property
     def listed_at(self) -> int:
         """The time that lists are ordered by."""
-        own = self.times.happened_at
-        return listed(self.created_at if own is None else own, self.updated_at)
+        return listed(self.happened_at, self.updated_at)
 
     @property
     def minutes(self) -> tuple[int, int]:
@@ -145,14 +150,19 @@ def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:
     if not rows:
         raise SessionNotFound(f"There is no session {session_id!r}.", session_id=session_id)
     archived_at, archive, purged_at, receipt = rows[0][-4:]
-    *counted, has_prompt, is_unindexed, changed, minute, owner = rows[0][:-4]
     if purged_at is not None:
         # A purged row stays as a receipt, so its id is never used for another history.
         raise SessionPurged(
             f"Session {session_id!r} was purged.", session_id=session_id, receipt=decode(receipt)
         )
     if archived_at is not None:
-        raise _archived(session_id, archived_at, archive, *counted[:2])
+        raise _archived(session_id, archived_at, archive, *rows[0][:2])
+    return unpack_head(rows[0])
+
+
+def unpack_head(row: SqlRow) -> SessionHead:
+    """Make the head from a row with these columns, even of an archived session."""
+    *counted, has_prompt, is_unindexed, changed, minute, owner = row[:-4]
     times = Times(*counted[_TIMES:])
     return SessionHead._make(
         [

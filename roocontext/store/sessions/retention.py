@@ -9,15 +9,14 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from roocontext.errors import InvalidOption, SessionArchived, SessionPurged
+from roocontext.errors import InvalidOption, SessionPurged
 from roocontext.log.moments import EPOCH, milliseconds
 from roocontext.store.engine.schema import sessions
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.families import descended
-from roocontext.store.reading.head import SessionHead, lock, read_head
 from roocontext.store.sessions.listing import ListFilter, page_of, wanted
 from roocontext.store.writing import erase
-from roocontext.store.writing.archived import Tombstone, tombstone_of
+from roocontext.store.writing.archived import head_or_tombstone
 from roocontext.store.writing.erase import Purged
 
 AgeClock: TypeAlias = Literal["later", "happened", "recorded"]
@@ -98,18 +97,9 @@ def _applies(log: SessionLog, rule: Retention, times: Iterable[int]) -> bool:
 
 def _time(log: SessionLog, clock: AgeClock, *, locked: bool) -> int:
     """The time of a session by a clock, which the tombstone of an archived one has too."""
-    row: SessionHead | Tombstone
-    try:
-        row = head = (lock if locked else read_head)(log)
-        own = head.times.happened_at
-    except SessionArchived:
-        buried = tombstone_of(log, locked=locked)
-        if buried is None:
-            raise
-        row, own = buried, buried.happened_at
-    happened = row.created_at if own is None else own
+    head, _ = head_or_tombstone(log, locked=locked)
     return {
-        "later": max(row.updated_at, happened),
-        "happened": happened,
-        "recorded": row.updated_at,
+        "later": max(head.updated_at, head.happened_at),
+        "happened": head.happened_at,
+        "recorded": head.updated_at,
     }[clock]

@@ -16,7 +16,6 @@ from roocontext.log.chain import GENESIS
 from roocontext.store.engine.schema import (
     ERASURES,
     EngineTime,
-    RecordingMinute,
     entries,
     facts,
     log_rows,
@@ -27,12 +26,14 @@ from roocontext.store.engine.schema import (
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import (
+    HEAD_COLUMNS,
     Archive,
     LaterRedaction,
     SessionHead,
     lock,
     read_archive,
     read_head,
+    unpack_head,
 )
 from roocontext.store.reading.usage import packed_usage
 
@@ -42,26 +43,15 @@ Place = tuple[str, int]
 class Tombstone(NamedTuple):
     """The row of an archived session."""
 
-    session_id: str
-    last_seq: int
-    last_hash: bytes
+    head: SessionHead
     first_hash: bytes | None
-    created_at: int
-    changed_minute: int
-    messages: int
-    bytes: int
-    updated_at: int
-    happened_at: int | None
     archive: Archive
 
 
 _FIRST: Final = log_rows("hash").where(entries.c.seq == text("1"))
-_COLUMNS = (
-    *(sessions.c[name] for name in Tombstone._fields[:-1]),
-    sessions.c.archive,
-    RecordingMinute(),
+_TOMBSTONE = select(sessions.c.archive, sessions.c.first_hash, *HEAD_COLUMNS).where(
+    of_session(sessions), sessions.c.archived_at.is_not(None)
 )
-_TOMBSTONE = select(*_COLUMNS).where(of_session(sessions), sessions.c.archived_at.is_not(None))
 _LOCK = _TOMBSTONE.with_for_update()
 _HELD = select(turns.c.holder).where(of_session(turns), turns.c.expires_at > EngineTime())
 _OF_FIRST = crossing(
@@ -125,9 +115,20 @@ def tombstone_of(log: SessionLog, *, locked: bool = False) -> Tombstone | None:
     row = log.row(_LOCK if locked else _TOMBSTONE)
     if row is None:
         return None
-    *columns, archive, minute = row
-    tombstone = Tombstone._make((*columns, read_archive(log.session_id, archive)))
-    return tombstone._replace(changed_minute=max(tombstone.changed_minute, minute))
+    archive, first, *columns = row
+    head = unpack_head(tuple(columns))
+    return Tombstone(head, first, read_archive(log.session_id, archive))
+
+
+def head_or_tombstone(log: SessionLog, *, locked: bool) -> tuple[SessionHead, Tombstone | None]:
+    """The head of a session, and its tombstone if it is archived."""
+    try:
+        return (lock if locked else read_head)(log), None
+    except SessionArchived:
+        buried = tombstone_of(log, locked=locked)
+        if buried is None:  # it came back in the meantime
+            raise
+        return buried.head, buried
 
 
 def bury(
@@ -205,7 +206,7 @@ def reopen(log: SessionLog) -> tuple[SessionHead, Tombstone]:
     if tombstone is None:  # it came back or was purged while we waited
         read_head(log)
         raise SessionExists(f"Session {log.session_id!r} exists.", session_id=log.session_id)
-    at = tombstone.created_at
+    at = tombstone.head.created_at
     head = SessionHead(0, GENESIS, 0, 0, 0, at, at)
     columns = head.columns()
     log.run(_REOPEN, **{f"new_{name}": columns[name] for name in _EMPTIED})
@@ -214,17 +215,17 @@ def reopen(log: SessionLog) -> tuple[SessionHead, Tombstone]:
 
 def check_return(session_id: str, tombstone: Tombstone, seq: int, hash_: bytes) -> None:
     """Refuse entries that do not end with the head of the archived session."""
-    if (seq, hash_) == (tombstone.last_seq, tombstone.last_hash):
+    archive, (last_seq, last_hash) = tombstone.archive, tombstone.head[:2]
+    if (seq, hash_) == (last_seq, last_hash):
         return
-    archive = tombstone.archive
     raise SessionArchived(
-        f"Session {session_id!r} was archived with entry {tombstone.last_seq}"
-        f" ({tombstone.last_hash.hex()[:12]}) as its last, but these entries end with entry {seq}"
+        f"Session {session_id!r} was archived with entry {last_seq}"
+        f" ({last_hash.hex()[:12]}) as its last, but these entries end with entry {seq}"
         f" ({hash_.hex()[:12]}).",
         advice=f"Nothing was written. Import {archive.file!r} (SHA-256 {archive.digest}).",
         session_id=session_id,
         file=archive.file,
         digest=archive.digest,
-        seq=tombstone.last_seq,
-        hash=tombstone.last_hash.hex(),
+        seq=last_seq,
+        hash=last_hash.hex(),
     )

@@ -47,12 +47,11 @@ from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for
 from roocontext.store.writing.append import write
 from roocontext.store.writing.archived import (
     Place,
-    Tombstone,
     first_hash,
+    head_or_tombstone,
     redact_later,
     redact_relatives,
     relatives,
-    tombstone_of,
 )
 from roocontext.store.writing.shown import refresh_shown
 
@@ -284,16 +283,8 @@ def redact_copies(log: SessionLog, sources: Sources) -> list[Place]:
 
 def purge(log: SessionLog, *, now: int, dry_run: bool) -> Purged:
     """Delete everything recorded in a session, and leave the receipt."""
-    head: SessionHead | Tombstone
-    try:
-        head = (read_head if dry_run else lock)(log)
-        file, digest, first = None, None, first_hash(log)
-    except SessionArchived:
-        buried = tombstone_of(log, locked=not dry_run)
-        if buried is None:
-            raise
-        head, first = buried, buried.first_hash
-        file, digest = buried.archive.file, buried.archive.digest
+    head, buried = head_or_tombstone(log, locked=not dry_run)
+    first = buried.first_hash if buried else first_hash(log)
     copies = [row[0] for row in log.rows(WITH_FIRST, first=first)]
     receipt = Purged(
         log.session_id,
@@ -302,8 +293,8 @@ def purge(log: SessionLog, *, now: int, dry_run: bool) -> Purged:
         head.bytes,
         head.last_hash.hex(),
         now,
-        file,
-        digest,
+        buried.archive.file if buried else None,
+        buried.archive.digest if buried else None,
         copies=tuple(sorted((*copies, *relatives(log, first)))),
         dry_run=dry_run,
     )
