@@ -13,13 +13,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from starlette.responses import Response
 
 from roocontext import errors
-from roocontext.errors import Category, RooContextError, VersionConflict
+from roocontext.errors import (
+    Category,
+    InvalidIdentifier,
+    RooContextError,
+    SessionNotFound,
+    VersionConflict,
+)
 from roocontext.log.moments import iso_utc
 from roocontext.log.readings.converse import to_base64
 from roocontext.log.values import as_json
 
 if TYPE_CHECKING:
-    from roocontext import Session
+    from roocontext import Session, Store
 
 PROBLEM: Final = "application/problem+json"
 
@@ -157,6 +163,14 @@ _TIMES: Final = frozenset({"archived_at", "expires_at", "purged_at"})
 
 _RETRY_SECONDS: Final = "1"
 _CAMEL: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+def opened_session(store: "Store", session_id: str) -> "Session":
+    """The session with an id from a path; SessionNotFound for one that no session can have."""
+    try:
+        return store.session(session_id)
+    except InvalidIdentifier as error:
+        raise SessionNotFound(error.fact, session_id=session_id) from None
 
 
 def check_head(chat: "Session", expected: int | None) -> None:

@@ -72,6 +72,11 @@ class TestNotFound:
         status, body = failed(web, "/nothing")
         assert (status, "Not found" in body) == (404, True)
 
+    @pytest.mark.parametrize("rest", ["", "/usage", "/follow", "/e/1/whole", "/export?to=html"])
+    def test_id_that_no_session_can_have_is_not_found(self, web, rest):
+        for name in ("%00", "%ED%A0%80", "a" * 2000):
+            assert failed(web, f"/s/{name}{rest}")[0] == 404
+
     def test_hostile_id_is_text(self, web):
         path = "/s/%3Cscript%3Ealert(1)%3C%2Fscript%3E%E2%80%AE"
         assert failed(web, path)[0] == 404

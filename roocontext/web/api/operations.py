@@ -20,8 +20,6 @@ from starlette.routing import Route
 
 from roocontext.errors import (
     DuplicateMessage,
-    InvalidIdentifier,
-    SessionNotFound,
     VersionConflict,
 )
 from roocontext.log.encoding import MAX_INTEGER
@@ -37,6 +35,7 @@ from roocontext.web.errors import (
     PreconditionFailed,
     PreconditionRequired,
     check_head,
+    opened_session,
 )
 from roocontext.web.safety import Need, check_permitted
 
@@ -80,10 +79,7 @@ class ApiRequest:
     @property
     def chat(self) -> "Session":
         """The session."""
-        try:
-            chat = self.store.session(self.session_id)
-        except InvalidIdentifier as error:
-            raise SessionNotFound(error.fact, session_id=self.session_id) from None
+        chat = opened_session(self.store, self.session_id)
         return chat if self.turn is None else GivenTurn(chat, self.turn)
 
     def check_head(self) -> None:

@@ -4,15 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
+from starlette.requests import Request
 
 from roocontext.errors import InvalidOption
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.reports.markup.body import Style
 from roocontext.store.sessions.excerpt import Anchor, Extent
+from roocontext.web.errors import opened_session
+
+if TYPE_CHECKING:
+    from roocontext import Session
 
 LIST = "/"
 SEARCH = "/search"
@@ -27,6 +32,11 @@ def address(path: str, **query: Any) -> str:
 def session_path(session_id: str) -> str:
     """The path of a session. Its id may be any text."""
     return f"/s/{quote(session_id, safe='', errors='surrogatepass')}"
+
+
+def session_asked(request: Request) -> "Session":
+    """The session of a page."""
+    return opened_session(request.app.state.store, request.path_params["session"])
 
 
 def moment_asked(text: str) -> datetime:

@@ -20,7 +20,13 @@ from roocontext.reports.naming import quantity, size
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.sessions.excerpt import Anchor, Extent, LogExcerpt, Sizes
 from roocontext.web.errors import NothingHere
-from roocontext.web.pages.addresses import address, image_digest, number_asked, session_path
+from roocontext.web.pages.addresses import (
+    address,
+    image_digest,
+    number_asked,
+    session_asked,
+    session_path,
+)
 from roocontext.web.pages.respond import framed
 
 if TYPE_CHECKING:
@@ -69,7 +75,7 @@ def _part(request: Request, text: str, path: str, **query: Any) -> Html:
 
 
 def _read(request: Request, *, whole: int = MAX_INTEGER) -> LogExcerpt:
-    chat = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     place = Anchor(at=request.path_params["seq"])
     excerpt: LogExcerpt = chat.internals.excerpt(Extent.ALL, place, Sizes(entries=1, whole=whole))
     return excerpt

@@ -17,7 +17,13 @@ from starlette.routing import Route
 
 from roocontext.errors import InvalidOption
 from roocontext.reports.markup.elements import Child, Html, tag
-from roocontext.web.errors import MalformedRequest, MediaTypeRefused, MethodRefused, check_head
+from roocontext.web.errors import (
+    MalformedRequest,
+    MediaTypeRefused,
+    MethodRefused,
+    check_head,
+    opened_session,
+)
 from roocontext.web.pages.addresses import address, number_asked, session_path
 from roocontext.web.safety import Need, ServerSettings, check_permitted
 
@@ -58,7 +64,7 @@ class FormRequest(NamedTuple):
     @property
     def chat(self) -> "Session":
         """The session."""
-        return self.store.session(self.session_id)
+        return opened_session(self.store, self.session_id)
 
     def number(self, name: str, least: int = 0) -> int:
         """A number that has to be given."""

@@ -21,7 +21,13 @@ from roocontext.reports.usage import UsageReport, usage_of
 from roocontext.store.sessions.excerpt import Extent, LogExcerpt, Sizes
 from roocontext.tokens import spending, usage_tokens
 from roocontext.web.downloads import download
-from roocontext.web.pages.addresses import PageLinks, address, number_asked, session_path
+from roocontext.web.pages.addresses import (
+    PageLinks,
+    address,
+    number_asked,
+    session_asked,
+    session_path,
+)
 from roocontext.web.pages.forms import number_field
 from roocontext.web.pages.respond import framed
 from roocontext.web.pages.session import heading
@@ -39,7 +45,7 @@ _POINTS: Final = 200
 
 def _opened(request: Request, as_of: int | None = None) -> "tuple[Session, LogExcerpt, PageLinks]":
     """The session, and what its pages say about it."""
-    chat: Session = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     excerpt = chat.internals.excerpt(Extent.ALL, sizes=Sizes(entries=1), as_of=as_of)
     return chat, excerpt, PageLinks(chat.id)
 
@@ -306,10 +312,10 @@ def _plot(name: str, points: Sequence[tuple[int, float]], style: str, number: st
 
 def download_page(request: Request) -> Response:
     """The exports of a session; with `to`, one of them as a file."""
-    query, store = request.query_params, request.app.state.store
-    chat = store.session(request.path_params["session"])
+    query, chat = request.query_params, session_asked(request)
     if (to := query.get("to")) is not None:
-        return download(store, chat, to, is_masked=query.get("redact") == "1")
+        is_masked = query.get("redact") == "1"
+        return download(request.app.state.store, chat, to, is_masked=is_masked)
     path, title = f"{session_path(chat.id)}/export", session_title(chat.info())
     items = [
         ("A page to read", address(path, to="html")),

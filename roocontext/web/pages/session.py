@@ -28,6 +28,7 @@ from roocontext.web.pages.addresses import (
     address,
     moment_asked,
     number_asked,
+    session_asked,
     session_path,
 )
 from roocontext.web.pages.forms import hidden_fields, number_field
@@ -43,7 +44,7 @@ _COMPACTING: Final = frozenset({Kind.SUMMARY, Kind.MARKER, Kind.COVERING})
 
 def session_page(request: Request) -> Response:
     """A page of entries."""
-    chat = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     moment = request.query_params.get("as_of", "")
     if moment and not moment.isdigit():
         # A time is answered by the number of an entry, which names the moment for ever.
@@ -72,7 +73,7 @@ def session_page(request: Request) -> Response:
 
 def entry_address(request: Request) -> Response:
     """The page of one entry, whatever has become of it: everything, from this entry on."""
-    chat = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     as_of = number_asked(request.query_params, "as_of")
     seq = request.path_params["seq"]
     last = chat.info().last_seq

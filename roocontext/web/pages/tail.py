@@ -21,7 +21,13 @@ from roocontext.store.aio import AsyncStore
 from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.sessions.excerpt import Anchor, ExcerptEntry, Extent
 from roocontext.web.api.events import streamed, waking, written
-from roocontext.web.pages.addresses import PageLinks, PageView, number_asked, session_path
+from roocontext.web.pages.addresses import (
+    PageLinks,
+    PageView,
+    number_asked,
+    session_asked,
+    session_path,
+)
 from roocontext.web.pages.respond import framed
 
 _MOST: Final = 300
@@ -33,7 +39,7 @@ _SHARE: Final = (300, 16_000)
 
 def follow(request: Request) -> Response:
     """The newest entries, and then each new one, on a page that the server does not end."""
-    chat = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     view = replace(PageView.asked(chat.id, request.query_params), place=Anchor(), as_of=None)
     excerpt = chat.internals.excerpt(view.extent)
     title = session_title(excerpt.overview.info)
@@ -61,7 +67,7 @@ def follow(request: Request) -> Response:
 
 def rows(request: Request) -> Response:
     """The rows of new entries as events, for the script of a page."""
-    chat = request.app.state.store.session(request.path_params["session"])
+    chat = session_asked(request)
     view = PageView.asked(
         chat.id, request.query_params.__class__({"tab": request.query_params.get("tab", "view")})
     )
