@@ -219,6 +219,9 @@ def test_time_names_an_entry(store, chat):
         assert web.get(f"/s/{chat.id}?as_of=soon").status == 400
         assert web.get(f"/s/{chat.id}?tab=none").status == 400
         assert web.get(f"/s/{chat.id}?at=1&after=1").status == 400
+        for number in ("-1", "1x", "9" * 19, "0" * 20 + "1", "0" * 20 + "9" * 5_000):
+            assert web.get(f"/s/{chat.id}?tab=all&at={number}").status == 400
+            assert web.get(f"/s/{chat.id}/diff?from={number}").status == 400
 
 
 # Bounds

@@ -1,5 +1,6 @@
 """The addresses of pages, and what a reader chose, as it stands in them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from roocontext.web.errors import opened_session
 if TYPE_CHECKING:
     from roocontext import Session
 
+_NUMBER = re.compile(r"[0-9]{1,19}")
 LIST = "/"
 SEARCH = "/search"
 
@@ -53,7 +55,7 @@ def number_asked(query: QueryParams, name: str, least: int = 0) -> int | None:
     text = query.get(name)
     if text is None or text == "":
         return None
-    if not (text.isascii() and text.isdigit()) or not least <= int(text[:20]) <= MAX_INTEGER:
+    if not (_NUMBER.fullmatch(text) and least <= int(text) <= MAX_INTEGER):
         raise InvalidOption(f"{name} must be the number of an entry.", name=name, advice="")
     return int(text)
 
