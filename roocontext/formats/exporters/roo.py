@@ -130,7 +130,7 @@ def _rows(
         {**kept.get(row.message.seq, {}), **_row(row.message, read), **_marks(row, tags)}
         for row in live
     ]
-    return [row for row in rows if row.get("content") != [] or "isTruncationMarker" in row]
+    return [row for row in rows if row.get("content") != [] or TRUNCATED.flag in row]
 
 
 def _row(message: Message, read: AnthropicRows) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from roocontext.formats.importer import Importer
 from roocontext.formats.typed import Insertions, typed
 from roocontext.log.entries import NewMessage
 from roocontext.log.readings.blocks import as_dict, dicts
+from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED
 
 ROO, CLINE = "roo-code", "cline"
 _DeletedRange: TypeAlias = tuple[int, int]
@@ -167,7 +168,7 @@ def _without_orphans(rows: list[Any]) -> dict[int, list[Any]]:
     ends = [
         index
         for index, row in enumerate(rows)
-        if as_dict(row).get("isSummary") is True and row.get("role") == "user"
+        if as_dict(row).get(CONDENSED.flag) is True and row.get("role") == "user"
     ]
     if not ends:
         return {}
@@ -215,8 +216,8 @@ def _tagged(rows: list[Any]) -> dict[str, list[int]]:
     )
     tagged: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
-        for tag in ("condenseParent", "truncationParent"):
-            parent = non_empty(as_dict(row).get(tag))
+        for tag in TAGS:
+            parent = non_empty(as_dict(row).get(tag.key))
             if parent and (index <= last or hiders.get(parent, -1) > last):
                 tagged.setdefault(parent, []).append(index)
     return tagged
@@ -224,9 +225,9 @@ def _tagged(rows: list[Any]) -> dict[str, list[int]]:
 
 def _hid(rows: list[Any], index: int, ids: list[str], tagged: list[int]) -> Hid:
     row, hidden = rows[index], frozenset(ids[at] for at in tagged)
-    record = {name: row[name] for name in ("condenseId", "truncationId") if name in row}
+    record = {tag.id: row[tag.id] for tag in TAGS if tag.id in row}
     message = _message(row, ids[index])
-    if row.get("isTruncationMarker"):
+    if row.get(TRUNCATED.flag):
         # Messages that stay may be between those that it hides and the marker.
         is_late = index > max(tagged, default=index)
         return Hid(
@@ -242,9 +243,9 @@ def _hider_id(row: Any) -> str | None:
     """The id of a summary or marker; "" for one that has none."""
     if not isinstance(row, dict):
         return None
-    for flag, name in (("isSummary", "condenseId"), ("isTruncationMarker", "truncationId")):
-        if row.get(flag) is True:
-            id_ = row.get(name)
+    for tag in TAGS:
+        if row.get(tag.flag) is True:
+            id_ = row.get(tag.id)
             return id_ if isinstance(id_, str) else ""
     return None
 

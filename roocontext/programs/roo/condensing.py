@@ -201,7 +201,7 @@ def strip_space(text: str) -> str:
 
 def _summary(role: str, content: list[Block], ts: int, around: Surroundings) -> RooMessage:
     made = {"role": role, "content": content, "ts": ts}
-    return {**made, "isSummary": True, "condenseId": around.condense_id}
+    return {**made, CONDENSED.flag: True, CONDENSED.id: around.condense_id}
 
 
 def _cost(kept: KeptMessages, summary: RooMessage, tokens: int, around: Surroundings) -> int:

@@ -95,7 +95,7 @@ def last_index(messages: Sequence[RooMessage], wanted: Callable[[RooMessage], bo
 
 
 def _last_summary(messages: Sequence[RooMessage]) -> int | None:
-    return last_index(messages, lambda one: bool(one.get("isSummary")))
+    return last_index(messages, lambda one: bool(one.get(CONDENSED.flag)))
 
 
 FRACTION: Final = 0.5
@@ -144,6 +144,6 @@ def _marker(hidden: int, ts: int, truncation_id: str) -> dict[str, Any]:
         "role": "user",
         "content": MARKER.format(hidden),
         "ts": ts,
-        "isTruncationMarker": True,
-        "truncationId": truncation_id,
+        TRUNCATED.flag: True,
+        TRUNCATED.id: truncation_id,
     }

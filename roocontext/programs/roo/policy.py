@@ -315,11 +315,11 @@ def roo_events(event: Event) -> list[dict[str, Any]]:
     """The messages for the conversation that the user sees, in their order."""
     match event:
         case AfterCompact() if event.step.plan.action is Action.CONDENSE:
-            return [_say(event, "condense_context", contextCondense=_condensed(event))]
+            return [_say(event, CONDENSED.event, **{CONDENSED.facts: _condensed(event)})]
         case AfterCompact() if event.step.plan.action is Action.TRUNCATE:
             why = event.step.plan.record.get("error")
             failed = [_say(event, "condense_context_error", text=why)] if why else []
-            cut = _say(event, "sliding_window_truncation", contextTruncation=_truncated(event))
+            cut = _say(event, TRUNCATED.event, **{TRUNCATED.facts: _truncated(event)})
             return [*failed, cut]
         case CompactionFailed():
             return [_say(event, "condense_context_error", text=event.reason)]
@@ -335,7 +335,7 @@ def _condensed(event: AfterCompact) -> dict[str, Any]:
     return {
         "cost": (total_cost((*summary.failed, summary)) if summary else None) or 0,
         "summary": summary.text if summary else "",
-        "condenseId": event.step.committed.compaction_id,
+        CONDENSED.id: event.step.committed.compaction_id,
         **_tokens(event),
     }
 
@@ -343,7 +343,7 @@ def _condensed(event: AfterCompact) -> dict[str, Any]:
 def _truncated(event: AfterCompact) -> dict[str, Any]:
     committed = event.step.committed
     return {
-        "truncationId": committed.compaction_id,
+        TRUNCATED.id: committed.compaction_id,
         "messagesRemoved": event.step.plan.record.get("messages_removed", committed.hidden),
         **_tokens(event),
     }
