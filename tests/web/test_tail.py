@@ -5,15 +5,20 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from typing import Any
 
-from roocontext import Store
+from roocontext import AsyncStore, NewMessage, Store
+from roocontext.errors import StoreUnavailable
 from support.empty_files import empty_file
 from support.web_server import TOKEN, serving
 
 ENTRIES, CUTS = 300, 10
 WRITER = """
 import sys
-from roocontext import Store
+from typing import Any
+
+from roocontext import AsyncStore, NewMessage, Store
+from roocontext.errors import StoreUnavailable
 with Store.open(sys.argv[1], durability="normal") as store:
     chat = store.session("chat")
     for number in range(int(sys.argv[2])):
@@ -69,6 +74,35 @@ def test_entry_that_changes_the_view_is_a_row_too(tmp_path):
                 while "while it is open" not in text:
                     text += answer.read1(100_000).decode()
         assert got == [1, 2, 3]
+
+
+def test_script_connects_again_unless_nothing_can_follow(tmp_path, monkeypatch):
+    with Store.open(empty_file(tmp_path / "agent.db")) as store:
+        chat = store.create("chat")
+        chat.append_many([NewMessage("user", f"message {number}") for number in range(301)])
+        with serving(store) as web:
+            assert (rows_of(web.port, 0), rows_of(web.port, 300, store)) == (300, 1)
+
+            def unreadable(*_: Any) -> None:
+                raise StoreUnavailable("The database went away.")
+
+            monkeypatch.setattr(AsyncStore, "session", unreadable)
+            assert rows_of(web.port, 0) == 0
+
+
+def rows_of(port: int, after: int, purges: Any = None) -> int:
+    """Read all events, and return their number. The last is `end` after a purge, and only then."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Last-Event-ID": str(after)}
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+        connection.request("GET", "/s/chat/rows?tab=all", headers=headers)
+        answer = connection.getresponse()
+        text = ""
+        while line := answer.readline().decode():
+            text += line
+            if purges is not None and line.startswith("id:"):
+                purges.purge("chat")
+        assert ("event: end" in text) == (purges is not None)
+        return len(re.findall("^id: ", text, re.MULTILINE))
 
 
 def test_head_leaves_the_connection_to_the_next_request(tmp_path):

@@ -6,13 +6,14 @@ both, because rows that are shown already do not change.
 """
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from roocontext.errors import RooContextError
+from roocontext.errors import RooContextError, SessionPurged
 from roocontext.log.entries import Kind
 from roocontext.reports.markup.body import Room, session_title
 from roocontext.reports.markup.elements import Html, facts, link_to, tag
@@ -57,16 +58,20 @@ def follow(request: Request) -> Response:
 
     async def body() -> AsyncIterator[bytes]:
         yield opening
-        async for row in _news(request.app.state, view, excerpt.seq):
-            # A space shows both sides that the connection still exists.
-            yield row[1].encode("utf-8", "backslashreplace") if row else b" "
+        with suppress(RooContextError):  # purged, or unreadable: a page opened now says why
+            async for row in _news(request.app.state, view, excerpt.seq):
+                # A space shows both sides that the connection still exists.
+                yield row[1].encode("utf-8", "backslashreplace") if row else b" "
         yield closing
 
     return streamed(request, body(), "text/html")
 
 
 def rows(request: Request) -> Response:
-    """The rows of new entries as events, for the script of a page."""
+    """The rows of new entries as events, for the script of a page.
+
+    After `end` it asks for no more. After any other end it connects again, and begins where it was.
+    """
     chat = session_asked(request)
     view = PageView.asked(
         chat.id, request.query_params.__class__({"tab": request.query_params.get("tab", "view")})
@@ -80,9 +85,14 @@ def rows(request: Request) -> Response:
 
     async def events() -> AsyncIterator[str]:
         yield "retry: 1000\n\n"
-        async for row in _news(request.app.state, view, after or 0):
-            yield _event(*row) if row else ": still here\n\n"
-        yield "event: end\ndata:\n\n"
+        try:
+            async for row in _news(request.app.state, view, after or 0):
+                yield _event(*row) if row else ": still here\n\n"
+            is_over = request.app.state.closing.is_set()
+        except RooContextError as error:
+            is_over = isinstance(error, SessionPurged)
+        if is_over:
+            yield "event: end\ndata:\n\n"
 
     return streamed(request, events())
 
@@ -96,27 +106,22 @@ async def _news(state: Any, view: PageView, after: int) -> AsyncIterator[tuple[i
     """The rows of new entries, each once and in order; None when nothing came for a while."""
     store: AsyncStore = state.async_store
     made, count = _rows(view), 0
-    try:
-        # The feed begins before the log is read, so that nothing is written unseen in between.
-        async with store.changes(session=view.session_id) as feed:
-            async for changes in waking(feed, state.closing):
-                if not changes:
-                    yield None
+    # The feed begins before the log is read, so that nothing is written unseen in between.
+    async with store.changes(session=view.session_id) as feed:
+        async for changes in waking(feed, state.closing):
+            if not changes:
+                yield None
+                continue
+            chat = await store.session(view.session_id)
+            async for entry in written(chat, after):
+                after = entry.seq
+                if not _is_shown(entry, view.extent):
                     continue
-                chat = await store.session(view.session_id)
-                async for entry in written(chat, after):
-                    after = entry.seq
-                    if not _is_shown(entry, view.extent):
-                        continue
-                    yield (
-                        entry.seq,
-                        made.render([ExcerptEntry(entry, 0, None)], Room(*_SHARE), newest=True),
-                    )
-                    count += 1
-                    if count >= _MOST:
-                        return
-    except RooContextError:
-        return  # purged, or unreadable: a page that is opened now says why
+                row = made.render([ExcerptEntry(entry, 0, None)], Room(*_SHARE), newest=True)
+                yield entry.seq, row
+                count += 1
+                if count >= _MOST:
+                    return
 
 
 def _rows(view: PageView) -> EntryRows:
