@@ -212,7 +212,7 @@ def _tagged(rows: list[Any]) -> dict[str, list[int]]:
     """
     hiders = {_hider_id(row): index for index, row in enumerate(rows)}
     last = max(
-        (n for n, row in enumerate(rows) if as_dict(row).get("isSummary") is True), default=-1
+        (n for n, row in enumerate(rows) if as_dict(row).get(CONDENSED.flag) is True), default=-1
     )
     tagged: dict[str, list[int]] = {}
     for index, row in enumerate(rows):
