@@ -14,6 +14,7 @@ from roocontext.log.compactions import is_compaction_only
 from roocontext.log.entries import BlockRef, Kind, Message
 from roocontext.log.pairs import links_of, pairs
 from roocontext.log.readings import Block, calls, read_message, results
+from roocontext.log.readings.blocks import string
 from roocontext.log.values import Value
 
 WaitsFor: TypeAlias = Literal["user", "tools", "model"]
@@ -154,7 +155,7 @@ def _pending(rows: Sequence[_Spoken]) -> Iterator[PendingCall]:
 
 def _is_unfinished(blocks: Sequence[Block]) -> bool:
     """True if a tool that the provider runs has no result yet."""
-    done = {block.get("tool_use_id") for block in blocks}
+    done = {string(block, "tool_use_id") for block in blocks}
     return any(
-        block.get("type") in _SERVER_CALLS and block.get("id") not in done for block in blocks
+        block.get("type") in _SERVER_CALLS and string(block, "id") not in done for block in blocks
     )

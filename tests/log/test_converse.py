@@ -167,6 +167,29 @@ def test_media_of_other_formats_are_bytes():
     assert repairs == []
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"format": "bmp", "source": {"bytes": "AAAA"}},
+        {"format": "png", "source": {"bytes": ["AAAA"]}},
+        {"format": [], "source": {"bytes": "AAAA"}},
+    ],
+)
+def test_image_that_the_api_refuses_is_named(image):
+    result = {"toolResult": {"toolUseId": "x.y", "content": [{"image": image}]}}
+    messages, repairs = sent(row(1, "user", {"image": image}, result))
+    assert all("attached]" in it["text"] for it in messages[0]["content"])
+    assert [rule for _, rule in repairs].count(Rule.MEDIA) == 2
+
+
+@pytest.mark.parametrize("kind", [[], {"a": 1}, "image/", None])
+def test_image_of_another_format_with_an_odd_type_is_named(kind):
+    source = {"type": "base64", "media_type": kind, "data": "AAAA"}
+    content = [{"type": "image", "source": source}]
+    messages, _ = sent(message(1, "user", content, "anthropic"))
+    assert messages[0]["content"][0]["text"].endswith("attached]")
+
+
 def test_documents_get_names_that_are_valid_and_unique_and_a_text():
     document = {"format": "docx", "source": {"bytes": PDF}}
     rows = [

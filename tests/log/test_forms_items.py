@@ -231,6 +231,14 @@ def test_item_that_only_a_reply_has_fields_of_goes_without_them():
     assert (2, Rule.FIELD, 0) in [(it.seq, it.rule, it.block) for it in out.repairs]
 
 
+@pytest.mark.parametrize("kind", [None, {"a": 1}, []])
+def test_message_whose_type_is_no_text_is_composed_anew(kind):
+    said = {"role": "user", "content": [{"type": "input_text", "text": "so"}]}
+    rows = stored("openai-responses", "user", [{"type": kind, **said}])
+    out = forms["openai-responses"].compose(rows, model="gpt-5")
+    assert {"type": "message", **said} in out.messages
+
+
 def test_redacted_item_without_its_values_is_left_out_and_a_short_one_is_not():
     rest = {"type": "mcp_call", "id": "mcp_1", "name": "f"}
     compaction = {"type": "compaction", "encrypted_content": "x"}

@@ -11,6 +11,7 @@ from msgspec import structs
 from roocontext.log.entries import Kind, Message
 from roocontext.log.forms import OPENING, UNANSWERED, Repair, Rule
 from roocontext.log.forms.anthropic import ANTHROPIC_FORM
+from roocontext.log.turns import last_turn
 from support.examples import examples
 from support.provider_rules.anthropic import displaced, violations
 
@@ -141,6 +142,20 @@ def test_malformed_blocks_are_left_out(block):
     said, repairs = sent(("user", "go"), ("assistant", [text(), block]))
     assert said == [("user", "go"), ("assistant", [text()])]
     assert repairs == [(2, Rule.MALFORMED, 1)]
+
+
+@pytest.mark.parametrize("odd", [None, 5, [], [1], {}, {"a": 1}])
+def test_ids_and_marks_of_no_valid_type_are_no_obstacle(odd):
+    rows = history(
+        ("user", [text("go") | {"cache_control": odd}]),
+        ("assistant", [text(), SEARCH | {"id": odd}, FOUND | {"tool_use_id": odd}]),
+        ("user", "and"),
+    )
+    out = sendable(rows)
+    assert [it["role"] for it in out.messages] == ["user", "assistant", "user"]
+    assert ANTHROPIC_FORM.body(out.messages, cache=True)["messages"][2]["role"] == "user"
+    assert last_turn(rows[:0:-1]).waits_for == "model"
+    assert last_turn(rows[1:2]).waits_for == "user"
 
 
 def test_blocks_of_the_other_role_are_left_out():

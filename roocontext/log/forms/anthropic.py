@@ -38,7 +38,7 @@ from roocontext.log.forms.repairs import Rule
 from roocontext.log.forms.tools import Function
 from roocontext.log.readings import Block, calls
 from roocontext.log.readings.anthropic import ANTHROPIC
-from roocontext.log.readings.blocks import dicts, texts
+from roocontext.log.readings.blocks import as_dict, dicts, texts
 
 _MARK: Final = {"type": "ephemeral"}
 # Documented; the caller's own marks count too.
@@ -184,8 +184,8 @@ def _longest_first(marks: Iterable[Any]) -> Iterator[Any]:
     fitted: list[Any] = []
     is_long = False
     for mark in reversed([*marks]):
-        is_long = is_long or (isinstance(mark, dict) and mark.get("ttl") == _LONGEST)
-        fitted.append({**mark, "ttl": _LONGEST} if mark and is_long else mark)
+        is_long = is_long or as_dict(mark).get("ttl") == _LONGEST
+        fitted.append({**mark, "ttl": _LONGEST} if isinstance(mark, dict) and is_long else mark)
     return iter(fitted[::-1])
 
 

@@ -16,6 +16,7 @@ from roocontext.log.forms.anthropic import report_lost_thinking
 from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
 from roocontext.log.forms.parts import (
+    IMAGES,
     OPENING,
     OutgoingPart,
     OwnPiece,
@@ -187,6 +188,8 @@ def _is_sound(role: str, block: Block) -> bool:
 
 
 def _holds(name: str, fields: Block) -> bool:
+    if name == "image":
+        return f"image/{string(fields, 'format')}" in IMAGES
     if name == "toolUse":
         return bool(string(fields, "name")) and isinstance(fields.get("input"), dict)
     parts = fields.get("content")
@@ -198,8 +201,10 @@ def _holds(name: str, fields: Block) -> bool:
 def _is_part(part: Any) -> bool:
     if not isinstance(part, dict) or len(part) != 1:
         return False
-    value = part.get("text", " x")
-    return isinstance(value, str) and bool(value.strip())
+    ((name, held),) = part.items()
+    if name == "text":
+        return isinstance(held, str) and bool(held.strip())
+    return name != "image" or _holds(name, as_dict(held))
 
 
 def _message(turn: OutgoingTurn) -> dict[str, Any]:

@@ -189,7 +189,8 @@ def _sent(role: str, item: Block, state: RequestState, *, keep_id: bool) -> Bloc
 
 def _is_sound(role: str, item: Block) -> bool:
     kind = type_of(item)
-    if not is_utf8(item) or any(not isinstance(item.get(key), str) for key in _TEXTS.get(kind, ())):
+    sound = is_utf8(item) and item.get("type", kind) == kind
+    if not sound or any(not isinstance(item.get(key), str) for key in _TEXTS.get(kind, ())):
         return False
     if kind == "message":
         speaker = "assistant" if role == "assistant" else "user"

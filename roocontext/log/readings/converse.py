@@ -200,8 +200,8 @@ def with_bytes(block: Block) -> Block | None:
     is_same = True
     for key, value in block.items():
         new = value
-        if key in _BLOBS and isinstance(value, str):
-            new = from_base64(value)
+        if key in _BLOBS:
+            new = from_base64(value) if isinstance(value, str) else None
         elif key in ("input", "json"):
             pass  # the agent's own
         elif isinstance(value, dict):
