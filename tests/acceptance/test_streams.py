@@ -41,6 +41,14 @@ def claude_events(request: Any) -> Any:
         return list(client.messages.create(**SONNET, stream=True, **request))
 
 
+def claude_helpers_events(request: Any) -> Any:
+    with (
+        anthropic.Anthropic() as client,
+        client.messages.stream(**SONNET, **request) as stream,
+    ):
+        return list(stream)
+
+
 async def claude_async(request: Any) -> Any:
     async with anthropic.AsyncAnthropic() as client:
         return await client.messages.create(**SONNET, **request)
@@ -71,6 +79,11 @@ def chat_chunks(request: Any) -> Any:
             model="m", stream=True, stream_options=usage, **request
         )
         return list(chunks)
+
+
+def chat_helpers_events(request: Any) -> Any:
+    with openai.OpenAI() as client, client.chat.completions.stream(model="m", **request) as stream:
+        return list(stream)
 
 
 async def chat_async(request: Any) -> Any:
@@ -105,6 +118,11 @@ def responses_last_event(request: Any) -> Any:
 def responses_events(request: Any) -> Any:
     with openai.OpenAI() as client:
         return list(client.responses.create(model="m", stream=True, **request))
+
+
+def responses_helpers_events(request: Any) -> Any:
+    with openai.OpenAI() as client, client.responses.stream(model="m", **request) as stream:
+        return list(stream)
 
 
 async def responses_async(request: Any) -> Any:
@@ -151,6 +169,7 @@ ASKED = {
         claude,
         claude_streamed,
         claude_events,
+        claude_helpers_events,
         claude_async,
         claude_async_streamed,
         dumped(claude, exclude_unset=True),
@@ -159,6 +178,7 @@ ASKED = {
         chat,
         chat_streamed,
         chat_chunks,
+        chat_helpers_events,
         chat_async,
         chat_async_streamed,
         dumped(chat, exclude_unset=True),
@@ -168,6 +188,7 @@ ASKED = {
         responses_streamed,
         responses_last_event,
         responses_events,
+        responses_helpers_events,
         responses_async,
         responses_async_streamed,
         dumped(responses, exclude_unset=True),

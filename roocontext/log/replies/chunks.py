@@ -375,6 +375,11 @@ _STREAMS: Final[Sequence[tuple[Callable[[Block], bool], Callable[[Sequence[Block
     (lambda it: it.get("type") == "message_start", _anthropic),
     (lambda it: string(it, "type").startswith("response."), _responses),
     (lambda it: isinstance(it.get("choices"), list), _chat),
+    (
+        # The helper of OpenAI's SDK has each chunk in an event, between events of its own.
+        lambda it: it.get("type") == "chunk" and isinstance(it.get("chunk"), dict),
+        lambda events: _chat([as_dict(event.get("chunk")) for event in events]),
+    ),
     (lambda it: isinstance(it.get("messageStop", it.get("messageStart")), dict), _converse),
 )
 """Recognises a chunk of each provider but Gemini, and joins them."""
