@@ -76,12 +76,15 @@ _NOTES_ON = _NOTES.where(entries.c.target == bindparam("target"))
 def newest_note_of(
     *columns: ColumnElement[Any],
     kind: ColumnElement[str] | TextClause = _GIVEN,
-    until: ColumnElement[bool] = UP_TO_SEQ,
+    until: ColumnElement[bool] | None = None,
 ) -> Select[Any]:
-    """Make the statement for the newest note of a kind, to which the target is to be added."""
+    """Make the statement for the newest note of a kind, to which the target is to be added.
+
+    It is the newest up to the parameter `seq`, unless another condition is given.
+    """
     return (
         select(*columns)
-        .where(_of_kind(kind), until)
+        .where(_of_kind(kind), UP_TO_SEQ if until is None else until)
         # By the target too, although it is one: PostgreSQL does not take IS NULL for a constant,
         # and would sort all notes of the kind.
         .order_by(entries.c.target.desc(), entries.c.seq.desc())
