@@ -397,10 +397,24 @@ def test_unwritable_error_line_keeps_its_exit_code(shown_url: str) -> None:
     assert (done.returncode, done.stdout) == (Code.NOT_FOUND, b"")
 
 
-def test_json_that_would_lose_values_is_refused(command_line: CommandLines, database: str) -> None:
-    twice = '[{"type": "text", "text": "x", "text": "y"}]'
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ('[{"type": "text", "text": "x", "text": "y"}]', "a name occurs twice"),
+        ("[1e999]", "larger than a float"),
+        ("[NaN]", "NaN"),
+        (f"[{'9' * 5_000}]", "too many digits"),
+        ("[" * 20_000, "nested too deeply"),
+        ("[", "at character 1"),
+    ],
+)
+def test_json_that_would_lose_values_is_refused(
+    content: str, why: str, command_line: CommandLines, database: str
+) -> None:
     run = command_line(database)
-    refused(run("append", "new", twice, "--content-json"), Code.USAGE, "CONTENT", "twice")
+    for words in (("--content-json", content), ("x", "--usage", content)):
+        named = "CONTENT" if words[0] == "--content-json" else "--usage"
+        refused(run("append", "new", *words), Code.USAGE, f"{named} is not JSON", why)
     assert run("sessions", "--json").document["sessions"] == []
 
 

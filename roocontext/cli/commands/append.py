@@ -1,9 +1,7 @@
 """`roocontext append`: appends a message, from an argument, a file or standard input."""
 
-import json
 import sys
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +17,7 @@ from roocontext.cli.options import Expected
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import is_terminal, read_input
 from roocontext.errors import InvalidOption, VersionConflict
+from roocontext.reports.exact_json import read_exactly
 
 app = typer.Typer()
 
@@ -157,15 +156,6 @@ def _text(content: str | None, file: Path | None) -> str:
 
 def _parsed(name: str, text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=partial(_object, name))
-    except (ValueError, RecursionError):
-        raise InvalidOption(f"{name} is not JSON.", name=name) from None
-
-
-def _object(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object. It is refused if it has a name twice, because one value would be lost."""
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        line = f"{name} has an object with the same name twice; one value would be lost."
-        raise Refusal(line, Code.USAGE)
-    return fields
+        return read_exactly(text)
+    except ValueError as error:
+        raise InvalidOption(f"{name} is not JSON: {error}.", name=name) from None

@@ -1,19 +1,17 @@
 """JSON in requests and answers, without loss.
 
-The store keeps integers of any size, lone surrogates and the difference between `1` and `1.0`. What
-Python's reader would change silently is refused: repeated names, NaN, numbers beyond the range of a
-float. Many languages cannot read all of it: they may send and receive contents as JSON in a text.
+The store keeps integers of any size, lone surrogates and the difference between `1` and `1.0`. Many
+languages cannot read all of it: they may send and receive contents as JSON in a text.
 """
 
 import json
-import math
-from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from roocontext.errors import InvalidMessage
 from roocontext.log.readings.converse import to_base64
 from roocontext.reports.document import Document
+from roocontext.reports.exact_json import read_exactly
 from roocontext.web.errors import MalformedRequest
 
 _ANY_JSON: Final = (Any, dict[str, Any], list[Any])
@@ -22,19 +20,19 @@ _ANY_JSON: Final = (Any, dict[str, Any], list[Any])
 def read_json(body: bytes) -> Any:
     """The document of a request's body."""
     try:
-        return _loaded(body.decode())
+        return read_exactly(body.decode())
     except UnicodeDecodeError as error:
         raise MalformedRequest(f"The body is not UTF-8 at byte {error.start}.") from None
     except ValueError as error:
-        raise MalformedRequest(f"The body is not JSON: {_reason(error)}.") from None
+        raise MalformedRequest(f"The body is not JSON: {error}.") from None
 
 
 def read_json_text(text: str, path: str) -> Any:
     """The value of a text in a document."""
     try:
-        return _loaded(text)
+        return read_exactly(text)
     except ValueError as error:
-        raise InvalidMessage(f"{path} is not JSON: {_reason(error)}.", path=path) from None
+        raise InvalidMessage(f"{path} is not JSON: {error}.", path=path) from None
 
 
 def json_text(value: Any) -> str:
@@ -61,39 +59,3 @@ def in_texts(document: Document) -> dict[str, Any]:
         else:
             made[name] = others[name]
     return made
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(
-            text, object_pairs_hook=_object, parse_float=_float, parse_constant=_no_number
-        )
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def _reason(error: ValueError) -> str:
-    """Why a text is not JSON, without quoting it."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos}"
-    # Python refuses to read an integer of more than 4,300 digits.
-    return "an integer has too many digits" if "digits" in str(error) else str(error)
-
-
-def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    items = list(pairs)
-    fields = dict(items)
-    if len(fields) < len(items):
-        raise ValueError("a name occurs twice in an object")
-    return fields
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is larger than a float can be")
-    return number
-
-
-def _no_number(_text: str) -> NoReturn:
-    raise ValueError("NaN and Infinity are not JSON")
