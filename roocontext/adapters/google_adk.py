@@ -6,9 +6,11 @@ messages are the contents of the events. A compaction is a summary, and a rewind
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
+
+from msgspec.structs import replace as with_fields
 
 from roocontext.adapters import google_adk_log as log
 from roocontext.adapters.google_adk_state import (
@@ -19,10 +21,11 @@ from roocontext.adapters.google_adk_state import (
     shared_state,
 )
 from roocontext.adapters.serializing import check_json, framework, serializing
-from roocontext.errors import DuplicateMessage, InvalidMessage, InvalidOption, SessionNotFound
+from roocontext.errors import DuplicateMessage, InvalidOption, SessionNotFound
 from roocontext.formats.imported import storable, storable_model
+from roocontext.formats.importers.google_adk import content_message
 from roocontext.log.entries import NewMessage
-from roocontext.log.readings import read_message, reader, text_of
+from roocontext.log.readings import read_message, text_of
 from roocontext.store.given import AnyStore, GivenStore, OverStore
 
 with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
@@ -33,8 +36,6 @@ with framework("google-adk", works=">=2.13,<3", extra="google-adk"):
     from google.adk.sessions import BaseSessionService, Session, State
     from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
     from google.genai.types import Content
-
-FORMAT: Final = "gemini"
 
 
 class RooContextSessionService(OverStore, BaseSessionService):
@@ -211,22 +212,16 @@ def _summary(content: Content | None) -> NewMessage | None:
 
 
 def _message(content: Content | None, event: Event | None) -> NewMessage | None:
-    """The content as a message; None if it has no parts, or no role that the format has."""
-    if content is None or not content.parts:
+    """The content as a message, with what the event says of it; None if it is no message."""
+    if content is None:
         return None
     dumped = content.model_dump(mode="json", exclude_none=True, by_alias=True)
-    role = content.role or ("user" if event and event.author == "user" else "model")
-    try:
-        reader(FORMAT).check(role, dumped)
-    except InvalidMessage:
-        return None
-    if event is None:
-        return NewMessage(role, dumped, FORMAT)
+    message = content_message(dumped, "user" if event and event.author == "user" else "model")
+    if message is None or event is None:
+        return message
     usage = event.usage_metadata
-    return NewMessage(
-        role,
-        dumped,
-        FORMAT,
+    return with_fields(
+        message,
         ts=round(event.timestamp * 1000),
         message_id=storable(event.id),
         model=storable_model(event.model_version),

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from errno import EEXIST
+from itertools import chain
 from pathlib import Path
 from secrets import token_hex
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from roocontext.log.entries import Message
 from roocontext.store.session import Session
@@ -21,6 +22,9 @@ class NewFile(NamedTuple):
     chunks: Iterator[bytes]
 
 
+FileOf: TypeAlias = Callable[[Sequence[Session]], Iterator[bytes]]
+
+
 @dataclass(frozen=True)
 class Exporter:
     """A format that sessions are written in.
@@ -31,10 +35,15 @@ class Exporter:
     """
 
     name: str
-    file: Callable[[Sequence[Session]], Iterator[bytes]] | None = None
+    file: FileOf | None = None
     folder: Callable[[Sequence[Session], Path], Iterator[NewFile]] | None = None
     is_for_one: bool = False
     left_out: Callable[[Message], list[str]] | None = None
+
+
+def one_by_one(export_session: Callable[[Session], Iterator[bytes]]) -> FileOf:
+    """Write the sessions after each other into one file."""
+    return lambda sessions: chain.from_iterable(map(export_session, sessions))
 
 
 def family_of(store: Store, session: Session) -> Iterator[Session]:

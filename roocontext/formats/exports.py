@@ -2,15 +2,15 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from roocontext.errors import InvalidOption
 from roocontext.formats import jsonl
-from roocontext.formats.exporter import Exporter, NewFile, family_of, write_new
+from roocontext.formats.exporter import Exporter, NewFile, family_of, one_by_one, write_new
 from roocontext.formats.exporters import claude_code, markdown, roo
 from roocontext.log.forms import forms
 from roocontext.log.readings.converse import to_base64
@@ -37,17 +37,6 @@ class Export(NamedTuple):
     left_out: tuple[LeftOut, ...]
 
 
-def _one_by_one(
-    name: str, export_session: Callable[[Session], Iterator[bytes]], *, is_for_one: bool = False
-) -> Exporter:
-    """A format in which the sessions follow each other in one file."""
-    return Exporter(
-        name,
-        lambda sessions: chain.from_iterable(map(export_session, sessions)),
-        is_for_one=is_for_one,
-    )
-
-
 def _request(form: str, session: Session) -> Iterator[bytes]:
     # As of an entry, because a request for now records the frame.
     last = session.head().seq
@@ -59,11 +48,11 @@ def _request(form: str, session: Session) -> Iterator[bytes]:
 EXPORTERS: Final = {
     exporter.name: exporter
     for exporter in (
-        _one_by_one("jsonl", jsonl.export_session),
-        _one_by_one("markdown", markdown.export_session),
+        Exporter("jsonl", one_by_one(jsonl.export_session)),
+        Exporter("markdown", one_by_one(markdown.export_session)),
         claude_code.EXPORTER,
         roo.EXPORTER,
-        *(_one_by_one(form, partial(_request, form), is_for_one=True) for form in forms),
+        *(Exporter(form, one_by_one(partial(_request, form)), is_for_one=True) for form in forms),
     )
 }
 """The formats by name. All functions here also take an `Exporter` in place of a name."""

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from roocontext import reports
 from roocontext.errors import InvalidIdentifier, RooContextError, SessionNotFound
-from roocontext.mcp.tools import LONGEST, Edits, Queries, answer_text
+from roocontext.mcp.tools import LONGEST, StoreTools, answer_text
 
 if TYPE_CHECKING:
     from roocontext import Store
@@ -50,22 +50,21 @@ class SessionServer(MCPServer[Any]):
             log_level="WARNING",
         )
         self._store = store
-        queries = Queries(store)
+        tools = StoreTools(store)
         reading = ToolAnnotations(read_only_hint=True, open_world_hint=False)
         for query in (
-            queries.search_history,
-            queries.read_history,
-            queries.list_sessions,
-            queries.show_session,
-            queries.why_hidden,
+            tools.search_history,
+            tools.read_history,
+            tools.list_sessions,
+            tools.show_session,
+            tools.why_hidden,
         ):
             self._add(query, reading)
         if allow_write:
-            edits = Edits(store)
             # Neither destroys anything: a rewind hides, and can itself be rewound.
             writing = ToolAnnotations(destructive_hint=False, open_world_hint=False)
-            self._add(edits.append, writing)
-            self._add(edits.rewind, writing)
+            self._add(tools.append, writing)
+            self._add(tools.rewind, writing)
         # An id is never a path here, so no character of it has to be refused.
         free = ResourceSecurity(exempt_params=frozenset({"id"}))
         self.resource(

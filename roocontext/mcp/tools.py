@@ -72,8 +72,8 @@ Expected = Annotated[
 ]
 
 
-class Queries:
-    """The tools that change nothing."""
+class StoreTools:
+    """The tools over a store. None of them deletes anything."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -172,16 +172,6 @@ class Queries:
         """Say whether the model sees an entry, and if not, what hides it and how to undo that."""
         return answer_text(reports.why.why(self._chat(session), seq), LONGEST)
 
-    def _chat(self, name: str) -> "Session":
-        return self._store.session(reports.naming.session_named(self._store, name))
-
-
-class Edits:
-    """The tools that write. None of them deletes anything."""
-
-    def __init__(self, store: "Store") -> None:
-        self._store = store
-
     def append(
         self,
         session: SessionName,
@@ -196,7 +186,7 @@ class Edits:
         expected_seq: Expected = None,
     ) -> str:
         """Append a message to a session. It is durable when the answer arrives."""
-        chat = self._store.session(reports.naming.session_named(self._store, session))
+        chat = self._chat(session)
         done = chat.append(role, content, client_id=client_id, expected_seq=expected_seq)
         return answer_text(done, LONGEST)
 
@@ -212,6 +202,9 @@ class Edits:
 
         To undo it, rewind to the entry before the rewind.
         """
-        chat = self._store.session(reports.naming.session_named(self._store, session))
+        chat = self._chat(session)
         done = chat.rewind(to, expected_seq=expected_seq, dry_run=dry_run)
         return answer_text(reports.undo.rewound_report(chat, done), LONGEST)
+
+    def _chat(self, name: str) -> "Session":
+        return self._store.session(reports.naming.session_named(self._store, name))

@@ -9,12 +9,11 @@ no compaction of this kind hides are left out: Claude Code would put the results
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from roocontext.errors import InvalidOption
-from roocontext.formats.exporter import Exporter, NewFile
+from roocontext.formats.exporter import Exporter, NewFile, one_by_one
 from roocontext.formats.exporters.anthropic_rows import AnthropicRows, foreign_id, types_left_out
 from roocontext.formats.files import non_empty
 from roocontext.log.entries import Kind, Message
@@ -22,7 +21,7 @@ from roocontext.log.forms.block_rules import THINKING
 from roocontext.log.forms.compacted import readable_by
 from roocontext.log.forms.parts import no_result, orphan, trimmed
 from roocontext.log.readings import Block, reader
-from roocontext.log.readings.blocks import text
+from roocontext.log.readings.blocks import as_dict, text
 from roocontext.store.session import Session
 
 _VERSION: Final = "2.1.330"
@@ -132,7 +131,7 @@ class _Transcript:
 
     def __init__(self, session: Session, name: str, agent: str | None = None) -> None:
         info = session.info()
-        metadata = info.metadata if isinstance(info.metadata, dict) else {}
+        metadata = as_dict(info.metadata)
         self._session, self._name, self._title = session, name, info.title
         self._side = {"isSidechain": agent is not None, **({"agentId": agent} if agent else {})}
         self._about = {
@@ -264,8 +263,5 @@ def _line(record: dict[str, Any]) -> bytes:
 
 
 EXPORTER: Final = Exporter(
-    "claude-code",
-    lambda sessions: chain.from_iterable(map(export_session, sessions)),
-    export_folder,
-    left_out=types_left_out,
+    "claude-code", one_by_one(export_session), export_folder, left_out=types_left_out
 )

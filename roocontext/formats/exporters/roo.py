@@ -20,6 +20,7 @@ from roocontext.formats.importers.roo import API, CLINE, ROO, UI
 from roocontext.log.compactions import Compaction, as_summary, compactions_in, without_compactions
 from roocontext.log.entries import Kind, Message
 from roocontext.log.readings import read_message, words_of
+from roocontext.log.readings.blocks import as_dict
 from roocontext.programs.roo.history import CONDENSED, TAGS, TRUNCATED, Tag
 from roocontext.store.reading.live import LiveMessage
 from roocontext.store.session import Session
@@ -109,8 +110,7 @@ def _role(message: Message) -> str:
 
 def _kept(session: Session) -> dict[int, dict[str, Any]]:
     """By seq: Roo's own fields of imported messages, such as `reasoning_details`."""
-    metadata = session.info().metadata
-    if not isinstance(metadata, dict) or metadata.get("tool") not in (ROO, CLINE):
+    if as_dict(session.info().metadata).get("tool") not in (ROO, CLINE):
         return {}
     marks = {name for tag in TAGS for name in (tag.key, tag.flag, tag.id)}
     kept: dict[int, dict[str, Any]] = {}
@@ -187,7 +187,6 @@ def _item(
 ) -> dict[str, Any]:
     """The task as Roo lists it."""
     info = session.info()
-    metadata = info.metadata if isinstance(info.metadata, dict) else {}
     ids = [member.id for member in sessions]
     item = {
         "id": foreign_id(session.id),
@@ -197,7 +196,7 @@ def _item(
         "tokensIn": 0,
         "tokensOut": 0,
         "totalCost": 0,
-        "workspace": metadata.get("folder"),
+        "workspace": as_dict(info.metadata).get("folder"),
         "parentTaskId": foreign_id(info.parent) if info.parent and info.parent in ids else None,
         "childIds": [foreign_id(member.id) for member in sessions if member.parent == session.id],
     }

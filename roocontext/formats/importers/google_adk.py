@@ -122,7 +122,7 @@ class _Conversation:
         compaction = as_dict(actions.get("compaction"))
         begin, end = (utc_ms(compaction.get(f"{side}_timestamp")) or 0 for side in ("start", "end"))
         inside = {event for event, (lo, hi) in self.times.items() if begin <= lo and hi <= end}
-        summary = _message(compaction.get("compacted_content"), "model")
+        summary = content_message(compaction.get("compacted_content"), "model")
         # ADK leaves out a summary of a part of what another one stands for.
         is_part = any(lo <= begin and end <= hi for lo, hi in {*self.summed} - {(begin, end)})
         if summary is not None and inside and not is_part:
@@ -139,7 +139,7 @@ class _Conversation:
             self.tip = f"{name}:rewind"
             yield WentBack(self.tip, to, ts=ts)
         by = "user" if record.get("author") == "user" else "model"
-        if (message := _message(record.get("content"), by)) is not None:
+        if (message := content_message(record.get("content"), by)) is not None:
             self.tip = name
             self.times[name] = (ts or 0, ts or 0)
             usage = as_dict(record.get("usage_metadata"))
@@ -159,8 +159,11 @@ class _Conversation:
             yield Noted(name, "event", record, ts)
 
 
-def _message(content: Any, role: str) -> NewMessage | None:
-    """The content as a message; None if it has no parts, or no role that the format has."""
+def content_message(content: Any, role: str) -> NewMessage | None:
+    """A content as a message; None if it has no parts, or no role that the format has.
+
+    A content without a role has the given one.
+    """
     if not as_dict(content).get("parts"):
         return None
     role = content.get("role") or role

@@ -26,6 +26,7 @@ from roocontext.formats.events import (
     titled,
 )
 from roocontext.formats.files import (
+    list_at,
     loads,
     non_empty,
     read_bytes,
@@ -378,8 +379,7 @@ def _changed_contents(
 
 
 def _content(row: Any) -> list[Any]:
-    content = as_dict(row).get("content")
-    return content if isinstance(content, list) else []
+    return list_at(as_dict(row), "content")
 
 
 def _texts(edits: Any) -> dict[int, dict[int, str]]:
