@@ -10,6 +10,7 @@ results take all of its calls and nothing else. So none of its messages has a pa
 without it all other results still answer the same calls. A check of a plan leaves it out.
 """
 
+import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,8 @@ import msgspec
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.encoding import decode, encode
 from roocontext.log.entries import BlockRef
-from roocontext.log.readings import RoleAndBlocks, calls, results
+from roocontext.log.readings import Block, RoleAndBlocks, calls, results
+from roocontext.log.readings.blocks import string
 
 Place: TypeAlias = tuple[int, int]
 """The index of a message and of a block in it."""
@@ -192,6 +194,33 @@ def _linked(
     if places[at : at + 1] != [(index, block)]:
         return None
     return places.pop(at)
+
+
+_HOSTED_CALLS: Final = ("server_tool_use", "mcp_tool_use")
+_HOSTED_RESULT: Final = re.compile(r"\w+_tool_result")
+
+
+def unpaired(blocks: Sequence[Block]) -> tuple[set[int], set[int]]:
+    """Find the calls of tools that Anthropic runs itself, whose results are in a reply too.
+
+    Those that still wait for their result, and the calls and results that can have no partner.
+    """
+    waiting: dict[str, int] = {}
+    separated: set[int] = set()
+    for index, block in enumerate(blocks):
+        kind = string(block, "type")
+        is_call = kind in _HOSTED_CALLS
+        if not is_call and not _HOSTED_RESULT.fullmatch(kind):
+            continue
+        tool_id = string(block, "id" if is_call else "tool_use_id")
+        earlier = waiting.pop(tool_id, None)
+        if is_call and earlier is not None:
+            separated.add(earlier)  # a continued reply may repeat the call
+        if is_call and tool_id:
+            waiting[tool_id] = index
+        elif is_call or earlier is None:
+            separated.add(index)
+    return set(waiting.values()), separated
 
 
 _CALL, _RESULT = '["call",', '["result",'

@@ -12,9 +12,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from roocontext.log.compactions import is_compaction_only
 from roocontext.log.entries import BlockRef, Kind, Message
-from roocontext.log.pairs import links_of, pairs
+from roocontext.log.pairs import links_of, pairs, unpaired
 from roocontext.log.readings import Block, calls, read_message, results
-from roocontext.log.readings.blocks import string
 from roocontext.log.values import Value
 
 WaitsFor: TypeAlias = Literal["user", "tools", "model"]
@@ -22,7 +21,6 @@ WaitsFor: TypeAlias = Literal["user", "tools", "model"]
 
 _SILENT: Final = ("system", "developer")
 """The roles of instructions, which need no answer."""
-_SERVER_CALLS: Final = ("server_tool_use", "mcp_tool_use")
 PAUSED: Final = "pause_turn"
 """The stop reason of a reply that the provider wants to continue."""
 TOO_LONG: Final = frozenset(
@@ -117,7 +115,7 @@ def last_turn(newest_first: Iterable[Message]) -> LastTurn:
         reply=replies[-1].message,
         answered=len(replies) < len(rows),
         asked_by=before.message.seq if before else 0,
-        unfinished=_is_unfinished(replies[-1].blocks),
+        unfinished=bool(unpaired(replies[-1].blocks)[0]),
     )
 
 
@@ -151,11 +149,3 @@ def _pending(rows: Sequence[_Spoken]) -> Iterator[PendingCall]:
         yield from (
             call for call, place in zip(waiting, places, strict=True) if place not in answered
         )
-
-
-def _is_unfinished(blocks: Sequence[Block]) -> bool:
-    """True if a tool that the provider runs has no result yet."""
-    done = {string(block, "tool_use_id") for block in blocks}
-    return any(
-        block.get("type") in _SERVER_CALLS and string(block, "id") not in done for block in blocks
-    )

@@ -16,7 +16,7 @@ one, and in a request also after an assistant message that comes last.
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from roocontext.log.entries import Message
 from roocontext.log.forms.block_rules import fix
@@ -41,12 +41,8 @@ from roocontext.log.forms.tools import (
     name_for,
     replaced_names,
 )
-from roocontext.log.pairs import links_of, pairs
+from roocontext.log.pairs import links_of, pairs, unpaired
 from roocontext.log.readings import Block
-from roocontext.log.readings.blocks import string
-
-_CALLS: Final = ("server_tool_use", "mcp_tool_use")
-_RESULT: Final = re.compile(r"\w+_tool_result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +182,9 @@ def _turns(rows: Sequence[OutgoingRow]) -> Iterator[list[OutgoingRow]]:
 
 def _pair(parts: Sequence[OutgoingPart]) -> tuple[set[OutgoingPart], set[OutgoingPart]]:
     """The calls that have no result, and the parts that can have no partner."""
-    waiting: dict[str, OutgoingPart] = {}
-    separated: set[OutgoingPart] = set()
-    for part in parts:
-        kind = part.block.get("type", "")
-        is_call = kind in _CALLS
-        if part.kind is not PartKind.OTHER or not (is_call or _RESULT.fullmatch(kind)):
-            continue
-        tool_id = string(part.block, "id" if is_call else "tool_use_id")
-        earlier = waiting.pop(tool_id, None)
-        if is_call and earlier is not None:
-            separated.add(earlier)  # a continued reply may repeat the call
-        if is_call and tool_id:
-            waiting[tool_id] = part
-        elif is_call or earlier is None:
-            separated.add(part)
-    return set(waiting.values()), separated
+    others = [part for part in parts if part.kind is PartKind.OTHER]
+    waiting, separated = unpaired([part.block for part in others])
+    return {others[index] for index in waiting}, {others[index] for index in separated}
 
 
 def _continues(parts: Sequence[OutgoingPart]) -> bool:

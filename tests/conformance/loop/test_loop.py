@@ -177,6 +177,16 @@ def test_reply_in_the_middle_of_a_tool_of_the_provider_is_continued(chat):
     assert (chat.waits_for(), chat.pending()) == USER
 
 
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("tool_id", [["s"], {"s": 1}, 5], ids=str)
+def test_tool_of_the_provider_whose_id_is_no_text_is_not_waited_for(chat, tool_id):
+    chat.append("user", "search")
+    call = {"type": "server_tool_use", "id": tool_id, "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": tool_id, "content": []}
+    chat.append("assistant", [call, found])
+    assert (chat.waits_for(), chat.pending()) == USER
+
+
 @pytest.mark.parametrize(("reason", "turn"), [("pause_turn", "model"), ("end_turn", "user")])
 def test_reply_that_the_provider_paused_is_continued(lab, reason, turn):
     chat = lab.store.create()
