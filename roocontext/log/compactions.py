@@ -15,7 +15,7 @@ from roocontext.log.model_names import is_same_model
 from roocontext.log.readings.blocks import Block
 from roocontext.registry import Registry
 
-_TYPES: Final = {
+COMPACTION_TYPES: Final = {
     "anthropic": ("compaction",),
     "openai-responses": ("compaction", "compaction_summary"),
 }
@@ -113,7 +113,7 @@ def _read(format_: str, index: int, block: Block) -> Compaction:
 
 
 def _compactions(format_: str, content: Any) -> list[tuple[int, Block]]:
-    types = _TYPES.get(format_, ())
+    types = COMPACTION_TYPES.get(format_, ())
     return [
         (index, block)
         for index, block in enumerate(_blocks(content))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from roocontext.log.compactions import COMPACTION_TYPES
 from roocontext.log.entries import Message
 from roocontext.log.forms.arrange import OutgoingTurn, ProviderForm
 from roocontext.log.forms.block_rules import is_utf8
@@ -67,8 +68,6 @@ _PARTS: Final = {
     "assistant": ("output_text", "refusal"),
     "user": ("input_text", "input_image", "input_file"),
 }
-
-_COMPACTIONS: Final = ("compaction", "compaction_summary")
 
 _SYNTHETIC: Final[dict[str, Callable[[OutgoingPart, str], dict[str, Any]]]] = {
     "custom_tool_call": lambda _, output: {"output": output},
@@ -130,7 +129,7 @@ class _Responses(ProviderForm):
 def _pieces(
     role: str, kind: str, item: Block, state: RequestState, *, equal: bool
 ) -> Iterator[OwnPiece]:
-    if kind == "reasoning" or kind in _COMPACTIONS:
+    if kind == "reasoning" or kind in COMPACTION_TYPES["openai-responses"]:
         # Compactions that this model cannot read are gone already.
         sound = (equal or kind != "reasoning") and _is_sound_reasoning(item, state)
         state.has_lost_reasoning = not sound
