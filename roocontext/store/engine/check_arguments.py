@@ -73,23 +73,16 @@ def to_rewind_target(
         raise InvalidOption("A rewind needs one target: `to` or `ts`.", name="to")
     if ts is not None:
         check_integer("ts", ts)
-    return to_target("to", to, recorded=recorded)
+    if isinstance(to, str):
+        check_id("to", to)
+        return to
+    return to_point("to", to, recorded=recorded)
 
 
 def check_mapping(name: str, value: object) -> None:
     """Refuse anything but a mapping."""
     if not isinstance(value, Mapping):
         raise InvalidOption(f"{name} must be a mapping.", name=name)
-
-
-def to_target(
-    name: str, value: int | str | datetime | None, *, recorded: bool = False
-) -> int | str | Moment | None:
-    """The target named by a seq, a message id, or a datetime with a zone; refuse anything else."""
-    if isinstance(value, str):
-        check_id(name, value)
-        return value
-    return to_point(name, value, recorded=recorded)
 
 
 def given_messages(messages: Iterable[NewMessage | Mapping[str, Any]]) -> Iterator[NewMessage]:
