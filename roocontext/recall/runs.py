@@ -5,11 +5,12 @@ parent. It never reaches redacted content, and rewound messages only if it asks 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from roocontext.context.steps import Steps, ask, drive, drive_async
-from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
+from roocontext.errors import InvalidOption, SessionArchived, SessionNotFound
 from roocontext.log.counting import Counter
 from roocontext.log.readings import read_message
 from roocontext.log.summary import READ_HISTORY, SEARCH_HISTORY
@@ -24,7 +25,6 @@ from roocontext.store.reading.live import Original
 from roocontext.store.reading.pages import Page
 from roocontext.store.search.hits import Hit
 from roocontext.store.session import Session
-from roocontext.store.sessions.sessions import SessionInfo
 from roocontext.store.store import Store
 from roocontext.store.writing.append import Receipt
 from roocontext.tokens import counter_for
@@ -82,6 +82,8 @@ class RecallRuns(Generic[StoreT, SessionT]):
             return (yield from self._read(read_call(given, ReadCall)))
         except (InvalidOption, SessionNotFound) as error:
             return Recalled(error.fact, is_error=True)
+        except SessionArchived as error:  # its words name a file, which is nothing for a model
+            return Recalled(f"Session {error.session_id!r} is archived.", is_error=True)
 
     def _answered(self, call: PendingCall) -> Steps[Receipt | None]:
         """Answer a pending call, if it is of one of these tools."""
@@ -188,23 +190,13 @@ class RecallRuns(Generic[StoreT, SessionT]):
         """Open a descendant that the model names; None for the session itself."""
         if name is None or name == self._chat.id:
             return None
-        unknown = SessionNotFound(
+        # Asked for downwards, as a search does: a session between the two may be purged.
+        if name in (yield from ask(self._chat.internals.family)):
+            with suppress(SessionNotFound):  # it is purged itself
+                return (yield from self._session(name))
+        raise SessionNotFound(
             f"There is no session {name!r} among the sub-agents of this one.", session_id=name
         )
-        try:
-            chat = ancestor = yield from self._session(name)
-            seen = {None, self._chat.id}  # in a damaged database parents may form a circle
-            while ancestor.parent not in seen:
-                seen.add(ancestor.parent)
-                ancestor = yield from self._session(str(ancestor.parent))
-        except (SessionNotFound, InvalidIdentifier):
-            raise unknown from None
-        # A restored log may name a parent of another owner.
-        theirs: SessionInfo = yield from ask(chat.info)
-        ours: SessionInfo = yield from ask(self._chat.info)
-        if ancestor.parent != self._chat.id or theirs.owner != ours.owner:
-            raise unknown
-        return chat
 
     def _session(self, name: str) -> Steps[AnySession]:
         if name == self._chat.id:

@@ -217,6 +217,7 @@ class AsyncSessionInternals(_Threaded[SessionInternals]):
     live = _threaded(SessionInternals.live)
     originals = _threaded(SessionInternals.originals)
     pages = _iterated(SessionInternals.pages, 1)
+    family = _threaded(SessionInternals.family)
     calls = _threaded(SessionInternals.calls)
     stored = _iterated(SessionInternals.stored, AUDIT_PAGE)
     stored_content = _threaded(SessionInternals.stored_content)

@@ -30,6 +30,8 @@ from roocontext.store.proof.verify import head_of
 from roocontext.store.reading import audit, live, notes, usage
 from roocontext.store.reading.audit import AuditEntry, Envelope, read_envelopes
 from roocontext.store.reading.coverings import Hidden, read_hidden, read_unextracted
+from roocontext.store.reading.families import descended
+from roocontext.store.reading.head import read_head
 from roocontext.store.reading.live import LiveMessage, Original, read_originals
 from roocontext.store.reading.notes import Note
 from roocontext.store.reading.usage import Call
@@ -153,6 +155,12 @@ class SessionInternals:
                 return
             yield page
             as_of, part = page.seq, Part(size, page.messages[-1].seq)
+
+    def family(self) -> list[str]:
+        """Return the ids of the session and its descendants, those of purged sessions too."""
+        with self._database.read() as log:
+            read_head(log)  # which says so if there is none
+            return descended(log)
 
     def calls(self, *, last: int | None = None) -> list[Call]:
         """Read the model calls whose usage is known, oldest first, among the `last` entries."""

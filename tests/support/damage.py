@@ -183,6 +183,7 @@ READING: dict[str, Callable[[Any, Any], Any]] = {
     "repairs": lambda _, chat: chat.repairs(),
     "counted": lambda _, chat: chat.internals.counted(BYTES),
     "unextracted": lambda _, chat: chat.internals.unextracted(),
+    "family": lambda _, chat: chat.internals.family(),
     "hidden_by": lambda _, chat: chat.internals.hidden_by(13),
     "first_written": lambda _, chat: chat.internals.first_written("once"),
     "audit": lambda _, chat: list(chat.audit()),

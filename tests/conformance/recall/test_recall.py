@@ -1,10 +1,11 @@
 """Recall: what the model finds again, what it never reaches, and what its answers leave."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
-from roocontext import Plan
+from roocontext import ArchiveFolder, Plan
 from roocontext.errors import InvalidOption
 from roocontext.log.entries import Quote, quotes_of
 from roocontext.log.forms import forms
@@ -127,6 +128,22 @@ def test_sub_agents_are_reached_and_the_parent_is_not(store):
     assert child.redact(1, dry_run=True).quotes == ()
     receipt = recall.answer(asks(chat, "search_history", query="8443"))
     assert child.redact(1).quotes == ((chat.id, receipt.seq),)
+
+
+def test_sub_agents_of_an_archived_or_purged_one_are_reached(store, chat, tmp_path):
+    child = store.create(parent=chat.id)
+    grandchild = store.create(parent=child.id)
+    for one in (child, grandchild):
+        one.append("user", FACT)
+    recall = recall_for(store, chat)
+    archive = partial(store.archive, session=child.id, put=ArchiveFolder(tmp_path))
+    for leave in (archive, partial(store.purge, child.id)):
+        leave()
+        for ask in (partial(search, recall, "8443"), partial(read, recall, 1)):
+            assert ask(session=grandchild.id).quotes == (Quote(grandchild.id, 1, 1),)
+            refused = ask(session=child.id)
+            assert refused.is_error
+            assert str(tmp_path) not in refused.text
 
 
 def test_long_message_is_read_in_parts(store, chat):
