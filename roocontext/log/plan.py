@@ -12,7 +12,7 @@ from typing import Any
 
 from roocontext.errors import InvalidPlan
 from roocontext.log.clearing import shown_in, with_cleared
-from roocontext.log.counting import BYTES, Counter, Size, count_message
+from roocontext.log.counting import BYTES, Counter, Size, count_message, counter_named
 from roocontext.log.entries import (
     BlockRef,
     Kept,
@@ -133,7 +133,7 @@ class Plan(Value):
         hide: Iterable[int],
         summary: str | NewMessage,
         *,
-        counter: Counter = BYTES,
+        counter: Counter | str = BYTES,
         **options: Any,
     ) -> "Plan":
         """Make a plan that hides these messages of a view and inserts a summary in their place."""
@@ -146,7 +146,7 @@ class Plan(Value):
         hide: Iterable[int],
         marker: str | NewMessage = LEFT_OUT,
         *,
-        counter: Counter = BYTES,
+        counter: Counter | str = BYTES,
         **options: Any,
     ) -> "Plan":
         """Make a plan that hides these messages of a view and inserts a marker in their place."""
@@ -160,7 +160,7 @@ class Plan(Value):
         placeholder: str = CLEARED,
         *,
         keep: tuple[int, int] | None = None,
-        counter: Counter = BYTES,
+        counter: Counter | str = BYTES,
         **options: Any,
     ) -> "Plan":
         """Make a plan that replaces these tool outputs of a view by a placeholder.
@@ -171,6 +171,7 @@ class Plan(Value):
         _check_whole(view)
         if keep is not None and not (isinstance(keep, tuple | list) and len(keep) == 2):
             raise InvalidPlan("keep must be two numbers of characters: of the head and the tail.")
+        counter = counter_named(counter)
         by_row = {seq: sorted(b for s, b in blocks if s == seq) for seq, _ in blocks}
         keeps = () if keep is None else tuple(Kept(*block, *keep) for block in sorted(blocks))
         sizes = {message.seq: count_message(counter, message) for message in view.messages}
@@ -200,12 +201,13 @@ class Plan(Value):
         hide: Iterable[int],
         first: str | NewMessage,
         *,
-        counter: Counter,
+        counter: Counter | str,
         options: dict[str, Any],
     ) -> "Plan":
         _check_whole(view)
         away = _seqs(view, hide)
         rows = _inserted(first, options.pop("companions", ()))
+        counter = counter_named(counter)
         sizes = {message.seq: count_message(counter, message) for message in view.messages}
         before, hidden = sum(sizes.values()), sum(sizes[seq] for seq in away)
         after = before - hidden + sum(count_message(counter, new) for new in rows)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidOption, SessionArchived, SessionNotFound
-from roocontext.log.counting import Counter
+from roocontext.log.counting import Counter, counter_named
 from roocontext.log.readings import read_message
 from roocontext.log.summary import READ_HISTORY, SEARCH_HISTORY
 from roocontext.log.turns import PendingCall
@@ -59,7 +59,7 @@ class RecallRuns(Generic[StoreT, SessionT]):
             raise InvalidOption(self._needs, name="chat")
         if type(budget) is not int or budget < 1:
             raise InvalidOption("budget must be a number of tokens, at least 1.", name="budget")
-        counting = counter_for("", name=counter) if isinstance(counter, str | None) else counter
+        counting = counter_for("") if counter is None else counter_named(counter)
         self._store: Store | AsyncStore = store
         self._chat: AnySession = chat
         self._budget = AnswerBudget(budget, lambda text: counting.count("user", text, "anthropic"))

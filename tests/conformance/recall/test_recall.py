@@ -287,7 +287,9 @@ def recall_tools(recall, form):
 
 
 @pytest.mark.one_leg
-@pytest.mark.parametrize("options", [{"budget": 0}, {"budget": True}, {"counter": "none such"}])
+@pytest.mark.parametrize(
+    "options", [{"budget": 0}, {"budget": True}, {"counter": "none such"}, {"counter": 5}]
+)
 def test_wrong_options_are_refused(store, chat, options):
     with pytest.raises((InvalidOption, LookupError)):
         recall_for(store, chat, **options)

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from roocontext import Counts, NewMessage, Plan
-from roocontext.errors import InvalidPlan, VersionConflict
+from roocontext.errors import InvalidOption, InvalidPlan, VersionConflict
 from roocontext.log.counting import Size
 from roocontext.log.entries import natural_position
 from roocontext.log.plan import CLEARED, LEFT_OUT, Action
@@ -465,6 +465,23 @@ def test_plan_that_shrinks_nothing_is_refused(chat):
     assert error.after >= error.before
     _, told = work(chat, output="x")
     refused(chat, Plan.clear(chat.view(), [(told, 0)], "a longer placeholder"))
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize("counter", ["o200k_base", None, 5])
+def test_plan_counts_by_a_named_counter(chat, counter):
+    said = fill(chat, 3)
+    _, told = work(chat, output="long " * 100)
+    view = chat.view()
+    for make, given_ in ((Plan.condense, (said[:2], "S")), (Plan.clear, ([(told, 0)],))):
+        if isinstance(counter, str):
+            plan = make(view, *given_, counter=counter)
+            assert plan.counts.before.tokens == chat.tokens(counter)
+            assert (plan.counts.counter, plan.counts.exact) == (counter, True)
+            chat.commit(plan, dry_run=True)
+        else:
+            with pytest.raises(InvalidOption):
+                make(view, *given_, counter=counter)
 
 
 def test_compat_plan_may_grow_and_split_pairs(chat):
