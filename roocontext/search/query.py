@@ -291,8 +291,8 @@ def parse_query(text: str) -> Query:
     """Read a query."""
     words = []
     for phrase, star, plain in _WORDS.findall(composed(text)):
-        beginning = bool(star) or plain.endswith("*")
-        if units := _units(phrase or plain, is_beginning=beginning):
+        said = phrase or plain
+        if units := _units(said, is_beginning=bool(star) or said.endswith("*")):
             words.append(Word(units))
     return Query(tuple(dict.fromkeys(words)))
 

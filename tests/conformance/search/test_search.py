@@ -49,6 +49,7 @@ FINDS = {
     "last drops": [1],
     "tok*": [1],
     '"the last tok"*': [1],
+    '"the last tok*"': [1],
     "oken": [],
     "src/parser/lexer.py": [2],
     "lexer.py": [2],
