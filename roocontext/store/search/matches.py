@@ -5,6 +5,7 @@ the query.
 """
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,8 +19,10 @@ from sqlalchemy import bindparam, func, literal_column, select, text
 
 from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
+from roocontext.log.encoding import encode
 from roocontext.log.entries import is_quoting
 from roocontext.log.moments import check_time, happened
+from roocontext.log.pairs import CALL
 from roocontext.log.readings import reader
 from roocontext.log.spans import Span
 from roocontext.search.match import Stretch, occurrences, score
@@ -105,11 +108,14 @@ _CALLS_BEFORE = (
     .where(
         entries.c.seq < bindparam("seq"),
         entries.c.tools.is_not(None),
+        entries.c.tools.like(bindparam("calls"), escape="!"),
         entries.c.salt.is_not(None),
     )
     .order_by(entries.c.seq.desc())
-    .limit(50)
+    .limit(20)
 )
+_LONGEST_LIKE = 200
+"""The characters of an id that are looked for: SQLite refuses patterns of 50,000."""
 
 
 class Matcher:
@@ -193,9 +199,11 @@ class Matcher:
 
     def _name_of(self, key: MatchKey, call_id: str) -> str | None:
         """The tool whose call has this id, which an earlier message holds."""
-        for seq, format_, role, stored in self._tx.rows(
-            _CALLS_BEFORE, session_id=key.session_id, seq=key.seq
-        ):
+        # LIKE may find others too, because it ignores case on SQLite, but the newest are enough.
+        named = re.sub("([!%_])", r"!\1", encode(call_id)[:_LONGEST_LIKE])
+        calls = f"{encode([CALL])[:-1]},%{named}%"
+        place = {"session_id": key.session_id, "seq": key.seq}
+        for seq, format_, role, stored in self._tx.rows(_CALLS_BEFORE, calls=calls, **place):
             content = searchable_content(key.session_id, seq, format_, role, stored)
             names = call_names(reader(format_).blocks(role, content)[1])
             if call_id in names:

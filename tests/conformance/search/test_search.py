@@ -273,6 +273,17 @@ def test_cleared_output_is_found_but_not_among_what_is_visible(lab):
     assert lab.store.search("needle", among="visible") == []
 
 
+def test_outputs_are_of_a_tool_however_many_calls_came_between(lab):
+    chat = lab.store.create()
+    ids = [f"%_{number}" for number in range(60)] + ["x" * 60_000, "\0", "call"]
+    chat.append("assistant", [call(tool_id) for tool_id in ids])
+    chat.append("assistant", [{**call("%_1x"), "name": "read"}, {**call("CALL"), "name": "read"}])
+    expected = [chat.append("user", [result(tool_id, "needle")]).seq for tool_id in ids]
+    chat.append("user", [result("%_1X", "needle")])
+    found_now = lab.store.search("needle", tool="run", limit=100, order="oldest")
+    assert seqs(found_now) == expected
+
+
 @pytest.mark.parametrize("indexed", [True, False])
 def test_search_filters_select_hits(lab, indexed):
     store = lab.store
