@@ -15,6 +15,7 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+from roocontext.errors import InvalidOption
 from roocontext.log.summary import SummaryRequest
 from roocontext.registry import Registry
 from roocontext.summarisers.transcript import clean, weight
@@ -60,7 +61,14 @@ def prompt_of(style: str) -> Prompt:
 
 def read_prompt(file: Traversable) -> Prompt:
     """Read a prompt from its file."""
-    return Prompt(**_sections(file))
+    parts = _sections(file)
+    if parts.keys() != {"system", "instruction"}:
+        raise InvalidOption(
+            "A prompt must have two parts, `# system` and `# instruction`, and no other heading of"
+            " one word on this level.",
+            name="prompt",
+        )
+    return Prompt(**parts)
 
 
 def question(

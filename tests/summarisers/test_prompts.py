@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from roocontext.errors import UnknownPlugin
+from roocontext.errors import InvalidOption, UnknownPlugin
 from roocontext.log.summary import SummaryRequest
 from roocontext.summarisers.prompts import (
     enclosed,
@@ -71,6 +71,14 @@ def test_plugin_brings_its_own_prompt(tmp_path, monkeypatch):
     assert "terse" in styles()
     asked = question(request_of(style="terse"), ["[user]\nWhy?"])
     assert (asked.system, asked.texts[-1]) == ("Be terse.", "Sum up.")
+
+
+@pytest.mark.parametrize("more", ["", "# instruction\n\nSum up.\n# Goal\n"])
+def test_prompt_of_other_parts_is_refused(tmp_path, more):
+    file = tmp_path / "other.md"
+    file.write_text(f"# system\n\nBe terse.\n\n{more}")
+    with pytest.raises(InvalidOption):
+        read_prompt(file)
 
 
 @pytest.mark.parametrize("style", styles())
