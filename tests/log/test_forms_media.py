@@ -43,6 +43,13 @@ def compose(form, *given_rows, dialect=None):
     return out.messages, [(it.seq, it.rule) for it in out.repairs]
 
 
+@pytest.mark.parametrize("form", CHECKS)
+def test_image_without_a_source_in_a_result_is_named(form):
+    content = [{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "image"}]}]
+    messages, _ = compose(form, message(1, "user", content, "anthropic"))
+    assert " attached]" in str(messages)
+
+
 @pytest.mark.parametrize("form", DOCUMENTS)
 @pytest.mark.parametrize("format_", DOCUMENTS)
 def test_pdf_of_any_format_goes_to_every_provider(format_, form):

@@ -38,6 +38,13 @@ def test_role_is_that_of_the_type(kind, data, role):
         LANGCHAIN.check(other, content)
 
 
+@pytest.mark.parametrize("odd", [[], {}, None, 5])
+def test_call_in_the_content_whose_id_is_no_text_is_read(odd):
+    content = message("ai", content=[{"type": "tool_use", "id": odd}], tool_calls=[CALL])
+    LANGCHAIN.check("assistant", content)
+    assert LANGCHAIN.blocks("assistant", content)[1][-1]["id"] == "a"
+
+
 def test_call_is_shown_once_although_its_provider_lists_it_in_the_content_too():
     content = message(
         "ai",

@@ -50,7 +50,9 @@ def outputs_of(result: Block) -> list[Block]:
     if isinstance(content, str):
         return texts(content)
     return [
-        part if part["type"] == "image" or is_pdf(part) else shown_as_text(part)
+        part
+        if is_pdf(part) or (part["type"] == "image" and "source" in part)
+        else shown_as_text(part)
         for part in dicts(content)
     ]
 

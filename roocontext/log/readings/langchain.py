@@ -68,7 +68,9 @@ class _LangChain(ItemReader):
         calls = _calls(data)
         ids = {call["id"] for call in calls}
         parts = _parts(data.get("content"))
-        blocks = [_part(part) for part in parts if not (_is_call(part) and part.get("id") in ids)]
+        blocks = [
+            _part(part) for part in parts if not (_is_call(part) and string(part, "id") in ids)
+        ]
         return side_of(role), [*blocks, *calls]
 
     def is_output(self, item: Block) -> bool:
