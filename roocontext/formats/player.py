@@ -339,8 +339,12 @@ class _Player:
             for index, row in enumerate(event.rows):
                 if row.message_id is not None:
                     self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
-        if isinstance(event, Covered) and (row := event.rows[-1]).message_id is not None:
-            self._seqs[row.message_id] = seq
+        if isinstance(event, Covered):
+            # The covering hides all but these rows, some of which were there before it.
+            kept = [message.seq for message in self._open().view(as_of=seq).messages[:-1]]
+            for row, at in zip(event.rows, [*kept, seq], strict=False):
+                if row.message_id is not None:
+                    self._seqs[row.message_id] = at
 
     def _stay(self, event: Event) -> None:
         """Give an event that wrote nothing the current place: later events may go back to it."""

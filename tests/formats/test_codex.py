@@ -98,14 +98,14 @@ SEALED = {"type": "compaction", "encrypted_content": "x"}
 
 
 def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path):
-    write(path, TURN, item("user", "one"), item("assistant", "two"))
-    new = [said("developer", "permissions"), said("user", "one"), SEALED]
+    write(path, TURN, item("user", "one"), item("assistant", "two"), item("user", "two"))
+    new = [said("user", "one"), said("developer", "permissions"), said("user", "two"), SEALED]
     write(path, line("compacted", message="", replacement_history=new), item("user", "three"))
     take(store, path)
-    assert seen(store) == ["one", "permissions", "compaction", "three"]
+    assert seen(store) == ["one", "permissions", "two", "compaction", "three"]
     chat = store.session("codex:aa")
     kinds = [e.kind for e in chat.audit() if e.visible]
-    assert kinds == ["message", "companion", "message", "message"]
+    assert kinds == ["message", "companion", "companion", "message", "message"]
     items = chat.messages("openai-responses", model="gpt-5.2")
     assert [it.get("type") for it in items][-2:] == ["compaction", "message"]
     with pytest.raises(SummarySealed):
@@ -113,6 +113,29 @@ def test_kept_messages_of_a_sealed_compaction_stay_or_are_companions(store, path
     assert take(store, path).new == 0
     write(path, item("user", "four"))
     assert (take(store, path).new, seen(store)[-1]) == (1, "four")
+
+
+def test_kept_output_is_that_of_its_own_call(store, path):
+    outputs = [
+        {"type": "function_call_output", "call_id": call, "output": "ok"} for call in ("c1", "c2")
+    ]
+    write(path, TURN, *(line("response_item", **output) for output in outputs))
+    new = [outputs[1], SEALED]
+    write(path, line("compacted", message="", replacement_history=new))
+    take(store, path)
+    assert [m.content for m in store.session("codex:aa").view().messages] == new
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["at once", "in two imports"])
+def test_messages_that_a_sealed_compaction_kept_are_kept_by_a_later_one(store, path, again):
+    write(path, TURN, item("user", "one"), item("assistant", "two"))
+    new = [said("user", "one"), said("user", "new"), SEALED]
+    write(path, line("compacted", message="", replacement_history=new), item("user", "three"))
+    if again:
+        take(store, path)
+    write(path, line("compacted", message="S"), item("user", "four"))
+    take(store, path)
+    assert seen(store) == ["one", "new", "three", "S", "four"]
 
 
 def test_rollback_around_a_sealed_compaction_is_followed(store, path):

@@ -253,6 +253,7 @@ def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: 
         among=None if hides is None else ranges_of(sorted(hides)),
         trigger=item.item.trigger,
         covering_id=item.item.covering_id,
+        in_order=True,
     )
     if not isinstance(covered, CoveredReply):
         others = [message_draft(message, sources) for message in covered]

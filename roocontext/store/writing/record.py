@@ -34,7 +34,7 @@ from roocontext.log.entries import (
     natural_position,
     subtract,
 )
-from roocontext.log.readings import read_message, text_of
+from roocontext.log.readings import read_message, words_of
 from roocontext.log.replies import Compacting
 from roocontext.log.spans import visible_ranges, within
 from roocontext.store.engine.schema import AFTER_SEQ, IN_LOG, entries, log_rows, span_around, spans
@@ -218,12 +218,15 @@ def write_covered(
     among: Sequence[Range] | None = None,
     trigger: str = "provider",
     covering_id: str | None = None,
+    in_order: bool = False,
 ) -> CoveredReply | list[NewMessage]:
     """Write a reply to a locked session, with its covering.
 
     If that would hide nothing, nothing is written, and the provider's other messages are returned,
     except those that are visible. After a rewind or an uncovering since the request, the view is
     not what the provider read. Only messages `among` these ranges are hidden, if they are given.
+    With `in_order`, what the provider kept is visible in its order, so messages of the session that
+    it has behind others are written again.
     """
     tail = read_tail(log, head.last_seq, 1)
     asked_at = draft.sealed.asked_at
@@ -241,7 +244,8 @@ def write_covered(
     if compacting.kept:  # in the order in which they were sent
         visible_now = visible_ranges(spans_, head.last_seq)
         sent = [part for stretch in visible_now for part in common([stretch], covered)]
-        kept, others = _matched(compacting.kept, read_messages(log, sent, {}))
+        rows = read_messages(log, sent, {})
+        kept, others = _matched(compacting.kept, rows, in_order=in_order)
     hides = subtract(covered, [(seq, seq) for seq in sorted(kept)])
     (total,) = totals_of(log, [hides])
     if not total.messages:
@@ -300,7 +304,7 @@ def _covered(log: SessionLog, tail: Tail, visible: Sequence[Range], read: int) -
 
 
 def _matched(
-    messages: Sequence[NewMessage], rows: Sequence[Message]
+    messages: Sequence[NewMessage], rows: Sequence[Message], *, in_order: bool
 ) -> tuple[list[int], list[NewMessage]]:
     """The rows that the provider kept, found in order by their text, and its other messages."""
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -312,7 +316,7 @@ def _matched(
     for message in messages:
         candidates = places.get(_words(message), [])
         index = bisect_left(candidates, start)
-        if index == len(candidates):
+        if index == len(candidates) or (in_order and others):
             others.append(message)
         else:
             kept.append(rows[candidates[index]].seq)
@@ -322,7 +326,7 @@ def _matched(
 
 def _words(message: Message | NewMessage) -> tuple[str, str]:
     speaker, blocks = read_message(message)
-    return speaker, text_of(blocks) or encode(blocks)
+    return speaker, words_of(blocks) or encode(blocks)
 
 
 def _companion(
