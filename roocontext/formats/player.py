@@ -152,7 +152,11 @@ class _Player:
         self._keys = Keys()
         self._titles: list[tuple[TitleSet, str, int]] = []
         self._seqs: dict[str, int] = {}
-        """The entries of the source's ids."""
+        """The entries of the source's messages; of one that was written again, its copy."""
+        self._places: dict[str, int] = {}
+        """The entries right after which the source's events ended, to go back there."""
+        self._copies: list[tuple[str, int, int]] = []
+        """The messages that were written again: the name, the copy, and the entry before it."""
         self._at = 0
         self._time: int | None = None
         self._before: int | None = None
@@ -284,10 +288,9 @@ class _Player:
         """Move on to an event that was imported before."""
         self._cursor = known
         self._remember(event, known.end - len(known.again))
-        self._at = known.end
+        self._end(event, known.end)
         for name, seq in known.again:
-            if name is not None:
-                self._seqs[name] = seq
+            self._copied(name, seq)
 
     def _go_to_cursor(self) -> None:
         """Make the session what it was right after the last event that the source still has."""
@@ -317,7 +320,7 @@ class _Player:
 
     def _go_back(self, event: WentBack, key: str) -> None:
         self.flush()
-        to = 0 if event.to is None else self._seqs.get(event.to)
+        to = 0 if event.to is None else self._places.get(event.to)
         if to is None:
             self._skip(event, key, f"it goes back to {event.to!r}, which is not in the source")
             return
@@ -331,27 +334,41 @@ class _Player:
         return written.seq
 
     def _remember(self, event: Event, seq: int) -> None:
-        self._at = seq
-        name = getattr(event, "id", None)
-        if name is not None:
-            self._seqs[name] = seq
+        rows: dict[str | None, int] = {getattr(event, "id", None): seq}
         if isinstance(event, Hid):
-            for index, row in enumerate(event.rows):
-                if row.message_id is not None:
-                    self._seqs[row.message_id] = seq - len(event.rows) + 1 + index
+            first = seq - len(event.rows) + 1
+            rows |= {row.message_id: first + index for index, row in enumerate(event.rows)}
         if isinstance(event, Covered):
             # The covering hides all but these rows, some of which were there before it.
             kept = [message.seq for message in self._open().view(as_of=seq).messages[:-1]]
-            for row, at in zip(event.rows, [*kept, seq], strict=False):
-                if row.message_id is not None:
-                    self._seqs[row.message_id] = at
+            rows |= zip((row.message_id for row in event.rows), [*kept, seq], strict=False)
+        if isinstance(event, WentBack):
+            to = self._places.get(event.to or "", 0)
+            while self._copies and self._copies[-1][1] > to:
+                copied, _, before = self._copies.pop()
+                self._seqs[copied] = before
+        named = {name: at for name, at in rows.items() if name is not None}
+        self._seqs |= named
+        self._places |= named
+        self._at = seq
+
+    def _copied(self, name: str | None, seq: int) -> None:
+        """A message was written again."""
+        if name is not None:
+            self._copies.append((name, seq, self._seqs.get(name, seq)))
+            self._seqs[name] = seq
+
+    def _end(self, event: Event, seq: int) -> None:
+        """The event, whose last entry this is, is the place of later events."""
+        self._at = seq
+        if (name := getattr(event, "id", None)) is not None:
+            self._places[name] = seq
 
     def _stay(self, event: Event) -> None:
         """Give an event that wrote nothing the current place: later events may go back to it."""
-        name = getattr(event, "id", None)
-        if name is not None and not isinstance(event, Noted):
+        if not isinstance(event, Noted):
             self.flush()
-            self._seqs[name] = self._at
+            self._end(event, self._at)
 
     def _skip(self, event: Event, key: str, what: str, *, is_problem: bool = True) -> None:
         """Report an event that cannot be played here. The note keeps the next import from trying.
@@ -490,6 +507,5 @@ class _Player:
         self._counts += Counter(controls=len(written.seqs), messages=len(again), again=len(again))
         self._remember(event, written.seqs[-1])
         for copy, receipt in zip(copies, again, strict=True):
-            self._at = receipt.seq
-            if copy.message_id is not None:
-                self._seqs[copy.message_id] = receipt.seq
+            self._end(event, receipt.seq)
+            self._copied(copy.message_id, receipt.seq)

@@ -341,6 +341,29 @@ def test_tail_that_begins_before_the_last_compaction_is_kept(store, tmp_path):
     assert take(store, path).messages == 0
 
 
+def test_revert_to_before_a_compaction_that_kept_everything_takes_it_back(store, tmp_path):
+    """The messages that it kept were written again: the copies are gone with it."""
+    cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
+    messages = [
+        user(1, "one"),
+        reply(2, cleared),
+        user(3, "two"),
+        user(4, {"type": "compaction", "tail_start_id": "msg_001"}),
+        reply(5, "S", summary=True, parentID="msg_004"),
+        user(6, "three"),
+    ]
+    path = as_export(tmp_path, INFO, messages)
+    take(store, path)
+    assert seen(store)[1:3] == ["S", "one"]
+    path = as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_003"}}, messages)
+    take(store, path)
+    assert seen(store) == ["one", "c1", "[Old tool result content cleared]"]
+    assert take(store, path).new == 0
+    path = as_export(tmp_path, {**INFO, "revert": {"messageID": "msg_006"}}, messages)
+    take(store, path)
+    assert seen(store)[1:] == ["S", "one", "c1", "[Old tool result content cleared]", "two"]
+
+
 def test_prunes_of_a_reverted_session_are_kept(store, tmp_path):
     cleared = tool("c1", time={"start": 1, "end": 2, "compacted": 3})
     messages = [user(1, "one"), reply(2, cleared), user(3, "two"), user(4, "three")]

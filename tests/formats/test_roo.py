@@ -113,6 +113,14 @@ def test_truncation_becomes_a_marker(store, folder, at):
     assert [e.kind for e in store.session(done.session_id).audit()].count("marker") == 1
 
 
+def test_marker_that_hides_an_unstorable_message_hides_no_other(store, folder):
+    rows = tagged(talk(4), 1, 3, truncationParent="t1")
+    rows[1]["content"] = 5
+    marker = row("user", "[hidden]", 1_002, isTruncationMarker=True, truncationId="t1")
+    task(folder, [*rows[:3], marker, rows[3]])
+    assert seen(store, take(store, folder)) == ["m0", "[hidden]", "m3"]
+
+
 def test_tags_without_their_summary_hide_nothing(store, folder):
     task(folder, tagged(talk(3), 0, 3, condenseParent="gone", truncationParent="gone too"))
     assert seen(store, take(store, folder)) == ["m0", "m1", "m2"]
