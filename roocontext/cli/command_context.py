@@ -53,7 +53,10 @@ class Invocation:
     debug: bool = False
     bars: Bars = field(default_factory=Bars)
     has_written: bool = False
-    """True if something was changed. If the answer cannot be printed then, the error says so."""
+    """True if something was changed, or a file was written.
+
+    If the answer cannot be printed then, the error says so.
+    """
 
 
 class CommandContext(typer.Context):

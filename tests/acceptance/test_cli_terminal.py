@@ -234,7 +234,8 @@ def test_unwritable_output_does_not_report_a_failed_write(
 
     empty_file(tmp_path / "store.db")
     assert run("append", "new", "Hello", "--id", "one").code == 0
-    for words in ("append last again --json", "title last T", "pin last 1"):
+    writing = ("append last again --json", "title last T", "pin last 1", "backup copy.db")
+    for words in (*writing, "export last -o one.jsonl"):
         assert (full(words), told.read_text()) == (Code.UNCERTAIN, untold)
     for words in ("title last", "pin last", "redact last 1 --dry-run", "show last"):
         assert full(words) == Code.DATABASE

@@ -51,6 +51,7 @@ def backup(
     url = context.whole
     with looked_for(url), context.progress("Copying") as progress:
         answer = reports.results.backed_up(url, without_password(url), Path(file), progress)
+    context.obj.has_written = answer.command is None
     context.show(answer, results.draw_backup)
     return answer.command is None
 

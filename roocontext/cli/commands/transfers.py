@@ -175,6 +175,7 @@ def export(
         except OSError as error:
             line = f"{output!r} cannot be written: {error.strerror}."
             raise Refusal(line, Code.NOT_FOUND) from None
+    context.obj.has_written = True  # new files
     context.show(reports.transfers.exported(chat.id, to, written), results.draw_export)
 
 
