@@ -47,9 +47,9 @@ from support.provider_rules.anthropic import violations
 pytestmark = pytest.mark.every_leg
 
 STEPS = 50
-EXAMPLES = {"file-sync": examples(10, long=25), "postgres-sync": examples(5, long=20)}
+EXAMPLES = {"file-sync": examples(15, long=25), "postgres-sync": examples(8, long=20)}
 """Of the other legs there are fewer: what they add is no statement and no logic of their own."""
-FEWER = examples(3, long=6)
+FEWER = examples(4, long=6)
 MOST_RELATIVES = 3
 
 picks = st.integers(0, 1_000)
