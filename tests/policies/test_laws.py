@@ -81,7 +81,7 @@ def test_refusal_names_the_limit_that_is_exceeded(chat, policy):
     ],
     ids=["gemini", "opencode"],
 )
-@settings(max_examples=examples(12, long=40))
+@settings(max_examples=examples(20, long=40))
 @given(
     st.lists(st.tuples(HISTORIES, SAID), min_size=1, max_size=3),
     st.integers(40, 250),
@@ -119,7 +119,7 @@ def test_plan_of_a_lawful_policy_keeps_the_laws(
     ],
     ids=["gemini-upstream", "opencode-upstream", "roo", "roo-2026"],
 )
-@settings(max_examples=examples(12, long=40))
+@settings(max_examples=examples(20, long=40))
 @given(
     st.lists(st.tuples(HISTORIES, st.sampled_from(list(Aim))), min_size=1, max_size=3),
     st.sampled_from(["in short", WORDS * 3]),

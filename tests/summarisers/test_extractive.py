@@ -441,7 +441,7 @@ def attempt(asked):
     st.none() | st.integers(-1, 3_000),
     st.none() | st.integers(0, 9_000),
 )
-@settings(max_examples=examples(50, long=80))
+@settings(max_examples=examples(80))
 def test_any_messages_give_the_same_text_within_bounds(said_before, previous, longest, characters):
     asked = SummaryRequest(
         messages=said_before, previous=previous, longest=longest, characters=characters
@@ -457,7 +457,7 @@ def test_any_messages_give_the_same_text_within_bounds(said_before, previous, lo
 
 
 @given(messages, st.integers(12, 3_000))
-@settings(max_examples=examples(40, long=60))
+@settings(max_examples=examples(60))
 def test_messages_with_any_text_are_never_summarised_to_nothing(said_before, longest):
     found = attempt(SummaryRequest(messages=said_before, longest=longest))
     words = [m["content"] for m in said_before if isinstance(m["content"], str)]
@@ -485,7 +485,7 @@ def test_goal_and_the_last_words_outlive_everything(words, work):
 
 
 @given(st.lists(messages, min_size=1, max_size=3), said)
-@settings(max_examples=examples(5, long=30))
+@settings(max_examples=examples(8, long=30))
 @example([[user("else")]], f"{HEADLINE}\nelse\n## Goal\n> x")
 def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
     previous = attempt(
@@ -502,7 +502,7 @@ def test_fifty_rounds_do_not_grow_without_bound_and_keep_the_goal(work, first):
 
 
 @given(messages)
-@settings(max_examples=examples(40, long=60))
+@settings(max_examples=examples(60))
 @example([user("> quoted\n\n- listed"), user("## Goal"), user("- - x")])
 def test_written_summary_is_read_again(said_before):
     found = attempt(SummaryRequest(messages=said_before, longest=50_000))

@@ -28,7 +28,7 @@ from support.histories import HISTORIES, play
 from support.run_judge import Watched
 from support.situations import LETTERS, situated
 
-EXAMPLES = examples(12, long=25)
+EXAMPLES = examples(20, long=25)
 
 switches = {"auto": st.booleans(), "threshold": st.sampled_from([5, 60, 100])}
 PROGRAMS: dict[str, st.SearchStrategy[Any]] = {

@@ -30,8 +30,8 @@ from support.histories import HISTORIES, play
 from support.run_judge import Trial, changes_since, is_lawful, is_sound, judge, settle
 from support.situations import LETTERS, situated
 
-EXAMPLES = examples(12, long=25)
-RECOVERIES = examples(8, long=25)
+EXAMPLES = examples(16, long=25)
+RECOVERIES = examples(12, long=25)
 
 shares = st.floats(0.05, 0.95)
 POLICIES: dict[str, st.SearchStrategy[Any]] = {

@@ -628,7 +628,7 @@ def test_plan_is_refused_exactly_if_it_separates_a_pair(shared: Any) -> None:
     store = shared.store
 
     @settings(
-        max_examples=examples(40, long=150),
+        max_examples=examples(75, long=150),
         suppress_health_check=list(HealthCheck),
         deadline=None,
     )
