@@ -1,18 +1,28 @@
 """Operations during another one, or after one that failed half-way."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import psycopg
 import pytest
 
 from roocontext import Counts, NewMessage, Plan, Store
-from roocontext.errors import DuplicateMessage, InvalidPlan, SessionPurged, StoreUnavailable
+from roocontext.errors import (
+    DuplicateMessage,
+    InvalidPlan,
+    SessionPurged,
+    StoreUnavailable,
+    TurnTaken,
+)
 from roocontext.log.counting import Size
 from roocontext.store.proof.verify import PAGE
 from support.dialogue import fill
 
 pytestmark = pytest.mark.every_leg
+
+WAIT_S = 30
 
 
 @pytest.fixture
@@ -146,3 +156,24 @@ def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> 
         chat.commit(plan)
         assert store.create().verify().ok
         assert chat.verify().ok
+
+
+def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url: str) -> None:
+    waits = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    with Store.open(postgres_url) as store, ExitStack() as stack:
+        chat = store.create("s")
+        stack.enter_context(chat.turn(holder="first"))
+        threads = stack.enter_context(ThreadPoolExecutor(1))
+        with psycopg.connect(postgres_url) as renewing, psycopg.connect(postgres_url) as looking:
+            looking.autocommit = True
+            looking.execute("UPDATE turns SET expires_at = 0")
+            renewing.execute("UPDATE turns SET expires_at = 9000000000000")
+            taken = threads.submit(chat.turn(holder="second").__enter__)
+            while looking.execute(waits).fetchone() == (0,):
+                assert not taken.done()
+        with pytest.raises(TurnTaken) as refused:
+            taken.result(WAIT_S)
+        assert refused.value.holder == "first"

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import time
+from contextlib import ExitStack
 
 import pytest
 
@@ -98,9 +99,16 @@ def test_late_runner_writes_nothing(lab, chat):
         assert turn.view() == view
         assert chat.head() == before
         assert other.answer((2, 0), "mine").new
-    # the late runner has not ended the turn of the other one
-    with taken_over(lab) as third:
-        assert third.is_held
+
+
+def test_late_runner_that_ends_leaves_the_turn_to_the_other(lab, chat):
+    with ExitStack() as late:
+        late.enter_context(chat.turn(holder="first"))
+        with taken_over(lab):
+            late.close()
+            with pytest.raises(TurnTaken) as refused, chat.turn():
+                pass
+            assert refused.value.holder == "other"
 
 
 def test_late_runner_manages_nothing(opened):
