@@ -16,7 +16,7 @@ from roocontext.store.writing.erase import cursor_of_receipt
 from roocontext.tokens import last_request
 
 if TYPE_CHECKING:
-    from roocontext import SessionInfo, Store
+    from roocontext import Store
     from roocontext.store.sessions.overview import SessionOverview
     from roocontext.store.sessions.sessions import Stats
 
@@ -118,19 +118,26 @@ def matching_sessions(
     `until` sessions by when they happened or, if `recorded`, by when their last entry was recorded.
     """
     times: dict[str, Any] = {"since": since, "until": until, "recorded": recorded}
-    size = ALL if text else limit
-    listed = store.overview(limit=size, after=after, parent=parent, where=where, **times)
+    if not text:
+        listed = store.overview(limit=limit, after=after, parent=parent, where=where, **times)
+        return Sessions(
+            sessions=[_row(each, model) for each in listed], purged=[], next=listed.next
+        )
     wanted = text.casefold()
-
-    def is_about(info: "SessionInfo") -> bool:
-        texts = (info.session_id, info.title or "", info.first_prompt or "")
-        # Python compares the letters, because SQLite ignores the case of ASCII letters only.
-        return any(wanted in text.casefold() for text in texts)
-
-    matching = [overview for overview in listed if is_about(overview.info)] if text else listed
-    page = cut_page(matching, limit, lambda last: cursor_in_list(last.info, recorded=recorded))
-    rows = [_row(overview, model) for overview in page]
-    return Sessions(sessions=rows, purged=[], next=listed.next or page.next)
+    infos = store.sessions(limit=ALL, after=after, parent=parent, where=where, **times)
+    # Python compares the letters, because SQLite ignores the case of ASCII letters only.
+    matching = [
+        info
+        for info in infos
+        if any(
+            wanted in (name or "").casefold()
+            for name in (info.session_id, info.title, info.first_prompt)
+        )
+    ]
+    page = cut_page(matching, limit, lambda last: cursor_in_list(last, recorded=recorded))
+    ids = [info.session_id for info in page]
+    shown = store.overview(limit=limit, ids=ids, recorded=recorded) if ids else ()
+    return Sessions(sessions=[_row(each, model) for each in shown], purged=[], next=page.next)
 
 
 def purged(

@@ -1,6 +1,6 @@
 """The filters of a list of sessions, and the statement that reads a page of it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.times import minute_of
 from roocontext.store.engine.check_arguments import check_mapping
 from roocontext.store.engine.schema import facts, sessions
-from roocontext.store.engine.statements import crossing
+from roocontext.store.engine.statements import OneOf, crossing
 from roocontext.store.reading.usage import ACTIVE
 from roocontext.store.writing.shown import index_key
 
@@ -31,6 +31,7 @@ class ListShape(NamedTuple):
     has_until: bool = False
     is_recorded: bool = False
     is_one: bool = False
+    has_ids: bool = False
 
 
 class ListFilter(NamedTuple):
@@ -58,12 +59,17 @@ def wanted(
     until: datetime | None = None,
     *,
     recorded: bool = False,
+    ids: Collection[str] | None = None,
 ) -> ListFilter:
     """Check the filters of a list; InvalidOption says which values are allowed."""
     params: dict[str, Any] = {}
     if parent is not None:
         check_id("parent", parent)
         params["parent"] = parent
+    if ids is not None:
+        params["ids"] = list(ids)
+        for name in params["ids"]:
+            check_id("ids", name)
     indexed = indexed_facts(where)
     for number, (key, value) in enumerate(indexed):
         params |= {f"key_{number}": key, f"value_{number}": value}
@@ -75,7 +81,8 @@ def wanted(
         params[name] = milliseconds(moment)
         params[f"{name}_minute"] = minute_of(params[name])
     times = since is not None, until is not None, recorded
-    return ListFilter(ListShape(parent is not None, len(indexed), *times), params)
+    has_ids = ids is not None
+    return ListFilter(ListShape(parent is not None, len(indexed), *times, has_ids=has_ids), params)
 
 
 def _after(minute: Column[int], time: Column[int]) -> ColumnElement[bool]:
@@ -107,6 +114,8 @@ def page_of(
     )
     if shape.is_one:
         page = page.where(sessions.c.session_id == bindparam("one"))
+    if shape.has_ids:
+        page = page.where(OneOf(sessions.c.session_id, "ids"))
     if shape.has_parent:
         page = page.where(sessions.c.parent.is_not(None), sessions.c.parent == bindparam("parent"))
     # By the minute too, which is indexed.

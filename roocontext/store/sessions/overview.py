@@ -79,6 +79,8 @@ def overview(
     recorded, continues = wanted.shape.is_recorded, after is not None
     place = place_in_list(after, recorded=recorded)
     params = {**wanted.params, **place, "page": rows_for(limit)}
+    if wanted.shape.has_ids:
+        params["ids"] = tx.many_values(params["ids"])
     if tx.is_distributed:
         return _in_parts(tx, limit, wanted.shape, params, continues=continues)
     rows = tx.rows(_newest(wanted.shape, continues=continues), **params, recent=RECENT)

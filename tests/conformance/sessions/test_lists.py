@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roocontext.errors import InvalidOption, SessionNotFound
+from roocontext.errors import InvalidIdentifier, InvalidOption, SessionNotFound
 from support.dialogue import fill
 
 MOMENT = datetime(2026, 1, 1, 12, 0, 30, 500_000, tzinfo=UTC)
@@ -58,6 +58,25 @@ def test_purged_sessions_are_listed_by_their_receipts(lab):
     assert lab.store.purged(limit=1) == found[:1]
     with pytest.raises(InvalidOption):
         lab.store.purged(limit=0)
+
+
+def test_overview_of_some_sessions_obeys_the_other_filters(lab):
+    for name in ("a", "b", "c"):
+        fill(lab.store.create(name, parent=None if name == "a" else "a"), 2)
+
+    def shown(*names, **filters):
+        return [one.stats.session_id for one in lab.store.overview(ids=names, **filters)]
+
+    assert shown("b", "a", "unknown") == ["b", "a"]
+    assert shown("b", "a", limit=1) == ["b"]
+    assert shown("a", "c", parent="a") == ["c"]
+    assert shown() == []
+    lab.store.purge("b")
+    assert shown("b") == []
+    with pytest.raises(InvalidOption):
+        shown("b", limit=0)
+    with pytest.raises(InvalidIdentifier):
+        shown("")
 
 
 def test_short_id_is_the_shortest_unique_prefix(lab):
