@@ -65,11 +65,13 @@ def _draw_more(screen: Screen, answer: "Sessions") -> None:
 
 def _session(screen: Screen, row: "SessionRow", now: int, *, recorded: bool) -> Cells:
     time = row.updated_at if recorded else row.happened_at
-    archived = "" if row.archived_at is None else "[archived] "
+    archived, full = "[archived] ", "-"
+    if row.archived_at is None:
+        archived, full = "", meter.window_share(row.context)
     return {
         "id": (_name(screen, row.session_id if screen.endless else row.short_id), "title"),
         "age": (age(time, now), "note"),
-        "full": (meter.window_share(row.context), meter.bar(screen, row.context)[1]),
+        "full": (full, meter.bar(screen, row.context)[1]),
         "messages": (f"{row.messages:,}", ""),
         "title or first prompt": (f"{archived}{one_line(row.title or row.first_prompt or '')}", ""),
     }

@@ -149,7 +149,8 @@ class _Rows:
             f"{quantity(row.messages, 'message')}, the model sees {row.visible_messages:,}",
             size(row.bytes),
             context.model[:60] if context.model else None,
-            _fill(context) if context.limit else None,
+            # The view of an archived session is not in the database.
+            _fill(context) if context.limit and row.archived_at is None else None,
             self._cost(row),
             ["fork of ", self._origin(forked, row.forked_at)] if forked is not None else None,
             ["sub-agent of ", self._link(parent, session_path(parent))] if parent else None,
