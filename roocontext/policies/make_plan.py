@@ -129,7 +129,7 @@ def hide_plan(
 
 
 def shrinks(plan: Plan) -> bool:
-    """True if a plan makes the context smaller. No other plan of a law-keeping policy commits."""
+    """True if a plan makes the context smaller. Policies that keep the laws make no other."""
     return plan.counts is not None and plan.counts.shrinks
 
 

@@ -35,7 +35,10 @@ class ListShape(NamedTuple):
 
 
 class ListFilter(NamedTuple):
-    """The sessions that a list shows: by their parent, their metadata and their time; or one."""
+    """The sessions that a list shows: by their parent, metadata, time or ids.
+
+    A cluster asks a single node for one session, and all nodes for several ids.
+    """
 
     shape: ListShape
     params: Mapping[str, Any]

@@ -14,10 +14,8 @@ from roocontext.web.downloads import download
 
 def get_sessions(asked: ApiRequest) -> Answer:
     """List the sessions, the newest first."""
-    options, where = (
-        asked.query.model_dump(exclude={"where", "content"}),
-        reports.naming.conditions(asked.query.where),
-    )
+    options = asked.query.model_dump(exclude={"where", "content"})
+    where = reports.naming.conditions(asked.query.where)
     return Answer(reports.sessions.matching_sessions(asked.store, where=where, **options))
 
 
@@ -151,10 +149,8 @@ def get_usage(asked: ApiRequest) -> Answer:
 
 def get_spending(asked: ApiRequest) -> Answer:
     """Read the costs of the model calls of all sessions."""
-    options, where = (
-        asked.query.model_dump(exclude={"where"}),
-        reports.naming.conditions(asked.query.where),
-    )
+    options = asked.query.model_dump(exclude={"where"})
+    where = reports.naming.conditions(asked.query.where)
     return Answer(reports.usage.spending_of(asked.store, where=where, **options))
 
 
@@ -163,9 +159,8 @@ def get_search(asked: ApiRequest) -> Answer:
     query = asked.query
     reports.search.refresh_index(asked.store)
     options: dict[str, Any] = query.model_dump(exclude={"q", "where"})
-    page = asked.store.search(
-        query.q, where=reports.naming.conditions(asked.query.where), **options
-    )
+    where = reports.naming.conditions(query.where)
+    page = asked.store.search(query.q, where=where, **options)
     return Answer(reports.search.found(query.q, page))
 
 
