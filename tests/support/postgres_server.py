@@ -89,6 +89,17 @@ class Postgres:
         return self._url.set(database=database).render_as_string(hide_password=False)
 
 
+def lock_waits(connection: psycopg.Connection) -> int:
+    """Return how many statements wait for a lock in this database, on all nodes of a cluster."""
+    activity = "coalesce(to_regclass('citus_stat_activity'), 'pg_stat_activity'::regclass)::text"
+    row = connection.execute(f"SELECT {activity}").fetchone()
+    assert row is not None
+    waits = "wait_event_type = 'Lock' AND datname = current_database()"
+    counted = connection.execute(f"SELECT count(*) FROM {row[0]} WHERE {waits}").fetchone()
+    assert counted is not None
+    return int(counted[0])
+
+
 @contextmanager
 def running() -> Iterator[Postgres]:
     """The given server, or one of our own that is gone afterwards, with all it wrote."""

@@ -19,6 +19,7 @@ from roocontext.errors import (
 from roocontext.log.counting import Size
 from roocontext.store.proof.verify import PAGE
 from support.dialogue import fill
+from support.postgres_server import lock_waits
 
 pytestmark = pytest.mark.every_leg
 
@@ -159,10 +160,6 @@ def test_pipeline_that_failed_leaves_no_broken_connection(postgres_url: str) -> 
 
 
 def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url: str) -> None:
-    waits = (
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
     with Store.open(postgres_url) as store, ExitStack() as stack:
         chat = store.create("s")
         stack.enter_context(chat.turn(holder="first"))
@@ -172,7 +169,7 @@ def test_turn_that_is_renewed_while_another_runner_takes_it_is_kept(postgres_url
             looking.execute("UPDATE turns SET expires_at = 0")
             renewing.execute("UPDATE turns SET expires_at = 9000000000000")
             taken = threads.submit(chat.turn(holder="second").__enter__)
-            while looking.execute(waits).fetchone() == (0,):
+            while not lock_waits(looking):
                 assert not taken.done()
         with pytest.raises(TurnTaken) as refused:
             taken.result(WAIT_S)

@@ -4,11 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from threading import Event
 
+import psycopg
 import pytest
 
 from roocontext import ArchiveFolder, InvalidOption, SessionNotFound, Store
 from roocontext.errors import SessionPurged
 from support.dialogue import at
+from support.postgres_server import lock_waits
 
 DAY = 86_400_000
 
@@ -132,24 +134,13 @@ def test_session_that_is_put_on_hold_meanwhile_is_kept(postgres_url):
             holding = threads.submit(other._database.write, put_on_hold)
             assert is_locked.wait(60)
             purging = threads.submit(store.purge, where={"retention": "short"})
-            while not _waiting(other):
-                Event().wait(0.01)
+            with psycopg.connect(postgres_url, autocommit=True) as looking:
+                while not lock_waits(looking):
+                    Event().wait(0.01)
             may_end.set()
             holding.result()
             assert purging.result() == []
         assert _left(other) == ["a"]
-
-
-def _waiting(store):
-    """Return how many transactions wait for a lock, on all nodes of a cluster."""
-
-    def count(tx):
-        (is_cluster,) = tx.command("SELECT to_regclass('citus_stat_activity') IS NOT NULL")
-        activity = "citus_stat_activity" if is_cluster else "pg_stat_activity"
-        waits = "wait_event_type = 'Lock' AND datname = current_database()"
-        return tx.command(f"SELECT count(*) FROM {activity} WHERE {waits}")[0]
-
-    return store._database.lookup(count)
 
 
 @pytest.mark.one_leg
