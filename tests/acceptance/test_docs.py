@@ -88,6 +88,15 @@ def asks_models(page: Path) -> bool:
 def run(page: Path) -> None:
     """Run a page's Python blocks, and hold what they print against what the page says."""
     namespace: dict[str, Any] = {"__name__": "page"}
+    try:
+        _run_in(namespace, page)
+    finally:  # a page leaves its stores to the end of the process
+        for value in namespace.values():
+            if isinstance(value, Store):
+                value.close()
+
+
+def _run_in(namespace: dict[str, Any], page: Path) -> None:
     printed: str | None = None
     for block in blocks(page):
         place = f"{name_of(page)}:{block.line}"

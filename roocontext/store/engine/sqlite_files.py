@@ -73,10 +73,11 @@ class Memory:
 
 def resolved(name: str) -> Path:
     """The file itself, whatever links lead to it."""
-    try:
-        return Path(name).resolve()
-    except (OSError, RuntimeError):
-        raise StoreNotFound(f"{name!r} is a broken link.", advice="Name a file.") from None
+    path = os.path.realpath(name)
+    # A loop of links, which `Path.resolve` refuses before Python 3.13 alone.
+    if os.path.islink(path):  # noqa: PTH114 - `Path.is_symlink` raises if a name is too long
+        raise StoreNotFound(f"{name!r} is a broken link.", advice="Name a file.")
+    return Path(path)
 
 
 def create_private(path: Path) -> None:
