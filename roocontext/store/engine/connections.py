@@ -204,7 +204,7 @@ class Connections:
                 lent = self._pool.connect()
             except PoolTimeoutError:
                 raise self._exhausted() from None
-            if self._engine.is_alive(lent.driver_connection):
+            if self._is_in_place() and self._engine.is_alive(lent.driver_connection):
                 return lent
             lent.invalidate()  # the next one is a new connection in its place
 
@@ -252,6 +252,11 @@ class Connections:
             raise StoreClosed("The store is closed.")
         if self._is_lost:
             raise StoreForked("The store was open when this process was forked.")
+
+    def _is_in_place(self) -> bool:
+        """False if the file was deleted, renamed or replaced: what is written would be lost."""
+        path = self._engine.path
+        return path is None or forks.identity(path) in self._files
 
     def _connect(self, record: "ConnectionPoolEntry") -> Any:
         path = self._engine.path

@@ -124,7 +124,7 @@ def engine_of(
     sqlite_files.check_is_file(path)
     sqlite_files.refuse_foreign(path, read_only=options.read_only)
     engine = _sqlite(partial(sqlite_files.connect, path), options)
-    return replace(engine, path=path, is_alive=partial(sqlite_files.is_in_place, path))
+    return replace(engine, path=path)
 
 
 def checked_url(url: str | Path | URL) -> URL:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TypeVar
 
 from roocontext.errors import StoreNotFound, StoreUnavailable
-from roocontext.store.engine import forks
 from roocontext.store.engine.driver_errors import driver_errors, raise_ours, translated
 
 AConnection = TypeVar("AConnection", bound=sqlite3.Connection)
@@ -21,22 +20,9 @@ def connect(path: Path, *, mode: str, synchronous: str, patience_s: float) -> sq
     """A new connection to a file."""
     uri = f"{path.as_uri()}?mode={mode}&{_OWN_CACHE}"
     try:
-        connection = _connect(uri, synchronous, patience_s, _OfFile)
+        return _connect(uri, synchronous, patience_s, sqlite3.Connection)
     except driver_errors() as error:
         raise_ours(error, sent=False, path=path)
-    connection.file = forks.identity(path)
-    return connection
-
-
-def is_in_place(path: Path, connection: "_OfFile") -> bool:
-    """False if the file was deleted, renamed or replaced: what is written would be lost with it."""
-    return forks.identity(path) == connection.file
-
-
-class _OfFile(sqlite3.Connection):
-    """A connection that knows its file."""
-
-    file: forks.Identity | None
 
 
 class _Kept(sqlite3.Connection):

@@ -94,18 +94,34 @@ class Threads:
         self, call: Callable[Params, Result], *args: Params.args, **kwargs: Params.kwargs
     ) -> Result:
         """Run a call in a thread. A cancellation is raised after the call has ended."""
-        if (trio := running_trio()) is not None:
-            return await _joined_in_trio(self._submit(call, *args, **kwargs), trio)
+        if (trio := running_trio()) is None:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:
+                raise InvalidOption(
+                    "Call an AsyncStore from a coroutine of asyncio or trio: neither is running"
+                    " here.",
+                    name="store",
+                ) from None
+        future = self._submit(call, *args, **kwargs)
+        cancelled: asyncio.CancelledError | None = None
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise InvalidOption(
-                "Call an AsyncStore from a coroutine of asyncio or trio: neither is running here.",
-                name="store",
-            ) from None
-        return await _joined(self._submit(call, *args, **kwargs))
+            if trio is not None:
+                with trio.CancelScope(shield=True):
+                    await self.until(future, None)
+                await trio.lowlevel.checkpoint_if_cancelled()
+            while not future.done():
+                try:
+                    await self.until(future, None)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            if cancelled is not None:
+                raise cancelled
+            return future.result()
+        finally:
+            del cancelled, future  # an error's traceback refers to this frame
 
-    async def until(self, future: "Future[None]", seconds: float | None) -> None:
+    async def until(self, future: "Future[Any]", seconds: float | None) -> None:
         """Wait until a future is done, or for so long. A cancellation ends the wait at once."""
         if (trio := running_trio()) is not None:
             in_trio, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -147,35 +163,3 @@ def _call_soon(schedule: Callable[[Callable[[], None]], object], wake: Callable[
     # The loop may be closed, and then nobody waits any more: asyncio's error, and trio's.
     with suppress(RuntimeError):
         schedule(wake)
-
-
-async def _joined(future: Future[Result]) -> Result:
-    # Not `wrap_future` and `shield`, which make two more futures for each call.
-    loop, has_ended = asyncio.get_running_loop(), asyncio.Event()
-
-    future.add_done_callback(lambda _: _call_soon(loop.call_soon_threadsafe, has_ended.set))
-    cancelled: asyncio.CancelledError | None = None
-    while not has_ended.is_set():
-        try:
-            await has_ended.wait()
-        except asyncio.CancelledError as error:
-            cancelled = error
-    try:
-        if cancelled is not None:
-            raise cancelled
-        return future.result()
-    finally:
-        del cancelled, future  # an error's traceback refers to this frame
-
-
-async def _joined_in_trio(future: Future[Result], trio: Any) -> Result:
-    has_ended, token = trio.Event(), trio.lowlevel.current_trio_token()
-
-    future.add_done_callback(lambda _: _call_soon(token.run_sync_soon, has_ended.set))
-    with trio.CancelScope(shield=True):
-        await has_ended.wait()
-    await trio.lowlevel.checkpoint_if_cancelled()
-    try:
-        return future.result()
-    finally:
-        del future
