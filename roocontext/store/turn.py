@@ -12,6 +12,7 @@ from roocontext.errors import (
     StoreReadOnly,
     StoreUnavailable,
     TurnLost,
+    TurnTaken,
 )
 from roocontext.log.encoding import check_id
 from roocontext.store.engine.check_arguments import check_seconds
@@ -48,10 +49,9 @@ class SessionTurn(Session):
         check_id("holder", self.holder)
         self._lease_s = lease
         self._give_up = monotonic() + wait
-        self._token: str | None = None
+        self._own: GivenTurn | None = None
         self._held_until = 0.0
-        self._free = self._database
-        self._database = self._free.checked(self._check)
+        self._database = self._database.checked(self._check)
 
     def __repr__(self) -> str:
         return f"SessionTurn({self.id!r}, holder={self.holder!r})"
@@ -74,38 +74,33 @@ class SessionTurn(Session):
 
         It is False when the lease has passed without a renewal. A write says for certain.
         """
-        return self._token is not None and monotonic() < self._held_until
+        return self._own is not None and monotonic() < self._held_until
 
     # For the `with` of both interfaces, and for the renewer.
 
     def seconds_to_wait(self) -> float:
         """Take the turn, and return 0; else after how many seconds to try again, or TurnTaken."""
-        token, asked = self._opened.ids.new_id(), monotonic()
-        self._token = token  # first: whatever happens then, it is given back
-        held = self._free.write(
-            runner.take_turn,
-            token=token,
-            holder=self.holder,
-            lease=round(self._lease_s * 1_000),
-            now=self._clock(),
-        )
-        if held.token == token:
-            self._held_until = asked + self._lease_s
-            self._opened.renewer.add(self, self._lease_s / 3)
-            return 0
-        self._token = None
-        left = self._give_up - monotonic()
-        if left <= 0:
-            raise runner.turn_taken(self.id, held)
-        return min(left, _LOOK_S)
+        own, asked = GivenTurn(self), monotonic()
+        self._own = own  # first: whatever happens then, it is given back
+        try:
+            own.take(self.holder, self._lease_s)
+        except TurnTaken:
+            self._own = None
+            left = self._give_up - monotonic()
+            if left <= 0:
+                raise
+            return min(left, _LOOK_S)
+        self._held_until = asked + self._lease_s
+        self._opened.renewer.add(self, self._lease_s / 3)
+        return 0
 
     def give_back(self) -> None:
         """End the turn, unless another runner has it already."""
         self._opened.renewer.remove(self)
-        token, self._token = self._token, None
-        if token is not None:
+        own, self._own = self._own, None
+        if own is not None:
             try:
-                self._free.write(runner.end_turn, token)
+                own.end()
             except StoreReadOnly:
                 raise
             except (StoreClosed, StoreUnavailable):  # then it ends with its lease
@@ -113,12 +108,11 @@ class SessionTurn(Session):
 
     def renew(self) -> float | None:
         """See Renewable."""
-        token, asked, third = self._token, monotonic(), self._lease_s / 3
-        if token is None:
+        own, asked, third = self._own, monotonic(), self._lease_s / 3
+        if own is None:
             return None
-        lease = round(self._lease_s * 1_000)
         try:
-            self._free.write(runner.renew_turn, token, lease=lease, now=self._clock())
+            own.renew(self._lease_s)
         except TurnLost:
             self._held_until = 0
             return None
@@ -128,11 +122,11 @@ class SessionTurn(Session):
         return third
 
     def _check(self, log: SessionLog) -> None:
-        if self._token is None:
+        if self._own is None:
             raise TurnLost(
                 f"The turn of session {self.id!r} has not begun, or has ended.", session_id=self.id
             )
-        runner.check_turn(log, self._token)
+        self._own.check(log)
 
 
 class GivenTurn(Session):
@@ -143,9 +137,9 @@ class GivenTurn(Session):
 
     def __init__(self, chat: Session, token: str | None = None) -> None:
         super().__init__(chat._opened, chat.id)  # noqa: SLF001 - it is a session itself
-        self._token = own = self._opened.ids.new_id() if token is None else token
+        self._token = self._opened.ids.new_id() if token is None else token
         self._free = self._database
-        self._database = self._free.checked(lambda log: runner.check_turn(log, own))
+        self._database = self._free.checked(self.check)
 
     def take(self, holder: str, lease: float) -> runner.Held:
         """Take the turn with this token for so many seconds; TurnTaken if another runner has it."""
@@ -171,3 +165,7 @@ class GivenTurn(Session):
     def end(self) -> None:
         """Give the turn back, unless another runner has it already."""
         self._free.write(runner.end_turn, self._token)
+
+    def check(self, log: SessionLog) -> None:
+        """Lock the session for a write; TurnLost if another runner has the turn."""
+        runner.check_turn(log, self._token)
