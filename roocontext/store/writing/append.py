@@ -55,6 +55,12 @@ _APPEND: Final = "roocontext_append_v1"
 _NO_FUNCTION: Final = "42883"
 
 
+def extended(kind: type[AReceipt], receipt: Receipt, **facts: Any) -> AReceipt:
+    """A receipt that says more, made of a plain one."""
+    own = {name: getattr(receipt, name) for name in Receipt.__struct_fields__}
+    return kind(**{**own, **facts})
+
+
 def append_message(
     database: SessionDatabase, draft: Draft, expected_seq: int | None = None
 ) -> Receipt:

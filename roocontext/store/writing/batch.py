@@ -7,8 +7,6 @@ known beforehand, and a repeated batch finds every entry again (0024).
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from msgspec.structs import asdict, replace
-
 from roocontext.errors import InvalidMessage, InvalidOption, VersionConflict
 from roocontext.log.compactions import newest_compaction
 from roocontext.log.draft import Draft, Sources, control_of, message_draft
@@ -26,6 +24,7 @@ from roocontext.store.reading.totals import totals_of
 from roocontext.store.writing.append import (
     Receipt,
     Stored,
+    extended,
     first_receipt,
     merged_receipts,
     refuse_twice,
@@ -233,11 +232,11 @@ def _write_control(
         )
     if isinstance(item, Rewind):
         receipt = rewind_on(log, head, item, now=sources.now)
-        return _written(receipt, receipt.head_seq, (receipt.seq,))
+        return extended(Written, receipt, seqs=(receipt.seq,))
     state = CommitState(log, item, HEAD)
     done, receipts = commit_on(state, item, sources)
     seqs = tuple(receipt.seq for receipt in receipts)
-    return _written(receipts[item.lead], done.head_seq, seqs)
+    return extended(Written, receipts[item.lead], head_seq=done.head_seq, seqs=seqs)
 
 
 def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: Sources) -> Written:
@@ -259,8 +258,9 @@ def _write_reply(log: SessionLog, head: SessionHead, item: ReadyReply, sources: 
         others = [message_draft(message, sources) for message in covered]
         receipts = write(log, head, [*others, item.draft])
         seqs = tuple(receipt.seq for receipt in receipts)
-        return _written(receipts[-1], seqs[-1], seqs)
-    return _written(covered.reply, covered.covering.seq, covered.seqs)
+        return extended(Written, receipts[-1], head_seq=seqs[-1], seqs=seqs)
+    head_seq = covered.covering.seq
+    return extended(Written, covered.reply, head_seq=head_seq, seqs=covered.seqs)
 
 
 def _first(log: SessionLog, item: ReadyItem, stored_ids: Mapping[str, Stored]) -> Written | None:
@@ -268,11 +268,13 @@ def _first(log: SessionLog, item: ReadyItem, stored_ids: Mapping[str, Stored]) -
     if isinstance(item, Drafted):
         receipt_of = first_note if item.draft.is_note else first_receipt
         first = receipt_of(log, item.draft, stored_ids)
-        return None if first is None else _written(first, first.head_seq, (first.seq,))
+        return None if first is None else extended(Written, first, seqs=(first.seq,))
     if isinstance(item, ReadyReply):
         reply = first_receipt(log, item.draft, stored_ids)
-        seqs = () if reply is None else seqs_with(log, reply.seq)
-        return None if reply is None else _written(reply, seqs[-1], seqs)
+        if reply is None:
+            return None
+        seqs = seqs_with(log, reply.seq)
+        return extended(Written, reply, head_seq=seqs[-1], seqs=seqs)
     stored = stored_ids.get(item.client_id) if item.client_id else None
     if item.client_id is None or stored is None:
         return None
@@ -280,13 +282,9 @@ def _first(log: SessionLog, item: ReadyItem, stored_ids: Mapping[str, Stored]) -
     if found is None:
         raise taken(item.client_id, stored)
     first = repeated_receipt(log, stored)
-    if isinstance(item, Rewind):  # a later one takes back what it did, not the entry
-        first = replace(first, rewound_by=None)
-    return _written(first, found[-1], found)
-
-
-def _written(receipt: Receipt, head_seq: int, seqs: tuple[int, ...]) -> Written:
-    return Written(**{**asdict(receipt), "head_seq": head_seq, "seqs": seqs})
+    # A later rewind takes back what a rewind did, not the entry.
+    by = None if isinstance(item, Rewind) else first.rewound_by
+    return extended(Written, first, head_seq=found[-1], seqs=found, rewound_by=by)
 
 
 def _seqs_of(log: SessionLog, stored: Stored, item: Plan | Rewind) -> tuple[int, ...] | None:

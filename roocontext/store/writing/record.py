@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
 from sqlalchemy import bindparam, text
 
 from roocontext.errors import DuplicateMessage
@@ -44,12 +43,7 @@ from roocontext.store.reading.messages import companions, read_controls, read_me
 from roocontext.store.reading.notes import pinned
 from roocontext.store.reading.totals import totals_of
 from roocontext.store.reading.view import shown_after
-from roocontext.store.writing.append import (
-    Receipt,
-    Stored,
-    repeated_receipt,
-    write,
-)
+from roocontext.store.writing.append import Receipt, Stored, extended, repeated_receipt, write
 from roocontext.store.writing.caches import Decided, Tail, read_tail, write_decided
 
 _replies = log_rows("asked_at", *Stored._fields).order_by(entries.c.seq.desc())
@@ -100,28 +94,24 @@ def record(
     same request and the same content do.
     """
     head = lock(log)
-    if first := _recorded(log, draft):
-        again = _of_receipt(first)
-        if compacting is None:
-            return again
-        return replace(again, compacted=True, **_written_with(log, first.seq, draft))
     if compacting is None:
-        return _of_receipt(write(log, head, [draft])[0])
+        receipt = _recorded(log, draft) or write(log, head, [draft])[0]
+        return extended(RecordedReply, receipt)
+    if first := _recorded(log, draft):
+        with_it = _written_with(log, first.seq, draft)
+        return extended(RecordedReply, first, compacted=True, **with_it)
     covered = write_covered(log, head, draft, compacting, sources=sources)
     if not isinstance(covered, CoveredReply):
-        return replace(_of_receipt(write(log, head, [draft])[0]), compacted=True)
-    return replace(
-        _of_receipt(covered.reply),
+        return extended(RecordedReply, write(log, head, [draft])[0], compacted=True)
+    return extended(
+        RecordedReply,
+        covered.reply,
         head_seq=covered.covering.seq,
         compacted=True,
         covering=covered.covering.seq,
         hidden=covered.hidden,
         unread=covered.unread,
     )
-
-
-def _of_receipt(receipt: Receipt) -> RecordedReply:
-    return RecordedReply(*(getattr(receipt, name) for name in Receipt.__struct_fields__))
 
 
 def _written_with(log: SessionLog, reply: int, draft: Draft) -> dict[str, Any]:
