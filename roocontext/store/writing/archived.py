@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, false, null, select, text, true, update
+from sqlalchemy import bindparam, delete, false, null, select, text, update
 
 from roocontext.errors import SessionArchived, SessionExists
 from roocontext.log.chain import GENESIS
@@ -82,6 +82,7 @@ _DELETE = [
 ]
 _KEEP = update(sessions).where(of_session(sessions)).values(archive=bindparam("kept"))
 _EMPTIED = (*SessionHead._fields[:6], "listed_at", "updated_minute", "listed_minute")
+# The restore that follows computes what else is a cache of the entries.
 _REOPEN = (
     update(sessions)
     .where(of_session(sessions))
@@ -89,10 +90,6 @@ _REOPEN = (
         archived_at=null(),
         archive=null(),
         first_hash=null(),
-        unindexed=true(),
-        title=null(),
-        metadata=null(),
-        first_prompt=null(),
         rewound_messages=0,
         rewound_bytes=0,
         latest_recorded=null(),
