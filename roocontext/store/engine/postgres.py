@@ -7,7 +7,6 @@ its BEGIN. Loaded when it is asked for, since psycopg is an extra.
 """
 
 import json
-import select
 import selectors
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -221,17 +220,11 @@ def _check_encoding(encoding: str | None) -> None:
 def _is_alive(connection: "psycopg.Connection[Any]") -> bool:
     """True if the server has not closed an idle connection."""
     # It has nothing to say: what can be read is the server hanging up.
-    return not connection.closed and not _readable(connection.fileno())
-
-
-def _readable(descriptor: int) -> bool:
-    if hasattr(select, "poll"):  # where there is one, it takes a quarter of a selector's time
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(0))
-    with selectors.SelectSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(0))
+    if connection.closed:
+        return False
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.fileno(), selectors.EVENT_READ)
+        return not selector.select(0)
 
 
 class ServerTransaction(Transaction):
