@@ -35,6 +35,7 @@ from roocontext.store.proof import rebuild, verify
 from roocontext.store.proof.verify import Head, Progress, Verification
 from roocontext.store.reading import audit, head, live, usage
 from roocontext.store.reading.audit import AuditEntry, Diff
+from roocontext.store.reading.head import RequestedChange
 from roocontext.store.reading.messages import read_message
 from roocontext.store.reading.notes import Note, newest_note, pinned, read_notes
 from roocontext.store.reading.pages import Page, to_limit
@@ -395,19 +396,9 @@ class Session:
         rewind back. A dry run only returns what would be done.
         """
         target = to_rewind_target(to, ts, recorded=recorded)
-        check_id("trigger", trigger)
-        check_maybe("expected_seq", expected_seq)
+        change = self._requested(expected_seq, trigger, dry_run=dry_run)
         run = self._database.snapshot if dry_run else self._database.write
-        return run(
-            rewind.rewind,
-            to=target,
-            ts=ts,
-            keep_target=keep_target,
-            expected_seq=expected_seq,
-            now=self._clock(),
-            trigger=trigger,
-            dry_run=dry_run,
-        )
+        return run(rewind.rewind, change, to=target, ts=ts, keep_target=keep_target)
 
     def undo(
         self,
@@ -423,16 +414,8 @@ class Session:
         With `of`, it is refused unless that is the newest rewind.
         """
         check_maybe("of", of)
-        check_id("trigger", trigger)
-        check_maybe("expected_seq", expected_seq)
-        return self._database.write(
-            rewind.undo,
-            of=of,
-            force=force,
-            expected_seq=expected_seq,
-            now=self._clock(),
-            trigger=trigger,
-        )
+        change = self._requested(expected_seq, trigger)
+        return self._database.write(rewind.undo, change, of=of, force=force)
 
     def uncover(
         self,
@@ -449,17 +432,9 @@ class Session:
         nothing. A dry run only returns what would be done.
         """
         check_whole("seq", seq, least=1)
-        check_maybe("expected_seq", expected_seq)
-        check_id("trigger", trigger)
+        change = self._requested(expected_seq, trigger, dry_run=dry_run)
         run = self._database.snapshot if dry_run else self._database.write
-        return run(
-            uncover.uncover,
-            seq=seq,
-            expected_seq=expected_seq,
-            now=self._clock(),
-            trigger=trigger,
-            dry_run=dry_run,
-        )
+        return run(uncover.uncover, change, seq)
 
     def commit(
         self,
@@ -713,6 +688,13 @@ class Session:
     def rebuild(self) -> int:
         """Compute the caches again from the log, and return how many of their rows were wrong."""
         return self._database.write(rebuild.rebuild)
+
+    def _requested(
+        self, expected_seq: int | None, trigger: str, *, dry_run: bool = False
+    ) -> RequestedChange:
+        check_id("trigger", trigger)
+        check_maybe("expected_seq", expected_seq)
+        return RequestedChange(expected_seq, trigger, self._clock(), dry_run)
 
     def _composed(
         self, form: str | Form, model: str | None, dialect: str | None, as_of: Point

@@ -13,7 +13,7 @@ from roocontext.errors import TurnLost, TurnTaken
 from roocontext.log.moments import utc
 from roocontext.store.engine.schema import EngineTime, of_session, turns
 from roocontext.store.engine.transaction import SessionLog, SqlRow
-from roocontext.store.reading.head import LOCKED_HEAD, to_head
+from roocontext.store.reading.head import LOCKED_HEAD, read_with_head
 
 
 class Held(NamedTuple):
@@ -56,14 +56,7 @@ def turn_taken(session_id: str, other: Held) -> TurnTaken:
 def take_turn(log: SessionLog, *, token: str, holder: str, lease: int, now: int) -> Held:
     """Take the turn, and return it; if another runner has it, return that one's."""
     # The clock is asked after the lock: waiting for it is no part of the lease.
-    heads, [(time,)], rows = log.all(
-        [
-            LOCKED_HEAD,
-            (_NOW, {"now": now}),
-            (_TURN, {}),
-        ]
-    )
-    to_head(log.session_id, heads)
+    _, ([(time,)], rows) = read_with_head(log, [(_NOW, {"now": now}), (_TURN, {})], LOCKED_HEAD)
     new = Held(token, holder, lease, time + lease)
     if not rows:
         log.tx.insert(_FIRST, (log.session_id, *new))
@@ -99,8 +92,7 @@ def end_turn(log: SessionLog, token: str) -> None:
 
 def check_turn(log: SessionLog, token: str) -> None:
     """Lock the session for a write of a runner; TurnLost if it has the turn no longer."""
-    heads, rows = log.all([LOCKED_HEAD, (_TURN, {})])
-    to_head(log.session_id, heads)
+    _, (rows,) = read_with_head(log, [(_TURN, {})], LOCKED_HEAD)
     _own_turn(log.session_id, token, rows)
 
 

@@ -135,6 +135,20 @@ _MOVE_HEAD = _move_head(*_MOVED)
 _MOVE_INDEXED = _move_head(*_MOVED, *MINUTES, "changed_minute", "unindexed")
 
 
+class RequestedChange(NamedTuple):
+    """The conditions of a rewind, an undo or an uncovering, and when it is made."""
+
+    expected_seq: int | None
+    trigger: str
+    now: int
+    dry_run: bool = False
+
+    @property
+    def head(self) -> Query:
+        """The query for the head, which locks the session unless this is a dry run."""
+        return HEAD if self.dry_run else LOCKED_HEAD
+
+
 def lock(log: SessionLog) -> SessionHead:
     """Read the head of a session that will be written: other writers wait until this one ends."""
     return to_head(log.session_id, log.rows(_LOCK_HEAD))
@@ -143,6 +157,14 @@ def lock(log: SessionLog) -> SessionHead:
 def read_head(log: SessionLog) -> SessionHead:
     """Read the head of a session; an error if there is none, or if it was purged or archived."""
     return to_head(log.session_id, log.rows(_READ_HEAD))
+
+
+def read_with_head(
+    log: SessionLog, queries: Sequence[Query], head: Query = HEAD
+) -> tuple[SessionHead, list[list[SqlRow]]]:
+    """Read the head of a session and the rows of other queries, in one request."""
+    rows, *others = log.all([head, *queries])
+    return to_head(log.session_id, rows), others
 
 
 def to_head(session_id: str, rows: Sequence[SqlRow]) -> SessionHead:

@@ -18,7 +18,7 @@ from roocontext.log.moments import happened
 from roocontext.log.spans import compacted_at, spans_of, standing_ranges, within
 from roocontext.store.engine.schema import AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
-from roocontext.store.reading.head import HEAD, read_head, to_head
+from roocontext.store.reading.head import read_head, read_with_head
 from roocontext.store.reading.messages import (
     ALL_CONTROLS,
     IS_MESSAGE,
@@ -152,8 +152,7 @@ def by_id(message_id: str) -> Query:
 
 def message_with_id(log: SessionLog, message_id: str) -> Message:
     """Read the newest live message with an id, or else the newest that a rewind took back."""
-    heads, controls_rows, rows = log.all([HEAD, (ALL_CONTROLS, {}), by_id(message_id)])
-    head = to_head(log.session_id, heads)
+    head, (controls_rows, rows) = read_with_head(log, [(ALL_CONTROLS, {}), by_id(message_id)])
     if not rows:
         raise unknown(log, message_id)
     live = standing_ranges(to_controls(controls_rows), head.last_seq)

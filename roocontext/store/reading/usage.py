@@ -51,7 +51,7 @@ from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow, Transaction
 from roocontext.store.reading.families import descended
-from roocontext.store.reading.head import HEAD, read_archive, read_head, to_head
+from roocontext.store.reading.head import read_archive, read_head, read_with_head
 from roocontext.store.reading.notes import HAS_NO_TARGET, newest_note_of
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 
@@ -325,14 +325,7 @@ class Call(Value):
 
 def model_calls(log: SessionLog, *, last: int | None = None) -> list[Call]:
     """Read the calls whose usage is in the log, oldest first; only among the `last` entries."""
-    head, rows, control = log.all(
-        [
-            HEAD,
-            calls_query(last),
-            (_NEWEST_CONTROL, {}),
-        ]
-    )
-    to_head(log.session_id, head)
+    _, (rows, control) = read_with_head(log, [calls_query(last), (_NEWEST_CONTROL, {})])
     return to_calls(rows, control[0][0] if control else 0)
 
 

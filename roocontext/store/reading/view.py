@@ -45,7 +45,7 @@ from roocontext.store.engine.schema import (
 )
 from roocontext.store.engine.shapes import checked_rows
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
-from roocontext.store.reading.head import HEAD, read_head, to_head
+from roocontext.store.reading.head import read_head, read_with_head
 from roocontext.store.reading.messages import (
     IS_MESSAGE,
     SHOWN,
@@ -246,8 +246,7 @@ def _present(log: SessionLog, part: Part) -> _Source:
     if part.next_to is not None:
         first = _UP_TO if part.newest else _FROM, {"seq": part.next_to}
     all_blocks: list[Query] = [(_CLEARED, {})] if part.limit is None else []
-    heads, rows, *blocks = log.all([HEAD, first, *all_blocks])
-    head = to_head(log.session_id, heads)
+    head, (rows, *blocks) = read_with_head(log, [first, *all_blocks])
     last = head.last_seq
 
     def ranges(page: Sequence[SqlRow]) -> Iterator[Range]:

@@ -19,7 +19,7 @@ from roocontext.store.engine.database import Database
 from roocontext.store.engine.schema import SESSION_HAPPENED, of_session, sessions
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction
-from roocontext.store.reading.head import HEAD, read_head, to_head
+from roocontext.store.reading.head import read_head, read_with_head
 from roocontext.store.reading.messages import CONTROLS, to_controls
 from roocontext.store.reading.pages import Page, cut_page, read_cursor, rows_for, write_cursor
 from roocontext.store.reading.totals import Total, rewound_total, totals_of, visible_total
@@ -140,15 +140,13 @@ def refuse_cycle(log: SessionLog, parent: str | None) -> None:
 
 def info(log: SessionLog) -> SessionInfo:
     """Read one session as a list shows it."""
-    heads, rows = log.all([HEAD, (_ONE, {})])
-    to_head(log.session_id, heads)
+    _, (rows,) = read_with_head(log, [(_ONE, {})])
     return to_info(rows[0])
 
 
 def parent_of(log: SessionLog) -> str | None:
     """Read the id of a session's parent, if it has one. An unknown session is an error."""
-    heads, rows = log.all([HEAD, (_PARENT, {})])
-    to_head(log.session_id, heads)
+    _, (rows,) = read_with_head(log, [(_PARENT, {})])
     parent: str | None = rows[0][0]
     return parent
 
@@ -158,9 +156,7 @@ def children(log: SessionLog, limit: int, after: str | None) -> Page[SessionInfo
     name = f"children of {log.session_id}"
     created_at, last = (MIN_INTEGER, "") if after is None else read_cursor(name, after, int, str)
     place = {"parent": log.session_id, "created_at": created_at, "session_id": last}
-    query = _CHILDREN_AFTER, {**place, "page": rows_for(limit)}
-    heads, rows = log.all([HEAD, query])
-    to_head(log.session_id, heads)
+    _, (rows,) = read_with_head(log, [(_CHILDREN_AFTER, {**place, "page": rows_for(limit)})])
     return cut_page(
         [to_info(row) for row in rows],
         limit,

@@ -17,7 +17,7 @@ from roocontext.log.entries import Control, Range, subtract
 from roocontext.log.spans import Span, clearings_of, first_changed, spans_of
 from roocontext.store.engine.schema import clearings, entries, of_session, spans
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
-from roocontext.store.reading.head import SessionHead, to_head
+from roocontext.store.reading.head import SessionHead, read_with_head
 from roocontext.store.reading.messages import ALL_CONTROLS, CONTROLS, to_controls
 from roocontext.store.reading.totals import Total, add_rewound, to_totals, totals_of, totals_queries
 from roocontext.store.writing.append import Receipt, write
@@ -140,8 +140,7 @@ def read_with_tail(
     log: SessionLog, head: Query, first: int, others: Sequence[Query] = ()
 ) -> tuple[SessionHead, Tail, list[list[SqlRow]]]:
     """The head of a session, its end, and the rows of other queries, in one request."""
-    rows, cached, controls, *more = log.all([head, *tail_queries(first), *others])
-    read = to_head(log.session_id, rows)
+    read, (cached, controls, *more) = read_with_head(log, [*tail_queries(first), *others], head)
     return read, to_tail(first, read.last_seq, cached, controls), more
 
 

@@ -29,11 +29,10 @@ from roocontext.store.engine.schema import (
 from roocontext.store.engine.transaction import Query, SessionLog, SqlRow
 from roocontext.store.reading import points_in_time
 from roocontext.store.reading.head import (
-    HEAD,
-    LOCKED_HEAD,
+    RequestedChange,
     SessionHead,
     check_version,
-    to_head,
+    read_with_head,
 )
 from roocontext.store.reading.live import by_id, join_names, unknown
 from roocontext.store.reading.messages import ALL_CONTROLS, bounds, to_controls
@@ -87,33 +86,30 @@ _FOLDED_SINCE = select(func.count()).where(of_session(entries), AFTER_SEQ, IS_FO
 
 def rewind(
     log: SessionLog,
+    change: RequestedChange,
     *,
     to: int | str | Moment | None,
     ts: int | None,
     keep_target: bool,
-    expected_seq: int | None,
-    now: int,
-    trigger: str,
-    dry_run: bool = False,
 ) -> Rewound:
     """Return the session to its state right after the target, or right before it."""
-    query = HEAD if dry_run else LOCKED_HEAD
     tail: Tail | None = None
     if isinstance(to, int):
-        head, tail, _ = read_with_tail(log, query, to)
-        check_version(expected_seq, head)
+        head, tail, _ = read_with_tail(log, change.head, to)
+        check_version(change.expected_seq, head)
         if not 0 <= to <= head.last_seq:
             raise no_entry(to, head.last_seq)
         place = Place(to, to - 1)
     else:
-        head, place = _find(log, query, to=to, ts=ts, expected_seq=expected_seq)
+        head, place = _find(log, change, to, ts)
     after = place.with_target if keep_target else place.without_target
     if after < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
     tail = tail or read_tail(log, head.last_seq, after + 1)
-    decision = _decide(log, head, after, tail, now=now, trigger=trigger)
-    done = decision.done if dry_run else _written(log, decision)
-    return replace(done, target=place.target, target_time=place.target_time, dry_run=dry_run)
+    decision = _decide(log, change, head, after, tail)
+    done = decision.done if change.dry_run else _written(log, decision)
+    target, time = place.target, place.target_time
+    return replace(done, target=target, target_time=time, dry_run=change.dry_run)
 
 
 class Place(NamedTuple):
@@ -126,22 +122,16 @@ class Place(NamedTuple):
 
 
 def _find(
-    log: SessionLog,
-    head_or_lock: Query,
-    *,
-    to: str | Moment | None,
-    ts: int | None,
-    expected_seq: int | None,
+    log: SessionLog, change: RequestedChange, to: str | Moment | None, ts: int | None
 ) -> tuple[SessionHead, Place]:
     """The head, and the place that a message's id or a time names; else the nearest candidates."""
-    queries = [head_or_lock, (ALL_CONTROLS, {})]
+    queries: list[Query] = [(ALL_CONTROLS, {})]
     if isinstance(to, str):
         queries.append(by_id(to))
     elif ts is not None:
         queries.append(points_in_time.at_ts(ts))
-    heads, controls, *matches = log.all(queries)
-    head = to_head(log.session_id, heads)
-    check_version(expected_seq, head)
+    head, (controls, *matches) = read_with_head(log, queries, change.head)
+    check_version(change.expected_seq, head)
     live = standing_ranges(to_controls(controls), head.last_seq)
     if isinstance(to, Moment):
         return head, _until(log, head, live, to)
@@ -203,10 +193,9 @@ def rewind_on(log: SessionLog, head: SessionHead, item: Rewind, *, now: int) -> 
     if not 0 <= item.to <= head.last_seq:
         raise no_entry(item.to, head.last_seq)
     tail = read_tail(log, head.last_seq, item.to + 1)
+    change = RequestedChange(None, item.trigger, now)
     decision = _decide(
-        *(log, head, item.to, tail),
-        now=now,
-        trigger=item.trigger,
+        *(log, change, head, item.to, tail),
         always=True,
         client_id=item.client_id,
         ts=item.ts,
@@ -214,19 +203,10 @@ def rewind_on(log: SessionLog, head: SessionHead, item: Rewind, *, now: int) -> 
     return write_decided(log, decision)[0]
 
 
-def undo(
-    log: SessionLog,
-    *,
-    of: int | None,
-    force: bool,
-    expected_seq: int | None,
-    now: int,
-    trigger: str,
-) -> Rewound:
+def undo(log: SessionLog, change: RequestedChange, *, of: int | None, force: bool) -> Rewound:
     """Take back the newest rewind of the log, undos included."""
-    heads, rows = log.all([LOCKED_HEAD, (_NEWEST_REWIND_OR_UNCOVERING, {})])
-    head = to_head(log.session_id, heads)
-    check_version(expected_seq, head)
+    head, (rows,) = read_with_head(log, [(_NEWEST_REWIND_OR_UNCOVERING, {})], change.head)
+    check_version(change.expected_seq, head)
     newest = rows[0] if rows else None
     uncovering, covers = None, ""
     if newest is not None and newest[1] == Kind.UNCOVERING:
@@ -249,20 +229,17 @@ def undo(
     # An undo changes what the rewind changed, back to before it.
     tail = read_tail(log, head.last_seq, min(last - 1, undone.to or 0) + 1)
     # It is written in any case: otherwise the next undo would find the same rewind.
-    decision = _decide(
-        log, head, last - 1, tail, now=now, trigger=trigger, always=True, undone=last
-    )
+    decision = _decide(log, change, head, last - 1, tail, always=True, undone=last)
     return _written(log, decision)
 
 
 def _decide(
     log: SessionLog,
+    change: RequestedChange,
     head: SessionHead,
     to: int,
     tail: Tail,
     *,
-    now: int,
-    trigger: str,
     undone: int | None = None,
     always: bool = False,
     client_id: str | None = None,
@@ -280,9 +257,9 @@ def _decide(
     if not (always or left or returned or any(rows)):
         same = Rewound(log.session_id, to, None, None, head.head_seq, 0, 0, changed=False)
         return Decided(same, head, (), tail, present, rewound)
-    record = {"trigger": trigger, "left": left, "returned": returned}
+    record = {"trigger": change.trigger, "left": left, "returned": returned}
     details = details_of(rewind, record if undone is None else {**record, "undone": undone})
-    draft = control_draft(Kind.REWIND, details, now=now, client_id=client_id, ts=ts)
+    draft = control_draft(Kind.REWIND, details, now=change.now, client_id=client_id, ts=ts)
     seq = rewind.seq
     done = Rewound(log.session_id, to, seq, None, seq, left, returned, changed=True, undone=undone)
     return Decided(done, head, (draft,), tail, present, rewound)

@@ -17,11 +17,10 @@ from roocontext.log.values import Value
 from roocontext.store.engine.schema import AFTER_SEQ, AT_SEQ, IN_LOG, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import (
-    HEAD,
-    LOCKED_HEAD,
+    RequestedChange,
     SessionHead,
     check_version,
-    to_head,
+    read_with_head,
 )
 from roocontext.store.reading.messages import COMPANIONS
 from roocontext.store.reading.points_in_time import no_entry
@@ -67,20 +66,10 @@ def newest_uncovering(log: SessionLog, after: int) -> int | None:
     return row[0] if row else None
 
 
-def uncover(
-    log: SessionLog,
-    *,
-    seq: int,
-    expected_seq: int | None,
-    now: int,
-    trigger: str,
-    dry_run: bool = False,
-) -> Uncovered:
+def uncover(log: SessionLog, change: RequestedChange, seq: int) -> Uncovered:
     """Take back a summary, marker, covering or clearing that is live and that nothing hides."""
-    query = HEAD if dry_run else LOCKED_HEAD
-    params = {"seq": seq}
-    heads, rows, accompanying = log.all([query, (_ENTRY, params), (COMPANIONS, params)])
-    head = to_head(log.session_id, heads)
+    queries = [(_ENTRY, {"seq": seq}), (COMPANIONS, {"seq": seq})]
+    head, (rows, accompanying) = read_with_head(log, queries, change.head)
     if not rows:
         raise no_entry(seq, head.last_seq)
     kind, _, details = rows[0]
@@ -97,7 +86,7 @@ def uncover(
     if span is not None and span.uncovered_by is not None:
         return _repeated(log, head, seq, span.uncovered_by)
     # After the check for a repetition: a repeated request expects an old head.
-    check_version(expected_seq, head)
+    check_version(change.expected_seq, head)
     standing = standing_ranges(tail.controls, head.last_seq)
     if not within(standing, seq):
         by = f": rewind {span.rewound_by} took it back" if span and span.rewound_by else ""
@@ -123,10 +112,11 @@ def uncover(
     (left, returned, rewound), _ = moved(log, tail, present)
     restored = len(tail.cached.clearings - present.clearings)
     done = Uncovered(log.session_id, seq, taken_back, end, None, end, left, returned, restored)
-    if dry_run:
+    if change.dry_run:
         return replace(done, dry_run=True)
-    record = {"trigger": trigger, "left": left, "returned": returned, "restored": restored}
-    draft = control_draft(Kind.UNCOVERING, details_of(uncovering, record), now=now)
+    moves = {"left": left, "returned": returned, "restored": restored}
+    details = details_of(uncovering, {"trigger": change.trigger, **moves})
+    draft = control_draft(Kind.UNCOVERING, details, now=change.now)
     decision = Decided(done, head, (draft,), tail, present, rewound)
     (receipt,) = write_decided(log, decision)
     return replace(done, hash=receipt.hash)
