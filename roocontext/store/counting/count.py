@@ -137,19 +137,15 @@ class Counting:
         self._counter = counter
         self.name = counter.name
         self._missing: set[int] = set()
-        self._counts: dict[_Place, int] = {
-            (variant, seq): count
-            for (variant, name, seq), (count, _) in (known.counts if known else {}).items()
+        # With whether each is exact.
+        self._counts: dict[_Place, tuple[int, bool]] = {
+            (variant, seq): counted
+            for (variant, name, seq), counted in (known.counts if known else {}).items()
             if name == counter.name
         }
         self._uncounted: dict[_Place, Message] = {}
         self._compactions: dict[int, tuple[Message, Any]] = {}
         self._redacted: set[int] = set()
-        self._estimated: set[_Place] = {
-            (variant, seq)
-            for (variant, name, seq), (_, exact) in (known.counts if known else {}).items()
-            if name == counter.name and not exact
-        }
 
     def part(
         self,
@@ -190,54 +186,50 @@ class Counting:
     def each(self, ranges: Sequence[Range]) -> list[int]:
         """Look up the counts in these ranges, which are of a part, one by one; all messages."""
         rows = self._log.each(_EACH, self._bounds(ranges))
-        self._counts |= {("", seq): count for seq, count in rows}
+        self._counts |= {("", seq): (count, self._counter.exact) for seq, count in rows}
         ascending = sorted(ranges)
         return [*(seq for seq, _ in rows), *(s for s in self._missing if within(ascending, s))]
 
     def count(self) -> Counted:
         """Count the messages that were read, and return the new counts."""
-        new = {}
+        new: dict[_Place, tuple[int, bool]] = {}
         for place, message in self._uncounted.items():
             check_whole("count", count := count_message(self._counter, message))
-            self._counts[place] = count
-            variant, seq = place
-            new[CountKey(variant, self.name, seq)] = count, self._counter.exact
+            new[place] = count, self._counter.exact
         for seq, (message, usage) in self._compactions.items():
-            count, exact = count_compaction(self._counter, message, usage)
-            self._counts[COMPACTED, seq] = count
-            if not exact:
-                self._estimated.add((COMPACTED, seq))
-            new[CountKey(COMPACTED, self.name, seq)] = count, exact
-        return Counted(new, frozenset(self._redacted))
+            new[COMPACTED, seq] = count_compaction(self._counter, message, usage)
+        self._counts |= new
+        keyed = {CountKey(variant, self.name, seq): new[variant, seq] for variant, seq in new}
+        return Counted(keyed, frozenset(self._redacted))
 
     def sum(self, part: CountedPart) -> int:
         """The cost of a part as it is shown."""
         saved = sum(self._written(seq) - count for seq, count in self._shown(part).items())
-        compactions = sum(self._counts[COMPACTED, seq] for seq in part.compacted)
+        compactions = sum(self._counts[COMPACTED, seq][0] for seq in part.compacted)
         return part.kept + sum(map(self._written, part.missing)) - saved + compactions
 
     def is_exact(self, part: CountedPart) -> bool:
         """True if the counter is exact and the cost of no compaction in the part is an estimate."""
-        compacted = {(COMPACTED, seq) for seq in part.compacted}
-        return self._counter.exact and self._estimated.isdisjoint(compacted)
+        compactions = (self._counts[COMPACTED, seq] for seq in part.compacted)
+        return self._counter.exact and all(exact for _, exact in compactions)
 
     def by_seq(self, part: CountedPart) -> dict[int, int]:
         """The cost of each message as it is shown, of those that were looked up one by one."""
-        written = {seq: count for (variant, seq), count in self._counts.items() if not variant}
+        written = {seq: count for (variant, seq), (count, _) in self._counts.items() if not variant}
         costs = written | self._shown(part)
-        more = {seq: self._counts[COMPACTED, seq] for seq in part.compacted if seq in costs}
+        more = {seq: self._counts[COMPACTED, seq][0] for seq in part.compacted if seq in costs}
         return costs | {seq: costs[seq] + count for seq, count in more.items()}
 
     def _written(self, seq: int) -> int:
         try:
-            return self._counts["", seq]
+            return self._counts["", seq][0]
         except KeyError:  # as many counts as messages, by the running totals: these are wrong
             raise uncounted(seq) from None
 
     def _shown(self, part: CountedPart) -> dict[int, int]:
         """The costs of the messages with cleared outputs. A wrong clearing may name no message."""
         places = ((variant, seq) for seq, variant in part.cleared.items())
-        return {place[1]: self._counts[place] for place in places if place in self._counts}
+        return {place[1]: self._counts[place][0] for place in places if place in self._counts}
 
     def _look_up(self, places: Sequence[_Place]) -> None:
         asked = [
@@ -246,8 +238,7 @@ class Counting:
             if (variant, seq) not in self._counts
         ]
         rows = self._log.each(_AT, asked)
-        self._counts |= {(variant, seq): count for variant, seq, count, _ in rows}
-        self._estimated |= {(variant, seq) for variant, seq, _, exact in rows if not exact}
+        self._counts |= {(variant, seq): (count, exact) for variant, seq, count, exact in rows}
 
     def _read(self, places: Sequence[_Place], cleared: Cleared) -> None:
         """Read the messages of these counts, unless they were read for another part."""
