@@ -5,7 +5,6 @@ with its head, which only the same entries have, and with the usage that they re
 entries and the caches of them are deleted (0081).
 """
 
-from collections.abc import Callable
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -25,6 +24,7 @@ from roocontext.store.engine.schema import (
 )
 from roocontext.store.engine.statements import crossing
 from roocontext.store.engine.transaction import SessionLog
+from roocontext.store.reading.copies import COPIES, locked_holders
 from roocontext.store.reading.head import (
     HEAD_COLUMNS,
     Archive,
@@ -172,18 +172,13 @@ def redact_later(log: SessionLog, seq: int, hash_: bytes | None, *, dry_run: boo
 
 
 def redact_relatives(
-    log: SessionLog,
-    entry: tuple[int, bytes, bytes | None],
-    lock_holders: Callable[[], dict[str, SessionHead]],
-    *,
-    dry_run: bool,
+    log: SessionLog, seq: int, hash_: bytes, *, dry_run: bool
 ) -> tuple[dict[str, SessionHead], list[Place]]:
     """Lock the holders of an entry, and keep its redaction on the tombstones of archived relatives.
 
-    `entry` is its seq, its hash and that of the first entry.
+    A dry run locks and keeps nothing.
     """
-    seq, hash_, first = entry
-    kept: set[str] = set()
+    first, kept = first_hash(log), set[str]()
     while True:
         # Tombstones first: a session that comes back meanwhile is then one of the holders. In the
         # order of their ids, so that two redactions do not wait for each other.
@@ -192,7 +187,8 @@ def redact_relatives(
                 continue
             if redact_later(log.of(name), seq, hash_, dry_run=dry_run) is not None:
                 kept.add(name)
-        heads = lock_holders()
+        copies = COPIES, {"seq": seq, "hash": hash_}
+        heads = locked_holders(log, copies, read_head if dry_run else lock)
         if kept.issuperset(relatives(log, first, seq)):
             return heads, [(name, seq) for name in sorted(kept)]
 

@@ -198,16 +198,10 @@ def redact(log: SessionLog, seq: int, sources: Sources, *, dry_run: bool) -> Red
             candidates=(1, head.last_seq),
         )
     hash_, role, note_kind, format_, content, salt = row
-    of_copies = {"seq": seq, "hash": hash_}
-    heads, archived = redact_relatives(
-        log,
-        (seq, hash_, first_hash(log)),
-        lambda: locked_holders(log, (COPIES, of_copies), read_head if dry_run else lock),
-        dry_run=dry_run,
-    )
+    heads, archived = redact_relatives(log, seq, hash_, dry_run=dry_run)
     # Read under the locks: another redaction may have been faster. One by an owner left the copies
     # of others as they were.
-    whole = sorted(row[0] for row in log.rows(WHOLE_COPIES, **of_copies))
+    whole = sorted(row[0] for row in log.rows(WHOLE_COPIES, seq=seq, hash=hash_))
     if whole and not dry_run:
         if salt is not None:
             empty = role is None
