@@ -13,7 +13,6 @@ from roocontext.log.encoding import decode
 from roocontext.log.entries import (
     MESSAGE_KINDS,
     BlockRef,
-    Control,
     Entry,
     Kind,
     Message,
@@ -139,7 +138,7 @@ class Auditor:
         self._starts = [span.lo for span in self.spans]
         self._cleared: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         cleared = clearings_of(self.controls, self.seq)
-        for (row, block), control in sorted(cleared.items(), key=_block):
+        for (row, block), control in sorted(cleared.items()):
             self._cleared[row].append((block, control.seq))
         self.hiders: Mapping[int, Hider] = _Hiders(rows)
 
@@ -197,10 +196,6 @@ class Auditor:
             cleared=cleared,
             redacted=digest is not None and salt is None,
         )
-
-
-def _block(clearing: tuple[BlockRef, Control]) -> BlockRef:
-    return clearing[0]
 
 
 def _to_entry(fields: list[Any]) -> Entry:
