@@ -101,18 +101,8 @@ _REPORTED: Final = (
 _KEPT: Final = select(sessions.c.archive).where(of_session(sessions))
 
 
-class _KeptUsage(msgspec.Struct, frozen=True, array_like=True):
-    """A row of `_REPORTED` without the session, as the tombstone keeps it."""
-
-    seq: int
-    model: str | None
-    usage: str | None
-    recorded_at: int
-    ts: int | None
-    details: str | None
-    note: str | None
-
-
+_KeptUsage: TypeAlias = tuple[int, str | None, str | None, int, int | None, str | None, str | None]
+"""A row of `_REPORTED` without the session, as the tombstone keeps it."""
 _decode_kept = msgspec.json.Decoder(tuple[_KeptUsage, ...]).decode
 
 UsageGrouping: TypeAlias = Literal["day", "model", "session"]
@@ -200,7 +190,7 @@ def _to_keep(row: SqlRow) -> _KeptUsage:
                 details = encode({"record": {"summary": facts}})
             case _:
                 details = "{}"
-    return _KeptUsage(seq, model, usage, recorded_at, ts, details, note)
+    return seq, model, usage, recorded_at, ts, details, note
 
 
 def _unpacked(session_id: str, text: str) -> Iterator[SqlRow]:
@@ -211,7 +201,7 @@ def _unpacked(session_id: str, text: str) -> Iterator[SqlRow]:
         line = f"Session {session_id!r} has a tombstone whose usage no archive has written."
         raise HistoryCorrupt(line) from None
     for row in rows:
-        yield session_id, *msgspec.structs.astuple(row)
+        yield session_id, *row
 
 
 def grouped_usage(
