@@ -31,7 +31,7 @@ from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine
 from roocontext.store.engine.observing import current_operation
 from roocontext.store.engine.statements import StoreScope
-from roocontext.store.engine.transaction import Command, Transaction
+from roocontext.store.engine.transaction import Transaction, TransactionMode
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
@@ -304,7 +304,7 @@ class Hold:
         self._patience_s = patience_s
         self._lent: PoolProxiedConnection | None = None
 
-    def begin(self, commands: Sequence[Command], scope: StoreScope) -> Transaction:
+    def begin(self, mode: TransactionMode, scope: StoreScope) -> Transaction:
         """Wait for the turn, take a connection and begin."""
         asked = perf_counter()
         if self._turn is not None and not self._turn.acquire(timeout=self._patience_s):
@@ -316,7 +316,7 @@ class Hold:
         self._lent = lent = self._connections.take()
         got_connection = perf_counter()
         tx = transaction_on(lent)
-        tx.begin(commands, scope)
+        tx.begin(mode, scope)
         if (operation := current_operation()) is not None:
             operation.connection_wait += got_connection - got_turn
             # On a file the beginning waits for the writers of other processes.

@@ -3,7 +3,7 @@
 import random
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -18,7 +18,7 @@ from roocontext.store.engine.driver_errors import RETRYABLE, UniqueViolation, tr
 from roocontext.store.engine.engines import Engine
 from roocontext.store.engine.observing import current_operation
 from roocontext.store.engine.statements import ALL, StoreScope
-from roocontext.store.engine.transaction import Command, SessionLog, SqlRow, Transaction
+from roocontext.store.engine.transaction import SessionLog, SqlRow, Transaction, TransactionMode
 
 
 @contextmanager
@@ -77,7 +77,7 @@ class Operations(ABC, Generic[AView]):
                 check(view)
             return operation(view, *args, **kwargs)
 
-        return self._repeated(self._engine.begin_write, checked)
+        return self._repeated("write", checked)
 
     def rehearse(
         self,
@@ -86,8 +86,7 @@ class Operations(ABC, Generic[AView]):
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation in a transaction and roll it back: its result or error alone is left."""
-        begin = self._engine.begin_write
-        return self._repeated(begin, lambda view: operation(view, *args, **kwargs), keep=False)
+        return self._repeated("write", lambda view: operation(view, *args, **kwargs), keep=False)
 
     def single(
         self,
@@ -96,7 +95,7 @@ class Operations(ABC, Generic[AView]):
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation whose statements are transactions of their own."""
-        return self._repeated((), lambda view: operation(view, *args, **kwargs))
+        return self._repeated("single", lambda view: operation(view, *args, **kwargs))
 
     def snapshot(
         self,
@@ -105,8 +104,7 @@ class Operations(ABC, Generic[AView]):
         **kwargs: P.kwargs,
     ) -> Result:
         """Run an operation that only reads."""
-        begin = self._engine.begin_read
-        return self._once(begin, lambda view: operation(view, *args, **kwargs), writes=False)
+        return self._once("read", lambda view: operation(view, *args, **kwargs), writes=False)
 
     def lookup(
         self,
@@ -118,14 +116,14 @@ class Operations(ABC, Generic[AView]):
 
         It saves PostgreSQL the end of a transaction, which is a round trip.
         """
-        return self._once((), lambda view: operation(view, *args, **kwargs), writes=False)
+        return self._once("single", lambda view: operation(view, *args, **kwargs), writes=False)
 
     @contextmanager
     def read(self) -> Iterator[AView]:
         """A snapshot: everything read in it is of the same moment. Never waits for a writer."""
         hold = self._connections.hold(writes=False)
         try:
-            tx = hold.begin(self._engine.begin_read, self._scope)
+            tx = hold.begin("read", self._scope)
             yield self._seen(tx)
             tx.commit()
         except BaseException as error:
@@ -139,7 +137,7 @@ class Operations(ABC, Generic[AView]):
 
     def _repeated(
         self,
-        begin: Sequence[Command],
+        mode: TransactionMode,
         operation: Callable[[AView], Result],
         *,
         keep: bool = True,
@@ -149,7 +147,7 @@ class Operations(ABC, Generic[AView]):
         while True:
             number += 1
             try:
-                return self._once(begin, operation, keep=keep)
+                return self._once(mode, operation, keep=keep)
             except UniqueViolation:  # which no operation expects: it belongs to no session
                 raise HistoryCorrupt("A row of no session blocks this write.") from None
             except StoreUnavailable as error:
@@ -166,7 +164,7 @@ class Operations(ABC, Generic[AView]):
 
     def _once(
         self,
-        begin: Sequence[Command],
+        mode: TransactionMode,
         operation: Callable[[AView], Result],
         *,
         writes: bool = True,
@@ -176,7 +174,7 @@ class Operations(ABC, Generic[AView]):
             raise StoreReadOnly("The store was opened read-only.")
         hold = self._connections.hold(writes=writes)
         try:
-            tx = hold.begin(begin, self._scope)
+            tx = hold.begin(mode, self._scope)
             result = operation(self._seen(tx))
             if keep:
                 tx.commit(self._engine.end_write if writes else ())
@@ -235,14 +233,14 @@ class Database(Operations[Transaction]):
 
     def inspect(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that looks at the schema, on a SQLAlchemy connection in a snapshot."""
-        return self._once((), self._over(self._engine.begin_read, operation), writes=False)
+        return self._once("single", self._over("read", operation), writes=False)
 
     def migrate(self, operation: Callable[[Connection], Result]) -> Result:
         """Run an operation that changes the schema, on a SQLAlchemy connection in a transaction.
 
         It is run again if another transaction was in the way.
         """
-        return self._repeated((), self._over(self._engine.begin_write, operation))
+        return self._repeated("single", self._over("write", operation))
 
     def write_ahead(self) -> None:
         """Let an SQLite file be read while it is written. The setting stays with the file.
@@ -293,19 +291,19 @@ class Database(Operations[Transaction]):
             finally:
                 tx.command(f"PRAGMA busy_timeout = {self._engine.patience_s * 1000:.0f}")
 
-        return self._once((), run)
+        return self._once("single", run)
 
     def close(self) -> None:
         """Close every connection; those in use when they are given back."""
         self._connections.close()
 
     def _over(
-        self, begin: Sequence[Command], operation: Callable[[Connection], Result]
+        self, mode: TransactionMode, operation: Callable[[Connection], Result]
     ) -> Callable[[Transaction], Result]:
         def run(tx: Transaction) -> Result:
             # SQLAlchemy's connection first: it asks its own questions, and ends with a rollback.
             with inspecting(tx.connection, self._engine.dialect) as connection:
-                tx.begin(begin, self._scope)
+                tx.begin(mode, self._scope)
                 tx.command("SELECT 1")  # so that the transaction begins
                 result = operation(connection)
                 tx.commit()

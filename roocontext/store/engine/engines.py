@@ -82,19 +82,16 @@ class WriteSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)  # it knows the password
 class Engine:
-    """How a database is connected to and how its transactions begin.
+    """How a database is connected to.
 
-    `begin_write` and `begin_read` are sent at the beginning of a transaction, and `end_write` with
-    the COMMIT of a write. A writer waits for others for `patience_s`. `path` is the file, if there
-    is one, and `server` what is set for a write, if there is a server. A database in memory has
-    neither.
+    `end_write` is sent with the COMMIT of a write. A writer waits for others for `patience_s`.
+    `path` is the file, if there is one, and `server` what is set for a write, if there is a server.
+    A database in memory has neither.
     """
 
     dialect: Dialect
     connect: Callable[[], Any]
     transaction: Callable[[Any], Transaction]
-    begin_write: Sequence[Command]
-    begin_read: Sequence[Command]
     patience_s: float
     read_only: bool
     is_alive: Callable[[Any], bool] = lambda _connection: True
@@ -182,10 +179,6 @@ def _sqlite(connect: Callable[..., sqlite3.Connection], options: EngineOptions) 
         dialect=_SQLITE,
         connect=connecting,
         transaction=lambda connection: Transaction(connection, _COMPILERS),
-        # Takes the write lock at once. A plain BEGIN takes it at the first change, and if another
-        # writer committed in between, SQLite refuses that change however long it would wait (0003).
-        begin_write=(("BEGIN IMMEDIATE", ()),),
-        begin_read=(("BEGIN", ()),),
         patience_s=patience_s,
         read_only=options.read_only,
     )

@@ -40,6 +40,7 @@ from roocontext.store.engine.transaction import (
     SqlRow,
     Taken,
     Transaction,
+    TransactionMode,
     first_row,
     raise_taken,
 )
@@ -98,11 +99,6 @@ def engine_of_server(url: URL, options: EngineOptions) -> Engine:
         connect=partial(_connect, arguments, options.prepare),
         transaction=lambda connection: ServerTransaction(connection, compiling, settings, also),
         is_alive=_is_alive,
-        # Writers queue on their session's row and then read what the one before wrote.
-        begin_write=(_READ_COMMITTED, _SETTINGS, _FOR_OWNER, *also),
-        # One snapshot for all statements of a read; the isolation that writers use gives each its
-        # own.
-        begin_read=(("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ()), _FOR_OWNER, *also),
         patience_s=patience_s,
         read_only=options.read_only,
         server=settings,
@@ -118,11 +114,10 @@ psycopg.postgres.register_default_adapters(_ADAPTERS)
 register_all_arrays(_ADAPTERS)
 set_json_loads(json.loads, _ADAPTERS)
 
+# Writers queue on their session's row and then read what the one before wrote.
 _READ_COMMITTED: Command = ("BEGIN ISOLATION LEVEL READ COMMITTED", ())
-_SETTINGS: Command = ("settings", ())
-"""Stands for the settings of a transaction that writes, which depend on the server."""
-_FOR_OWNER: Command = ("owner", ())
-"""Stands for the setting that policies of row-level security read, if the store has an owner."""
+# One snapshot for all statements of a read; the isolation that writers use gives each its own.
+_SNAPSHOT: Command = ("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", ())
 _LOCALLY: Command = ("SET LOCAL citus.propagate_set_commands = 'local'", ())
 
 
@@ -262,7 +257,7 @@ class ServerTransaction(Transaction):
         """See Transaction. A cluster does it with COPY, which policies refuse."""
         return not (self.is_distributed and self._sees_one_owner)
 
-    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
+    def begin(self, mode: TransactionMode, scope: StoreScope) -> None:
         """Begin a transaction with the first statement, which takes no round trip of its own."""
         self.narrow(scope)
         if scope.owner is None and self._sees_one_owner:
@@ -272,14 +267,18 @@ class ServerTransaction(Transaction):
                 " `db secure` names.",
                 name="owner",
             )
-        self._beginning = self._meant(commands)
-        self._own = ()
-        if not commands and (self._also or self.owner is not None):
+        self._is_open = mode != "single"
+        self._is_locking = mode == "write"
+        self._beginning, self._own = (), ()
+        also = (*self._for_owner(), *self._also)
+        if mode == "write":
+            self._beginning = (_READ_COMMITTED, *self._settings, *also)
+        elif mode == "read":
+            self._beginning = (_SNAPSHOT, *also)
+        elif also:
             # Within a block of its own an append is not sent on whole to a node.
-            settings = (_SETTINGS,) if self.is_distributed else ()
-            self._own = self._meant((_READ_COMMITTED, *settings, _FOR_OWNER, *self._also))
-        self._is_open = bool(commands)
-        self._is_locking = _SETTINGS in commands
+            settings = self._settings if self.is_distributed else ()
+            self._own = (_READ_COMMITTED, *settings, *also)
         self._taken = None
 
     def reset(self) -> bool:
@@ -359,15 +358,8 @@ class ServerTransaction(Transaction):
         self._pipeline = None
         super().disown()
 
-    def _meant(self, commands: Sequence[Command]) -> list[Command]:
-        """Commands with what some of them stand for."""
-        return [each for command in commands for each in self._meaning(command)]
-
-    def _meaning(self, command: Command) -> Sequence[Command]:
-        if command is _SETTINGS:
-            return self._settings
-        if command is not _FOR_OWNER:
-            return (command,)
+    def _for_owner(self) -> Sequence[Command]:
+        """The setting that policies of row-level security read, if the store has an owner."""
         if self.owner is None:
             return ()
         if not self.is_distributed:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from sqlalchemy.sql import ClauseElement, Insert, Update
 
@@ -29,6 +29,8 @@ SqlRow: TypeAlias = tuple[Any, ...]
 Query: TypeAlias = tuple[ClauseElement, Mapping[str, Any]]
 Command: TypeAlias = tuple[str, Sequence[Any]]
 """A statement as the driver takes it, with its parameters."""
+TransactionMode: TypeAlias = Literal["write", "read", "single"]
+"""What is begun: a write, a snapshot for reading, or nothing, so that each statement is single."""
 Taken: TypeAlias = Callable[[], RooContextError]
 """Makes the error for a row whose key exists already."""
 
@@ -55,15 +57,15 @@ class Transaction:
         self.is_sound = True
         self.is_inherited = False
 
-    def begin(self, commands: Sequence[Command], scope: StoreScope) -> None:
-        """Begin a transaction; without a command, each statement is one of its own.
-
-        Every query finds the sessions of the scope only.
-        """
+    def begin(self, mode: TransactionMode, scope: StoreScope) -> None:
+        """Begin a transaction. Every query finds the sessions of the scope only."""
         self.narrow(scope)
-        self._is_open = bool(commands)
-        for text, _ in commands:
-            self.command(text)
+        self._is_open = mode != "single"
+        if mode != "single":
+            # A write takes the lock at once. A plain BEGIN takes it at the first change, and if
+            # another writer committed in between, SQLite refuses that change however long it would
+            # wait (0003).
+            self.command("BEGIN IMMEDIATE" if mode == "write" else "BEGIN")
 
     @property
     def copies_rows(self) -> bool:
