@@ -88,7 +88,6 @@ _AT = select(counts.c.variant, counts.c.seq, counts.c.tokens, counts.c.exact).wh
     counts.c.counter == bindparam("counter"),
     counts.c.seq == bindparam("seq"),
 )
-_ENTRY = log_rows("seq").where(AT_SEQ)
 _USAGE = log_rows("usage").where(AT_SEQ)
 COMPACTED: Final = "compacted"
 """The variant of a count that is the cost of a message's compaction alone."""
@@ -282,42 +281,29 @@ def counted_view(
     """Count the view after entry `after`. Only messages without a count are read."""
     with database.read() as log:
         visible = _shown_at(log, as_of).after(after)
-        last = max((hi for _, hi in visible.ranges), default=0)
-        # Without its last entry a damaged session might be counted in portions without end.
-        if last > _AT_ONCE and log.row(_ENTRY, seq=last) is None:
-            raise HistoryCorrupt(f"Entry {last} of the view does not exist.", seq=last)
     total, exact = 0, counter.exact
-    for portion in _portions(visible):
+    for portion in _portions(visible.ranges):
         with database.read() as log:
             tally = Counting(log, counter)
-            part = tally.part(*portion)
+            part = tally.part(*visible.within(portion))
         keep_if_possible(database, tally.count())
         total += tally.sum(part)
         exact = exact and tally.is_exact(part)
     return CountedView(total, exact)
 
 
-def _portions(shown: ShownRanges) -> Iterator[ShownRanges]:
-    """Cut a view into portions of so many entries."""
+def _portions(ranges: Sequence[Range]) -> Iterator[list[Range]]:
+    """Cut the ranges of a view into portions of so many entries."""
     portion: list[Range] = []
     room = _AT_ONCE
-    for first, last in shown.ranges:
+    for first, last in ranges:
         lo = first
         while last - lo >= room:
-            yield _portion([*portion, (lo, lo + room - 1)], shown)
+            yield [*portion, (lo, lo + room - 1)]
             lo, portion, room = lo + room, [], _AT_ONCE
         portion.append((lo, last))
         room -= last - lo + 1
-    yield _portion(portion, shown)
-
-
-def _portion(ranges: Sequence[Range], shown: ShownRanges) -> ShownRanges:
-    ascending = sorted(ranges)
-    cleared = {seq: blocks for seq, blocks in shown.cleared.items() if within(ascending, seq)}
-    compacted = {
-        seq: compaction for seq, compaction in shown.compacted.items() if within(ascending, seq)
-    }
-    return ShownRanges(ranges, cleared, compacted)
+    yield portion
 
 
 def _shown_at(log: SessionLog, as_of: Point) -> ShownRanges:

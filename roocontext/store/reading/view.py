@@ -88,11 +88,18 @@ class ShownRanges(NamedTuple):
 
     def after(self, seq: int) -> "ShownRanges":
         """The part of the view that follows an entry."""
+        # A damaged range stays, so that the sums refuse it.
+        return self.within(
+            [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq or hi < lo]
+        )
+
+    def within(self, ranges: Sequence[Range]) -> "ShownRanges":
+        """The part of the view in these ranges."""
+        ascending = sorted(ranges)
         return ShownRanges(
-            # A damaged range stays, so that the sums refuse it.
-            [(max(lo, seq + 1), hi) for lo, hi in self.ranges if hi > seq or hi < lo],
-            {row: blocks for row, blocks in self.cleared.items() if row > seq},
-            {row: covering for row, covering in self.compacted.items() if row > seq},
+            ranges,
+            {row: blocks for row, blocks in self.cleared.items() if within(ascending, row)},
+            {row: control for row, control in self.compacted.items() if within(ascending, row)},
         )
 
 
@@ -186,11 +193,9 @@ def visible_by(
 ) -> ShownRanges:
     """Make the same of spans that were read, and read only what the view has."""
     blocks = log.rows(_CLEARED) if has_cleared else []
+    compacted = compacted_at(read_controls(log, last), last) if has_coverings else {}
     ranges = _ranges_within(spans_, last)
-    compacted = {}
-    if has_coverings:
-        compacted = _compacted_in(read_controls(log, last), last, ranges)
-    return ShownRanges(ranges, _cleared_within(blocks, last), compacted)
+    return ShownRanges((), _cleared_within(blocks, last), compacted).within(ranges)
 
 
 def visible_ranges_now(log: SessionLog, last: int) -> list[Range]:
@@ -201,18 +206,7 @@ def visible_ranges_now(log: SessionLog, last: int) -> list[Range]:
 def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
     """Compute the ranges of the view right after entry `seq`, from the control rows up to there."""
     ranges = visible_ranges(spans_of(controls, seq), seq)
-    ascending = sorted(ranges)
-    cleared = cleared_at(controls, seq)
-    visible = {row: blocks for row, blocks in cleared.items() if within(ascending, row)}
-    return ShownRanges(ranges, visible, _compacted_in(controls, seq, ranges))
-
-
-def _compacted_in(
-    controls: Sequence[Control], seq: int, ranges: Sequence[Range]
-) -> dict[int, Control]:
-    visible = sorted(ranges)
-    standing = compacted_at(controls, seq).items()
-    return {row: covering for row, covering in standing if within(visible, row)}
+    return ShownRanges((), cleared_at(controls, seq), compacted_at(controls, seq)).within(ranges)
 
 
 class _Source(NamedTuple):
