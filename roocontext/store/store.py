@@ -118,12 +118,7 @@ class Store:
         checked_observer(observer)
         pool = PoolOptions(pool_size, max_overflow, pool_timeout, pool_recycle)
         options = EngineOptions(
-            durability=durability,
-            read_only=read_only,
-            lock_timeout=lock_timeout,
-            statement_timeout=statement_timeout,
-            prepare=prepare,
-            on_begin=on_begin,
+            durability, read_only, lock_timeout, statement_timeout, prepare, on_begin
         )
         if owner is not None:
             check_id("owner", owner)

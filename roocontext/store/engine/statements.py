@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 from sqlalchemy.sql.util import surface_selectables
-from sqlalchemy.types import NullType
+from sqlalchemy.types import NullType, TypeEngine
 
 from roocontext.store.engine.schema import facts, sessions
 
@@ -67,65 +67,65 @@ def for_all(statement: AStatement) -> AStatement:
     return statement.execution_options(sees_all=True)
 
 
-class OneOf(ColumnElement[bool]):
-    """The condition that a column has one of many values: `Transaction.many_values` makes them."""
+class _Condition(ColumnElement[bool]):
+    """A condition on a column and a parameter, which each engine has in words of its own."""
 
     inherit_cache = False
     type = Boolean()
 
-    def __init__(self, column: ColumnElement[str], name: str) -> None:
+    def __init__(self, column: ColumnElement[str], name: str, type_: TypeEngine[Any]) -> None:
         self.column = column
-        self.values: BindParameter[Any] = bindparam(name, type_=NullType())
+        self.value: BindParameter[Any] = bindparam(name, type_=type_)
+
+    def texts(self, compiler: Any, options: Mapping[str, Any]) -> tuple[str, str]:
+        """The column and the parameter as the engine has them."""
+        column = compiler.process(self.column, **options)
+        return column, compiler.process(self.value, **options)
+
+
+class OneOf(_Condition):
+    """The condition that a column has one of many values: `Transaction.many_values` makes them."""
+
+    def __init__(self, column: ColumnElement[str], name: str) -> None:
+        super().__init__(column, name, NullType())
 
     def self_group(self, against: object = None) -> Self:  # noqa: ARG002 - of SQLAlchemy
         """This, without the `= 1` that keeps SQLite from looking the values up in an index."""
         return self
 
 
-class NotByKey(ColumnElement[bool]):
+class NotByKey(_Condition):
     """The condition that a column has a value, for which no index of the column is used.
 
     On a server the value has another collation, which compares alike: a distributed engine still
     sees that one node has the rows.
     """
 
-    inherit_cache = False
-    type = Boolean()
-
     def __init__(self, column: ColumnElement[str], name: str) -> None:
-        self.column = column
-        self.value: BindParameter[Any] = bindparam(name, type_=Text())
+        super().__init__(column, name, Text())
 
 
 @compiles(OneOf, "sqlite")
 def _one_of_json(element: OneOf, compiler: Any, **options: Any) -> str:
-    column, values = (
-        compiler.process(clause, **options) for clause in (element.column, element.values)
-    )
+    column, values = element.texts(compiler, options)
     return f"{column} IN (SELECT value FROM json_each({values}))"  # noqa: S608 - of SQLAlchemy
 
 
 @compiles(OneOf)
 def _one_of_array(element: OneOf, compiler: Any, **options: Any) -> str:
-    column, values = (
-        compiler.process(clause, **options) for clause in (element.column, element.values)
-    )
+    column, values = element.texts(compiler, options)
     return f"{column} = ANY({values})"
 
 
 @compiles(NotByKey, "sqlite")
 def _not_by_key_in_a_file(element: NotByKey, compiler: Any, **options: Any) -> str:
-    column, value = (
-        compiler.process(clause, **options) for clause in (element.column, element.value)
-    )
+    column, value = element.texts(compiler, options)
     return f"{column} || '' = {value}"
 
 
 @compiles(NotByKey)
 def _not_by_key_on_a_server(element: NotByKey, compiler: Any, **options: Any) -> str:
-    column, value = (
-        compiler.process(clause, **options) for clause in (element.column, element.value)
-    )
+    column, value = element.texts(compiler, options)
     return f'{column} = {value} COLLATE "POSIX"'
 
 
