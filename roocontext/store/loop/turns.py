@@ -39,12 +39,14 @@ from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import lock, read_head
 from roocontext.store.reading.messages import bounds, read_backwards, read_messages
 from roocontext.store.reading.notes import BEGUN, notes_on
-from roocontext.store.reading.view import SPANS_PAGE
 from roocontext.store.writing.append import Receipt, write
 from roocontext.store.writing.notes import Drafted, write_note
 
 PAGE: Final = 8
 """How many messages are read at once: enough for the end of most sessions."""
+
+_SPANS: Final = 32
+"""How many spans are read at once."""
 
 _STANDING_BACK = (
     select(spans.c.lo, spans.c.hi)
@@ -54,7 +56,7 @@ _STANDING_BACK = (
         text("rewound_by IS NULL AND uncovered_by IS NULL"),
     )
     .order_by(spans.c.lo.desc())
-    .limit(SPANS_PAGE)
+    .limit(_SPANS)
 )
 _EXTRA = log_rows("extra").where(AT_SEQ, IN_LOG)
 _HAS_TOOLS = (entries.c.tools.is_not(None), text("kind = 'message'"))

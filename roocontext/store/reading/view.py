@@ -7,7 +7,6 @@ trips.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import dropwhile
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 
 from roocontext.errors import MessageNotFound
-from roocontext.log.encoding import MAX_INTEGER, MIN_INTEGER, decode
+from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Range, View
 from roocontext.log.moments import Point
 from roocontext.log.spans import compacted_at, spans_of, visible_ranges, within
@@ -40,7 +39,6 @@ from roocontext.store.engine.schema import (
     entries,
     of_session,
     sessions,
-    span_around,
     spans,
 )
 from roocontext.store.engine.shapes import checked_rows
@@ -109,21 +107,12 @@ def to_part(after: int | None, limit: int | None, before: int | None, last: int 
     return Part(limit, after) if last is None else Part(last, before, newest=True)
 
 
-SPANS_PAGE: Final = 32
-"""How many spans are read at once: a view may have many, and a part usually needs few."""
-
 _is_visible = and_(of_session(spans), text(VISIBLE))
 _is_cleared = of_session(clearings)
 
-_spans = select(spans.c.lo, spans.c.hi, spans.c.position).where(_is_visible)
-VISIBLE_SPANS = _spans.order_by(spans.c.position)
-_position_of = span_around(spans.c.position).correlate(None).scalar_subquery()
-_page = VISIBLE_SPANS.limit(SPANS_PAGE)
-_page_back = _spans.order_by(spans.c.position.desc()).limit(SPANS_PAGE)
-_AFTER = _page.where(spans.c.position > bindparam("position"))
-_FROM = _page.where(spans.c.position >= _position_of)
-_BEFORE = _page_back.where(spans.c.position < bindparam("position"))
-_UP_TO = _page_back.where(spans.c.position <= _position_of)
+VISIBLE_SPANS = (
+    select(spans.c.lo, spans.c.hi, spans.c.position).where(_is_visible).order_by(spans.c.position)
+)
 
 _blocks = select(
     *(clearings.c.seq, clearings.c.block),
@@ -165,10 +154,8 @@ def read_view(log: SessionLog, *, as_of: Point = None, part: Part = WHOLE) -> Vi
     """Read the view, or a part of it, now or at a point in time."""
     if as_of is None and part == WHOLE and log.tx.has_round_trips:
         return _at_once(log)
-    seq, head_seq, ranges, cleared = (
-        _present(log, part) if as_of is None else _past(log, as_of, part)
-    )
-    rows, read = _rows(log, _trimmed(ranges, part), part)
+    seq, head_seq, ranges, cleared = _present(log, part) if as_of is None else _past(log, as_of)
+    rows, read = _rows(log, _following(ranges, part), part)
     if cleared is None:
         cleared = placeholders(log.each(_CLEARED_IN, bounds(read)))
     compacted = compacted_in(log, seq, rows)
@@ -212,46 +199,27 @@ def shown_after(controls: Sequence[Control], seq: int) -> ShownRanges:
 class _Source(NamedTuple):
     """A view before its rows are read: its moment, its ranges and the cleared blocks.
 
-    The ranges have the direction of the part. `cleared` is None if it is to be read with the rows.
+    `cleared` is None if it is to be read with the rows.
     """
 
     seq: int
     head_seq: int
-    ranges: Iterator[Range]
+    ranges: Sequence[Range]
     cleared: Cleared | None
 
 
-def _past(log: SessionLog, as_of: Point, part: Part) -> _Source:
+def _past(log: SessionLog, as_of: Point) -> _Source:
     seq = seq_at(log, as_of)
     head_seq = head_at(log, seq)
     ranges, cleared, _ = shown_after(read_controls(log, seq), seq)
-    ordered = iter(ranges[::-1] if part.newest else ranges)
-    next_to = part.next_to
-    if next_to is not None:
-        ordered = dropwhile(lambda stretch: not stretch[0] <= next_to <= stretch[1], ordered)
-    return _Source(seq, head_seq, ordered, cleared)
+    return _Source(seq, head_seq, ranges, cleared)
 
 
 def _present(log: SessionLog, part: Part) -> _Source:
-    # The spans are read a page at a time, as far as they are needed.
-    following = _BEFORE if part.newest else _AFTER
-    position = MAX_INTEGER if part.newest else MIN_INTEGER
-    first: Query = following, {"position": position}
-    if part.next_to is not None:
-        first = _UP_TO if part.newest else _FROM, {"seq": part.next_to}
     all_blocks: list[Query] = [(_CLEARED, {})] if part.limit is None else []
-    head, (rows, *blocks) = read_with_head(log, [first, *all_blocks])
-    last = head.last_seq
-
-    def ranges(page: Sequence[SqlRow]) -> Iterator[Range]:
-        while page:
-            yield from _ranges_within(page, last)
-            if len(page) < SPANS_PAGE:
-                return
-            page = log.rows(following, position=page[-1][2])
-
-    cleared = _cleared_within(blocks[0], last) if blocks else None
-    return _Source(last, head.head_seq, ranges(rows), cleared)
+    head, (rows, *blocks) = read_with_head(log, [(VISIBLE_SPANS, {}), *all_blocks])
+    cleared = _cleared_within(blocks[0], head.last_seq) if blocks else None
+    return _Source(head.last_seq, head.head_seq, _ranges_within(rows, head.last_seq), cleared)
 
 
 # Bounded, as every read of a log is (0020).
@@ -265,16 +233,18 @@ def _cleared_within(blocks: Sequence[SqlRow], last: int) -> Cleared:
     return placeholders(row for row in blocks if 1 <= row[0] <= last)
 
 
-def _trimmed(ranges: Iterator[Range], part: Part) -> Iterator[Range]:
-    """The ranges without the message that the part is next to, which is in the first of them."""
-    if part.next_to is not None:
-        lo, hi = next(ranges, (1, 0))
-        if not lo <= part.next_to <= hi:
-            raise MessageNotFound(f"Entry {part.next_to} is not in this view.", candidates=())
-        rest = (lo, part.next_to - 1) if part.newest else (part.next_to + 1, hi)
+def _following(ranges: Sequence[Range], part: Part) -> Iterator[Range]:
+    """The ranges in the direction of the part, from the message that the part is next to."""
+    ordered = iter(ranges[::-1] if part.newest else ranges)
+    next_to = part.next_to
+    if next_to is not None:
+        around = next((stretch for stretch in ordered if stretch[0] <= next_to <= stretch[1]), None)
+        if around is None:
+            raise MessageNotFound(f"Entry {next_to} is not in this view.", candidates=())
+        rest = (around[0], next_to - 1) if part.newest else (next_to + 1, around[1])
         if rest[0] <= rest[1]:
             yield rest
-    yield from ranges
+    yield from ordered
 
 
 def _rows(log: SessionLog, ranges: Iterator[Range], part: Part) -> tuple[list[SqlRow], list[Range]]:
