@@ -173,15 +173,8 @@ class SessionInternals:
         If one of them is redacted meanwhile, VersionConflict is raised at the end.
         """
         check_maybe("last", last)
-        seq, end = 0, self._database.lookup(head_of).seq if last is None else last
-        while seq < end:
-            with self._database.read() as log:
-                page = restore.read_stored(log, seq, end)
-                restore.check_not_redacted_since(log, end)
-            if not page:
-                return
-            yield from page
-            seq = page[-1].seq
+        end = self._database.lookup(head_of).seq if last is None else last
+        yield from restore.stored_entries(self._database, end)
 
     def stored_content(self, seq: int) -> str | None:
         """Read the content of an entry as it is stored, without decoding it."""

@@ -29,7 +29,7 @@ from roocontext.log.moments import milliseconds
 from roocontext.log.values import Value
 from roocontext.store.engine.database import Database, SessionDatabase
 from roocontext.store.proof.log_lines import entry_line, header_line, read_entry, read_header
-from roocontext.store.proof.restore import check_not_redacted_since, read_stored
+from roocontext.store.proof.restore import stored_entries
 from roocontext.store.proof.verify import verify
 from roocontext.store.reading.head import Archive
 from roocontext.store.sessions.listing import wanted
@@ -193,15 +193,7 @@ def _lines(
     database: SessionDatabase, info: SessionInfo, last: int, hash_: bytes
 ) -> Iterator[bytes]:
     yield header_line(info.session_id, info.created_at, info.parent, last, hash_.hex())
-    seq = 0
-    while seq < last:
-        with database.read() as log:
-            page = read_stored(log, seq, last)
-            check_not_redacted_since(log, last)
-        if not page:
-            return
-        yield from map(entry_line, page)
-        seq = page[-1].seq
+    yield from map(entry_line, stored_entries(database, last))
 
 
 def _write(file: IO[bytes], lines: Iterator[bytes]) -> str:

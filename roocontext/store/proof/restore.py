@@ -29,6 +29,7 @@ from roocontext.log.entries import MESSAGE_KINDS
 from roocontext.log.pairs import may_hold_tools
 from roocontext.log.readings import reader
 from roocontext.log.values import Value, fields_as_json
+from roocontext.store.engine.database import SessionDatabase
 from roocontext.store.engine.schema import AT_SEQ, IN_RANGE, entries, log_rows, of_session, sessions
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.proof.rebuild import rebuild
@@ -110,7 +111,20 @@ def read_stored(log: SessionLog, after: int, last: int) -> list[StoredEntry]:
     return [StoredEntry._make((*row[:own], Sealed(*row[own:]))) for row in rows]
 
 
-def check_not_redacted_since(log: SessionLog, last: int) -> None:
+def stored_entries(database: SessionDatabase, last: int) -> Iterator[StoredEntry]:
+    """Every entry up to `last`; VersionConflict if one was redacted while they were read."""
+    seq = 0
+    while seq < last:
+        with database.read() as log:
+            page = read_stored(log, seq, last)
+            _check_not_redacted_since(log, last)
+        if not page:
+            return
+        yield from page
+        seq = page[-1].seq
+
+
+def _check_not_redacted_since(log: SessionLog, last: int) -> None:
     """Refuse entries up to `last` of which some were redacted later: no note of theirs says so."""
     now = read_head(log).last_seq
     later = [note for note in read_notes(log, REDACTION, now) if note.seq > last]
