@@ -463,11 +463,7 @@ class Session:
         )
 
     def write_batch(
-        self,
-        items: Iterable[Item],
-        *,
-        expected_seq: int | None = None,
-        skip_stored: bool = False,
+        self, items: Iterable[Item], *, expected_seq: int | None = None, skip_stored: bool = False
     ) -> list[Written]:
         """Write messages, notes, plans and rewinds in one transaction: all of them or none.
 
@@ -546,8 +542,7 @@ class Session:
         """Read all notes of a kind, oldest first. The newest note on each target is current."""
         check_id("note", note)
         return self._read_at(
-            to_point("as_of", as_of, recorded=recorded),
-            lambda log, seq: read_notes(log, note, seq),
+            to_point("as_of", as_of, recorded=recorded), lambda log, seq: read_notes(log, note, seq)
         )
 
     def newest_note(
@@ -596,12 +591,7 @@ class Session:
         name = self._ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         self._database.write(
-            new_session.fork,
-            name,
-            self._opened.sources(),
-            at=at,
-            parent=parent,
-            ts=ts,
+            new_session.fork, name, self._opened.sources(), at=at, parent=parent, ts=ts
         )
         return Session(self._opened, name, parent)
 
@@ -624,11 +614,7 @@ class Session:
             yield from page
 
     def diff(
-        self,
-        old: int | datetime,
-        new: int | datetime | None = None,
-        *,
-        recorded: bool = False,
+        self, old: int | datetime, new: int | datetime | None = None, *, recorded: bool = False
     ) -> Diff:
         """Compare the view at two points in time; the second is by default now."""
         points = [

@@ -60,8 +60,7 @@ _FIRST = (
         sessions.outerjoin(
             _note, and_(of_session(_note), _note.c.seq == _newest(bindparam("note")))
         ).outerjoin(
-            _frame,
-            and_(of_session(_frame), _frame.c.seq == _newest(literal_column(f"'{FRAME}'"))),
+            _frame, and_(of_session(_frame), _frame.c.seq == _newest(literal_column(f"'{FRAME}'")))
         )
     )
     .where(of_session(sessions))

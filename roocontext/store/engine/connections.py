@@ -20,12 +20,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.pool import QueuePool
 from sqlalchemy.util.queue import Empty, Full, QueueCommon
 
-from roocontext.errors import (
-    PoolExhausted,
-    StoreClosed,
-    StoreForked,
-    StoreUnavailable,
-)
+from roocontext.errors import PoolExhausted, StoreClosed, StoreForked, StoreUnavailable
 from roocontext.store.engine import forks
 from roocontext.store.engine.check_arguments import check_seconds, check_whole
 from roocontext.store.engine.engines import Engine

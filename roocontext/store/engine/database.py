@@ -64,10 +64,7 @@ class Operations(ABC, Generic[AView]):
         """The first argument of an operation."""
 
     def write(
-        self,
-        operation: Callable[Concatenate[AView, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, operation: Callable[Concatenate[AView, P], Result], *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run an operation in a transaction, again when another writer was in the way."""
         check = self._check
@@ -80,37 +77,25 @@ class Operations(ABC, Generic[AView]):
         return self._repeated("write", checked)
 
     def rehearse(
-        self,
-        operation: Callable[Concatenate[AView, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, operation: Callable[Concatenate[AView, P], Result], *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run an operation in a transaction and roll it back: its result or error alone is left."""
         return self._repeated("write", lambda view: operation(view, *args, **kwargs), keep=False)
 
     def single(
-        self,
-        operation: Callable[Concatenate[AView, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, operation: Callable[Concatenate[AView, P], Result], *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run an operation whose statements are transactions of their own."""
         return self._repeated("single", lambda view: operation(view, *args, **kwargs))
 
     def snapshot(
-        self,
-        operation: Callable[Concatenate[AView, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, operation: Callable[Concatenate[AView, P], Result], *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run an operation that only reads."""
         return self._once("read", lambda view: operation(view, *args, **kwargs), writes=False)
 
     def lookup(
-        self,
-        operation: Callable[Concatenate[AView, P], Result],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, operation: Callable[Concatenate[AView, P], Result], *args: P.args, **kwargs: P.kwargs
     ) -> Result:
         """Run an operation that reads by one statement, or by some of different moments.
 
@@ -136,11 +121,7 @@ class Operations(ABC, Generic[AView]):
                 hold.give_back()
 
     def _repeated(
-        self,
-        mode: TransactionMode,
-        operation: Callable[[AView], Result],
-        *,
-        keep: bool = True,
+        self, mode: TransactionMode, operation: Callable[[AView], Result], *, keep: bool = True
     ) -> Result:
         begun, number, observed = time.monotonic(), 0, current_operation()
         calls = 0 if observed is None else len(observed.calls)

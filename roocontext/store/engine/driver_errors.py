@@ -128,12 +128,7 @@ def translated(*, sent: bool = True) -> Iterator[None]:
         raise_ours(error, sent=sent)
 
 
-def raise_ours(
-    error: BaseException,
-    *,
-    sent: bool = True,
-    path: Path | None = None,
-) -> NoReturn:
+def raise_ours(error: BaseException, *, sent: bool = True, path: Path | None = None) -> NoReturn:
     """Raise our error for a driver's error, with the reason as far as it is known."""
     code = _code(error)
     if getattr(error, "sqlite_errorcode", code) in _TAKEN:

@@ -158,12 +158,7 @@ def _of_sqlite(connection: Connection) -> Health:
     )
 
 
-_POSTGRES_SETTINGS = (
-    "synchronous_commit",
-    "fsync",
-    "full_page_writes",
-    "autovacuum",
-)
+_POSTGRES_SETTINGS = ("synchronous_commit", "fsync", "full_page_writes", "autovacuum")
 
 
 def _of_postgres(connection: Connection) -> Health:
@@ -228,6 +223,5 @@ def _integrity(connection: Connection) -> tuple[str, ...]:
 def _file(path: Path) -> FileFacts:
     log = path.with_name(f"{path.name}-wal")
     return FileFacts(
-        mode=stat.S_IMODE(path.stat().st_mode),
-        log_size=log.stat().st_size if log.is_file() else 0,
+        mode=stat.S_IMODE(path.stat().st_mode), log_size=log.stat().st_size if log.is_file() else 0
     )

@@ -342,10 +342,7 @@ def newest_control(*names: str) -> Select[Any]:
     return rows.order_by(entries.c.seq.desc()).limit(1)
 
 
-def span_around(
-    *columns: ColumnElement[Any],
-    seq: ColumnElement[int] = _SEQ,
-) -> Select[Any]:
+def span_around(*columns: ColumnElement[Any], seq: ColumnElement[int] = _SEQ) -> Select[Any]:
     """Make the statement for these columns of the span that holds an entry."""
     rows = select(*columns).where(of_session(spans), spans.c.lo <= seq)
     return rows.order_by(spans.c.lo.desc()).limit(1)

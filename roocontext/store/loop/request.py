@@ -94,12 +94,7 @@ def sendable(log: SessionLog, *, model: str | None, as_of: Point) -> Sendable:
 
 
 def _sendable(
-    log: SessionLog,
-    view: View,
-    model: str | None,
-    sent: Frame | None = None,
-    *,
-    is_past: bool,
+    log: SessionLog, view: View, model: str | None, sent: Frame | None = None, *, is_past: bool
 ) -> Sendable:
     """Read what a model gets of a view; the frame is the recorded one unless another is `sent`."""
     chosen = model

@@ -17,14 +17,7 @@ from roocontext.log.entries import BlockRef, NewMessage, Range, block_ref
 from roocontext.log.pairs import links_of, matched, tools_from
 from roocontext.log.readings import reader
 from roocontext.log.spans import within
-from roocontext.log.turns import (
-    PAUSED,
-    TOO_LONG,
-    LastTurn,
-    PendingCall,
-    WaitsFor,
-    last_turn,
-)
+from roocontext.log.turns import PAUSED, TOO_LONG, LastTurn, PendingCall, WaitsFor, last_turn
 from roocontext.store.engine.check_arguments import check_whole
 from roocontext.store.engine.schema import (
     AT_SEQ,
@@ -159,12 +152,7 @@ def _named_call(log: SessionLog, call: PendingCall | BlockRef) -> tuple[BlockRef
 
 
 def answer_draft(
-    asked: AskedCall,
-    output: Any,
-    sources: Sources,
-    *,
-    is_error: bool,
-    extra: Any,
+    asked: AskedCall, output: Any, sources: Sources, *, is_error: bool, extra: Any
 ) -> Draft:
     """Draft the message that answers a call, in the format of the message that holds it."""
     reading = reader(asked.format)

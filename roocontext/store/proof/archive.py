@@ -17,12 +17,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile, TemporaryFile
 from typing import IO, BinaryIO, Final, Literal, TypeAlias
 
-from roocontext.errors import (
-    HistoryCorrupt,
-    SessionNotFound,
-    StoreUnavailable,
-    VersionConflict,
-)
+from roocontext.errors import HistoryCorrupt, SessionNotFound, StoreUnavailable, VersionConflict
 from roocontext.log.chain import GENESIS, content_digest, entry_digest, link
 from roocontext.log.encoding import check_id
 from roocontext.log.moments import milliseconds

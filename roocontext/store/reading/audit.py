@@ -26,12 +26,7 @@ from roocontext.log.values import Value, fields_as_json
 from roocontext.store.engine.schema import AFTER_SEQ, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.messages import (
-    CONTROLS,
-    read_controls,
-    read_messages,
-    to_controls,
-)
+from roocontext.store.reading.messages import CONTROLS, read_controls, read_messages, to_controls
 from roocontext.store.reading.view import ShownRanges, shown_after
 
 

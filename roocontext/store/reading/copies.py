@@ -43,8 +43,7 @@ ERASED = crossing(
     select(_copy.c.seq, _copy.c.hash, _copy.c.content, _note.c.content)
     .select_from(
         _first.join(_note, _note.c.session_id == _first.c.session_id).join(
-            _copy,
-            and_(_copy.c.session_id == _first.c.session_id, _copy.c.seq == _note.c.target),
+            _copy, and_(_copy.c.session_id == _first.c.session_id, _copy.c.seq == _note.c.target)
         )
     )
     .where(
@@ -71,9 +70,7 @@ WITH_FIRST = crossing(_others.where(_first.c.hash == bindparam("first"), text("f
 
 
 def locked_holders(
-    log: SessionLog,
-    query: Query,
-    lock: Callable[[SessionLog], SessionHead],
+    log: SessionLog, query: Query, lock: Callable[[SessionLog], SessionHead]
 ) -> dict[str, SessionHead]:
     """Lock the sessions that a query returns, in the order of their ids."""
     statement, params = query

@@ -90,9 +90,7 @@ def read_hidden(log: SessionLog, covering: int) -> Hidden:
     visible = shown_after(controls, covering - 1)
     ranges = [part for stretch in visible.ranges for part in common([stretch], own.hides)]
     rows = shown_messages(
-        log.each(SHOWN, bounds(ranges)),
-        visible.cleared,
-        read_compacted(log, visible.compacted),
+        log.each(SHOWN, bounds(ranges)), visible.cleared, read_compacted(log, visible.compacted)
     )
     messages = [part for row in rows for part in _readable(log, row, last)]
     return Hidden(covering, own.source[0], tuple(messages), last)

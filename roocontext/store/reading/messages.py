@@ -97,8 +97,7 @@ def read_compacted(log: SessionLog, coverings: Mapping[int, Control]) -> Mapping
     """The compactions that these coverings put into effect, by row."""
     return {
         row: Compacted(
-            *(control.source[1], control.sealed, control.seq),
-            tuple(companions(log, control.seq)),
+            *(control.source[1], control.sealed, control.seq), tuple(companions(log, control.seq))
         )
         for row, control in coverings.items()
         if control.source is not None

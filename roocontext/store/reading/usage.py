@@ -283,9 +283,7 @@ _REPLIES = log_rows("seq", "model", "usage").where(
     entries.c.seq > _before_last, entries.c.seq <= LAST, entries.c.usage.is_not(None)
 )
 _ESTIMATES = select(counts.c.seq, counts.c.counter, counts.c.tokens).where(
-    of_session(counts),
-    counts.c.variant == text(f"'{REQUEST}'"),
-    counts.c.seq > _before_last,
+    of_session(counts), counts.c.variant == text(f"'{REQUEST}'"), counts.c.seq > _before_last
 )
 # In one statement; not joined, because a join reads the estimates of a session for each of its
 # calls. An estimate has no usage.

@@ -171,12 +171,7 @@ def visible_now(log: SessionLog, last: int) -> ShownRanges:
 
 
 def visible_by(
-    log: SessionLog,
-    last: int,
-    spans_: Sequence[SqlRow],
-    *,
-    has_cleared: bool,
-    has_coverings: bool,
+    log: SessionLog, last: int, spans_: Sequence[SqlRow], *, has_cleared: bool, has_coverings: bool
 ) -> ShownRanges:
     """Make the same of spans that were read, and read only what the view has."""
     blocks = log.rows(_CLEARED) if has_cleared else []

@@ -108,10 +108,7 @@ _SETTLE = (
 _INDEXED = crossing(
     select(sessions.c.session_id)
     .select_from(_with_marks)
-    .where(
-        IS_HELD,
-        or_(sessions.c.unindexed.is_(false()), search_marks.c.session_id.is_not(None)),
-    )
+    .where(IS_HELD, or_(sessions.c.unindexed.is_(false()), search_marks.c.session_id.is_not(None)))
     .order_by(sessions.c.session_id)
 )
 # The marks before the rows: whatever else indexes these sessions holds a mark until its rows are

@@ -10,17 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Text,
-    bindparam,
-    case,
-    cast,
-    func,
-    literal_column,
-    null,
-    select,
-)
+from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, literal_column, null, select
 
 from roocontext.errors import HistoryCorrupt, MessageNotFound
 from roocontext.log.clearing import clear
@@ -142,12 +132,7 @@ _ROWS = select(*_columns, entries.c.size, _head).where(of_session(entries), IN_R
 
 
 def read_excerpt(
-    log: SessionLog,
-    extent: Extent,
-    place: Anchor,
-    sizes: Sizes,
-    *,
-    as_of: int | None = None,
+    log: SessionLog, extent: Extent, place: Anchor, sizes: Sizes, *, as_of: int | None = None
 ) -> LogExcerpt:
     """Read an excerpt now, or right after an entry.
 
@@ -174,11 +159,7 @@ def read_excerpt(
     if is_past:
         (visible,) = totals_of(log, [visible_ranges(auditor.spans, auditor.seq)])
     pins, newest, calls = log.all(
-        [
-            notes_query(PIN, auditor.seq),
-            newest_query(COMPACTION, auditor.seq),
-            calls_query(RECENT),
-        ]
+        [notes_query(PIN, auditor.seq), newest_query(COMPACTION, auditor.seq), calls_query(RECENT)]
     )
     return LogExcerpt(
         overview=overview,

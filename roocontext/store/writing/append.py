@@ -14,12 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import insert, literal_column
 
-from roocontext.errors import (
-    DuplicateMessage,
-    HistoryCorrupt,
-    MessageNotFound,
-    StoreUnavailable,
-)
+from roocontext.errors import DuplicateMessage, HistoryCorrupt, MessageNotFound, StoreUnavailable
 from roocontext.log.chain import Sealed, link
 from roocontext.log.draft import Draft
 from roocontext.log.values import Value
@@ -76,10 +71,7 @@ def append_message(
 
 
 def _append_by_function(
-    log: SessionLog,
-    settings: WriteSettings,
-    draft: Draft,
-    expected_seq: int | None,
+    log: SessionLog, settings: WriteSettings, draft: Draft, expected_seq: int | None
 ) -> Receipt:
     sealed = draft.sealed
     values = (

@@ -73,11 +73,7 @@ _BETWEEN = log_rows(*Stored._fields).where(IN_RANGE, IN_LOG).order_by(entries.c.
 
 
 def ready_items(
-    items: Iterable[Item],
-    expected_seq: int | None,
-    sources: Sources,
-    *,
-    skip_stored: bool,
+    items: Iterable[Item], expected_seq: int | None, sources: Sources, *, skip_stored: bool
 ) -> list[ReadyItem]:
     """Draft the items, or raise the error that says why one cannot be written."""
     if not isinstance(items, Iterable):
@@ -192,11 +188,7 @@ def _runs(items: Iterable[ReadyItem]) -> Iterator[list[Drafted] | Plan | Rewind 
 
 
 def _write_run(
-    log: SessionLog,
-    head: SessionHead,
-    run: Sequence[Drafted],
-    *,
-    are_seqs_known: bool,
+    log: SessionLog, head: SessionHead, run: Sequence[Drafted], *, are_seqs_known: bool
 ) -> list[Written]:
     """Write messages and notes that follow each other.
 

@@ -169,11 +169,7 @@ class Moved(NamedTuple):
 
 
 def moved(
-    log: SessionLog,
-    tail: Tail,
-    present: Caches,
-    *,
-    others: Sequence[Query] = (),
+    log: SessionLog, tail: Tail, present: Caches, *, others: Sequence[Query] = ()
 ) -> tuple[Moved, list[list[SqlRow]]]:
     """The messages that a change of the caches moves, and the rows of other queries."""
     sides = [*_sides(tail, present, rewound=False), *_sides(tail, present, rewound=True)]

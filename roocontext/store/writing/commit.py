@@ -14,14 +14,7 @@ from roocontext.log.entries import POSITION_BITS, Control, Kind, Range, common, 
 from roocontext.log.plan import Action, Committed, Plan, place_rows
 from roocontext.log.readings import reader
 from roocontext.log.spans import clearings_of, within
-from roocontext.store.engine.schema import (
-    AFTER_SEQ,
-    AT_SEQ,
-    IN_LOG,
-    IN_RANGE,
-    entries,
-    log_rows,
-)
+from roocontext.store.engine.schema import AFTER_SEQ, AT_SEQ, IN_LOG, IN_RANGE, entries, log_rows
 from roocontext.store.engine.transaction import SessionLog
 from roocontext.store.reading.head import HEAD, LOCKED_HEAD, SessionHead
 from roocontext.store.reading.messages import IS_MESSAGE
@@ -38,9 +31,7 @@ _LAST_MESSAGE = _SEQ.where(IN_RANGE, IS_MESSAGE).order_by(entries.c.seq.desc())
 _CONTENT = log_rows("format", "role", "content").where(AT_SEQ, IS_MESSAGE)
 # Among the control rows, which are few: every summary would pay for an index.
 _COMPACTION = _SEQ.where(
-    entries.c.details.is_not(None),
-    entries.c.compaction_id == bindparam("compaction_id"),
-    IN_LOG,
+    entries.c.details.is_not(None), entries.c.compaction_id == bindparam("compaction_id"), IN_LOG
 )
 _CONTROL_AFTER = _SEQ.where(entries.c.details.is_not(None), AFTER_SEQ)
 

@@ -82,10 +82,7 @@ class RecordedReply(Receipt, frozen=True):
 
 
 def record(
-    log: SessionLog,
-    draft: Draft,
-    compacting: Compacting | None,
-    sources: Sources,
+    log: SessionLog, draft: Draft, compacting: Compacting | None, sources: Sources
 ) -> RecordedReply:
     """Append a reply; the first receipt if a live row holds the same one.
 
@@ -253,11 +250,7 @@ def write_covered(
         source=source,
         sealed=compacting.newest.text is None,
     )
-    record: dict[str, Any] = {
-        "by": "provider",
-        "trigger": trigger,
-        "model": draft.sealed.model,
-    }
+    record: dict[str, Any] = {"by": "provider", "trigger": trigger, "model": draft.sealed.model}
     if pins := sorted(seq for seq in pinned(log, head.last_seq) if within(hides, seq)):
         record["pins"] = pins
     covering = control_draft(

@@ -141,10 +141,7 @@ def _find(
 
 
 def _by_message_id(
-    log: SessionLog,
-    live: Sequence[Range],
-    message_id: str,
-    rows: Sequence[SqlRow],
+    log: SessionLog, live: Sequence[Range], message_id: str, rows: Sequence[SqlRow]
 ) -> Place:
     for seq, ts, recorded_at in rows:
         if within(live, seq):
@@ -195,10 +192,7 @@ def rewind_on(log: SessionLog, head: SessionHead, item: Rewind, *, now: int) -> 
     tail = read_tail(log, head.last_seq, item.to + 1)
     change = RequestedChange(None, item.trigger, now)
     decision = _decide(
-        *(log, change, head, item.to, tail),
-        always=True,
-        client_id=item.client_id,
-        ts=item.ts,
+        *(log, change, head, item.to, tail), always=True, client_id=item.client_id, ts=item.ts
     )
     return write_decided(log, decision)[0]
 
