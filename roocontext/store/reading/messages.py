@@ -210,6 +210,16 @@ def cleared_at(controls: Sequence[Control], seq: int) -> Cleared:
     return cleared
 
 
+def ranges_beside(ranges: Sequence[Range], seq: int, *, before: bool) -> list[Range]:
+    """The part of these ranges, in their order, that precedes or follows an entry in them."""
+    for index, (lo, hi) in enumerate(ranges):
+        if lo <= seq <= hi:
+            if before:
+                return [*ranges[:index], *([(lo, seq - 1)] if lo < seq else [])]
+            return [*([(seq + 1, hi)] if seq < hi else []), *ranges[index + 1 :]]
+    raise MessageNotFound(f"Entry {seq} is not one of those that are read.", candidates=())
+
+
 def bounds(ranges: Iterable[Range]) -> list[dict[str, Any]]:
     """The ranges as a statement's parameters."""
     return [{"lo": lo, "hi": hi} for lo, hi in ranges]

@@ -6,7 +6,7 @@ reads the whole present view with one statement, which is a snapshot by itself a
 trips.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -25,7 +25,6 @@ from sqlalchemy import (
     true,
 )
 
-from roocontext.errors import MessageNotFound
 from roocontext.log.encoding import decode
 from roocontext.log.entries import Control, Kind, Range, View
 from roocontext.log.moments import Point
@@ -54,6 +53,7 @@ from roocontext.store.reading.messages import (
     cleared_at,
     compacted_in,
     placeholders,
+    ranges_beside,
     read_controls,
     shown_messages,
 )
@@ -228,25 +228,17 @@ def _cleared_within(blocks: Sequence[SqlRow], last: int) -> Cleared:
     return placeholders(row for row in blocks if 1 <= row[0] <= last)
 
 
-def _following(ranges: Sequence[Range], part: Part) -> Iterator[Range]:
+def _following(ranges: Sequence[Range], part: Part) -> Sequence[Range]:
     """The ranges in the direction of the part, from the message that the part is next to."""
-    ordered = iter(ranges[::-1] if part.newest else ranges)
-    next_to = part.next_to
-    if next_to is not None:
-        around = next((stretch for stretch in ordered if stretch[0] <= next_to <= stretch[1]), None)
-        if around is None:
-            raise MessageNotFound(f"Entry {next_to} is not in this view.", candidates=())
-        rest = (around[0], next_to - 1) if part.newest else (next_to + 1, around[1])
-        if rest[0] <= rest[1]:
-            yield rest
-    yield from ordered
+    if part.next_to is not None:
+        ranges = ranges_beside(ranges, part.next_to, before=part.newest)
+    return ranges[::-1] if part.newest else ranges
 
 
-def _rows(log: SessionLog, ranges: Iterator[Range], part: Part) -> tuple[list[SqlRow], list[Range]]:
+def _rows(log: SessionLog, ranges: Sequence[Range], part: Part) -> tuple[list[SqlRow], list[Range]]:
     """Read the rows in these ranges, as many as the part has, and the ranges that they fill."""
     if part.limit is None:
-        read = list(ranges)
-        return log.each(SHOWN, bounds(read)), read
+        return log.each(SHOWN, bounds(ranges)), [*ranges]
     rows: list[SqlRow] = []
     read = []
     statement = SHOWN_LAST if part.newest else SHOWN_PAGE

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import BigInteger, Text, bindparam, case, cast, func, literal_column, null, select
 
-from roocontext.errors import HistoryCorrupt, MessageNotFound
+from roocontext.errors import HistoryCorrupt
 from roocontext.log.clearing import clear
 from roocontext.log.counting import COMPACTION
 from roocontext.log.encoding import MAX_INTEGER
@@ -22,7 +22,7 @@ from roocontext.store.engine.schema import IN_RANGE, entries, log_rows, of_sessi
 from roocontext.store.engine.transaction import SessionLog, SqlRow
 from roocontext.store.reading.audit import AUDITED, AuditEntry, Auditor, Hider
 from roocontext.store.reading.head import read_head
-from roocontext.store.reading.messages import Cleared, bounds, cleared_at
+from roocontext.store.reading.messages import Cleared, bounds, cleared_at, ranges_beside
 from roocontext.store.reading.notes import PIN, Note, newest_query, notes_query, to_newest, to_pins
 from roocontext.store.reading.points_in_time import no_entry
 from roocontext.store.reading.totals import Total, totals_of
@@ -197,21 +197,23 @@ class _Reading(NamedTuple):
     def chosen(self, ranges: Sequence[Range], place: Anchor) -> tuple[list[int], bool, bool]:
         """The entries of the excerpt, and whether others precede and follow them."""
         if place.at is None and place.after is None:
-            back = ranges if place.before is None else _until(ranges, place.before)
+            back = ranges
+            if place.before is not None:
+                back = ranges_beside(ranges, place.before, before=True)
             chosen, earlier = self.some(back, newest=True)
             return chosen[::-1], earlier, place.before is not None
-        start = place.at if place.after is None else place.after
-        following = _since(ranges, start or 0, included=place.after is None)
-        chosen, later = self.some(following)
         if place.at is None:
+            chosen, later = self.some(ranges_beside(ranges, place.after or 0, before=False))
             return chosen, True, later
-        before = _until(ranges, place.at)
+        rest = ranges_beside(ranges, place.at, before=False)
+        chosen, later = self.some([(place.at, place.at), *rest])
+        before = ranges_beside(ranges, place.at, before=True)
         left = self.sizes.entries - len(chosen)
         if later or not before or left <= 0:
             return chosen, bool(before), later
         # An entry near the end has too few after it to fill the page.
-        rest = self._replace(sizes=self.sizes._replace(entries=left))
-        above, earlier = rest.some(before, newest=True)
+        fewer = self._replace(sizes=self.sizes._replace(entries=left))
+        above, earlier = fewer.some(before, newest=True)
         return [*above[::-1], *chosen], earlier, later
 
     def some(self, ranges: Sequence[Range], *, newest: bool = False) -> tuple[list[int], bool]:
@@ -231,25 +233,6 @@ class _Reading(NamedTuple):
                     return chosen, True
                 chosen.append(seq)
         return chosen, False
-
-
-def _index(ranges: Sequence[Range], seq: int) -> int:
-    for index, (lo, hi) in enumerate(ranges):
-        if lo <= seq <= hi:
-            return index
-    raise MessageNotFound(f"Entry {seq} is not among these entries.", candidates=())
-
-
-def _since(ranges: Sequence[Range], seq: int, *, included: bool) -> list[Range]:
-    index = _index(ranges, seq)
-    first = (seq if included else seq + 1, ranges[index][1])
-    return [*([first] if first[0] <= first[1] else []), *ranges[index + 1 :]]
-
-
-def _until(ranges: Sequence[Range], seq: int) -> list[Range]:
-    index = _index(ranges, seq)
-    last = (ranges[index][0], seq - 1)
-    return [*ranges[:index], *([last] if last[0] <= last[1] else [])]
 
 
 def _candidates(ranges: Sequence[Range], *, newest: bool) -> Iterator[list[int]]:
