@@ -4,7 +4,6 @@ A cancelled call is joined before CancelledError is raised: by then it is done, 
 afterwards. Names, parameters and documentation are those of Store and Session.
 """
 
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, suppress
@@ -16,7 +15,7 @@ from roocontext.errors import StoreClosed
 from roocontext.store.engine.threads import Threads
 from roocontext.store.internals import AUDIT_PAGE, SessionInternals
 from roocontext.store.session import Session
-from roocontext.store.sessions.changes import Change, Feed, deadline, rest_of, seconds_to
+from roocontext.store.sessions.changes import Change, Feed, FeedReader, deadline, seconds_to
 from roocontext.store.store import Store
 from roocontext.store.turn import SessionTurn
 
@@ -150,13 +149,12 @@ class AsyncStore(_Threaded[Store]):
     drop_index = _threaded(Store.drop_index)
 
 
-class AsyncChanges:
+class AsyncChanges(FeedReader):
     """Changes for asyncio and trio. No thread waits for them."""
 
     def __init__(self, feed: Feed, threads: Threads) -> None:
-        self._feed = feed
+        super().__init__(feed)
         self._threads = threads
-        self._batch: deque[Change] = deque()
 
     async def __aenter__(self) -> Self:
         return self
@@ -174,14 +172,9 @@ class AsyncChanges:
                 raise StopAsyncIteration
         return self._batch.popleft()
 
-    @property
-    def closed(self) -> bool:
-        """See Changes.closed."""
-        return self._feed.closed
-
     async def read(self, timeout: float | None = None) -> list[Change]:
         """See Changes.read. A cancellation ends the wait at once, and no change is lost."""
-        if rest := rest_of(self._batch):
+        if rest := self._rest():
             return rest
         end = deadline(timeout)
         if not self.closed:

@@ -170,15 +170,30 @@ class Feed:
             future.set_result(None)
 
 
-class Changes:
-    """The sessions that are written: an iterator that waits for the next one.
-
-    One thread may read it at a time. It ends when it is closed, or the store.
-    """
+class FeedReader:
+    """A feed, and the changes of it that an iteration has read but not returned."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
         self._batch: deque[Change] = deque()
+
+    @property
+    def closed(self) -> bool:
+        """True if nothing more will come."""
+        return self._feed.closed
+
+    def _rest(self) -> list[Change]:
+        """Take what was read but not returned: later changes come after it."""
+        rest = [*self._batch]
+        self._batch.clear()
+        return rest
+
+
+class Changes(FeedReader):
+    """The sessions that are written: an iterator that waits for the next one.
+
+    One thread may read it at a time. It ends when it is closed, or the store.
+    """
 
     def __enter__(self) -> Self:
         return self
@@ -196,18 +211,13 @@ class Changes:
                 raise StopIteration
         return self._batch.popleft()
 
-    @property
-    def closed(self) -> bool:
-        """True if nothing more will come."""
-        return self._feed.closed
-
     def read(self, timeout: float | None = None) -> list[Change]:
         """Wait until something changed, and return all that did; nothing after `timeout` seconds.
 
         Several changes of one session are returned as one. After `close` nothing is returned. If
         the database cannot be read, its error is raised, and the next call continues.
         """
-        if rest := rest_of(self._batch):
+        if rest := self._rest():
             return rest
         end = deadline(timeout)
         self._feed.begin()
@@ -224,13 +234,6 @@ class Changes:
     def close(self) -> None:
         """End the iteration, also that of a thread which waits for the next change."""
         self._feed.close()
-
-
-def rest_of(batch: deque[Change]) -> list[Change]:
-    """Take the changes that an iteration has read but not returned: later ones come after them."""
-    rest = [*batch]
-    batch.clear()
-    return rest
 
 
 def deadline(timeout: float | None) -> float | None:
