@@ -7,6 +7,7 @@ oldest release that is newer (0076).
 
 import re
 import threading
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -107,13 +108,12 @@ def _is_usable(database: Database) -> bool:
     # which.
     except StoreUnavailable:
         return False
-    return row is not None and SchemaVersion(row[0], REVISION, row[1]).is_usable
+    return _to_version(row).is_usable
 
 
 def check(database: Database) -> None:
     """Check that the database answers, and that this release still works with its schema."""
-    row = database.lookup(Transaction.command, _VERSION)
-    schema = NO_SCHEMA if row is None else SchemaVersion(row[0], REVISION, row[1])
+    schema = _to_version(database.lookup(Transaction.command, _VERSION))
     if not schema.is_usable:
         raise _mismatch(schema)
 
@@ -162,19 +162,18 @@ def schema_version(connection: Connection) -> SchemaVersion:
     """The schema's version, and the one that is wanted."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return NO_SCHEMA
-    row = connection.execute(sql(_VERSION)).first()
+    return _to_version(connection.execute(sql(_VERSION)).first())
+
+
+def _to_version(row: Sequence[Any] | None) -> SchemaVersion:
     return NO_SCHEMA if row is None else SchemaVersion(row[0], REVISION, row[1])
 
 
 def check_is_wanted(connection: Connection) -> None:
     """Refuse a schema of another version than the one that is wanted."""
-    current, wanted, _ = schema_version(connection)
-    if current != wanted:
-        raise SchemaMismatch(
-            f"The schema is {current or 'missing'}, but this release needs {wanted}.",
-            current=current,
-            wanted=wanted,
-        )
+    schema = schema_version(connection)
+    if schema.current != schema.wanted:
+        raise _mismatch(schema)
 
 
 def all_revisions() -> list[Revision]:
