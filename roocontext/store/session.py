@@ -81,8 +81,6 @@ class Session:
     def __init__(self, opened: OpenedStore, session_id: str, parent: str | None = None) -> None:
         self._opened = opened
         self._database = opened.database.of(session_id)
-        self._clock = opened.clock
-        self._ids = opened.ids
         self.id = session_id
         self.parent = parent
 
@@ -588,7 +586,7 @@ class Session:
             check_id("parent", parent)
         if ts is not None:
             check_integer("ts", ts)
-        name = self._ids.new_id() if session_id is None else session_id
+        name = self._opened.ids.new_id() if session_id is None else session_id
         check_id("session_id", name)
         self._database.write(
             new_session.fork, name, self._opened.sources(), at=at, parent=parent, ts=ts
@@ -680,7 +678,7 @@ class Session:
     ) -> RequestedChange:
         check_id("trigger", trigger)
         check_maybe("expected_seq", expected_seq)
-        return RequestedChange(expected_seq, trigger, self._clock(), dry_run)
+        return RequestedChange(expected_seq, trigger, self._opened.clock(), dry_run)
 
     def _composed(
         self, form: str | Form, model: str | None, dialect: str | None, as_of: Point

@@ -149,7 +149,7 @@ class GivenTurn(Session):
             token=self._token,
             holder=holder,
             lease=round(lease * 1_000),
-            now=self._clock(),
+            now=self._opened.clock(),
         )
         if held.token != self._token:
             raise runner.turn_taken(self.id, held)
@@ -159,7 +159,7 @@ class GivenTurn(Session):
         """Start the lease again; TurnLost if another runner has the turn."""
         milliseconds = round(lease * 1_000)
         return self._free.write(
-            runner.renew_turn, self._token, lease=milliseconds, now=self._clock()
+            runner.renew_turn, self._token, lease=milliseconds, now=self._opened.clock()
         )
 
     def end(self) -> None:
