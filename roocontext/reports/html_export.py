@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from roocontext.formats.exporter import Exporter
 from roocontext.log.entries import Kind
+from roocontext.log.readings import reader
 from roocontext.reports.history import Speakers
 from roocontext.reports.markup.body import Links, session_title
 from roocontext.reports.markup.elements import Child, Html, facts, is_safe_address, link_to, tag
@@ -23,6 +24,7 @@ from roocontext.reports.masking import Masker, counts_in_words
 from roocontext.reports.naming import quantity, tool_named
 from roocontext.reports.sessions import context_of
 from roocontext.reports.times import zoned_time
+from roocontext.store.reading.audit import AuditEntry
 from roocontext.store.session import Session
 from roocontext.store.sessions.excerpt import ExcerptEntry, Extent, Sizes
 
@@ -158,12 +160,19 @@ class _Section(Links):
             is_note = entry.kind is Kind.NOTE
             if is_note and entry.seq not in self._rewound_to and not is_failure(entry.content):
                 continue
-            masked = entry
-            if self.masker is not None:
-                model = entry.entry.model
-                own = entry.entry._replace(model=model and self._text(model))
-                masked = entry._replace(content=self.masker.value(entry.content), entry=own)
-            yield ExcerptEntry(masked, 0, None)
+            yield ExcerptEntry(self._masked(entry), 0, None)
+
+    def _masked(self, entry: AuditEntry) -> AuditEntry:
+        """The entry without secrets, images and files, if the page is masked."""
+        if self.masker is None:
+            return entry
+        content, own = entry.content, entry.entry
+        if entry.role is not None:
+            # The reading has the images and files of every format in the same shape.
+            _, content = reader(own.format or "").blocks(entry.role, content)
+            own = own._replace(format="anthropic")
+        own = own._replace(model=own.model and self._text(own.model))
+        return entry._replace(content=self.masker.value(content), entry=own)
 
     def _prompts(self) -> Html | None:
         """The contents: all prompts and compactions of the session."""

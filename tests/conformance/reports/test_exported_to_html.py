@@ -193,3 +193,28 @@ def test_masked_page_has_no_secret_and_says_what_it_masked(store):
     )
     assert "Masked: 1 API key, 1 image or file, 2 paths." in page
     Page(page)
+
+
+_DATA = b64encode(PNG).decode()
+
+
+@pytest.mark.values_on_one_leg
+@pytest.mark.parametrize(
+    ("form", "content"),
+    [
+        ("openai", [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{_DATA}"}}]),
+        ("openai", [{"type": "file", "file": {"file_data": f"data:audio/wav;base64,{_DATA}"}}]),
+        ("gemini", [{"inlineData": {"mimeType": "image/png", "data": _DATA}}]),
+        ("openai-responses", [{"type": "input_file", "file_data": _DATA}]),
+        ("bedrock-converse", [{"image": {"format": "png", "source": {"bytes": _DATA}}}]),
+    ],
+)
+def test_masked_page_has_no_image_or_file_of_any_format(store, form, content):
+    chat = store.create()
+    rest = {"type": "message"} if form == "openai-responses" else {}
+    name = "parts" if form == "gemini" else "content"
+    chat.append("user", {"role": "user", **rest, name: content}, format=form)
+    (file,) = exports.exported_files(store, chat, MASKED_HTML)
+    page = b"".join(file.chunks).decode()
+    assert _DATA not in page
+    assert Page(page).words["s0e1"]
