@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, Final
 
 _ROOTS: Final = "home|Users|root|tmp|var|opt|srv|mnt|work|workspace|workspaces|private|Volumes|data"
+_NAME: Final = r"[\w-]{0,40}(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)[\w-]{0,40}"
+"""The name of a secret."""
 
 _PATTERNS: Final = (
     (
@@ -31,13 +33,20 @@ _PATTERNS: Final = (
     (
         "secret",
         (
-            r"(?i:(?P<kept>\b[\w-]{0,40}(?:password|passwd|secret|token|api[_-]?key|access[_-]?key)"
-            r"[\w-]{0,40}[\"']?\s{0,9}[:=]\s{0,9}[\"']?)(?!\d+\b)[^\s\"',;()\[\]{}<>]{6,})"
+            rf"(?i:(?P<kept>\b{_NAME}[\"']?\s{{0,9}}[:=]\s{{0,9}}[\"']?)(?!\d+\b)"
+            r"[^\s\"',;()\[\]{}<>]{6,})"
         ),
     ),
-    ("path", rf"(?<![\w.~/])/(?:{_ROOTS})(?:/[^\s/\"'`<>|:;,()\[\]{{}}]+)*/?"),
-    ("path", r"(?<!\w)[A-Za-z]:\\(?:[^\s\\\"'`<>|:;,]+\\)*"),
+    (
+        "path",
+        rf"(?:(?<![\w.~/])|(?<=file://))/(?:{_ROOTS})(?:/[^\s/\"'`<>|:;,()\[\]{{}}]+)*/?",
+    ),
+    # In JSON, a backslash is two.
+    ("path", r"(?<!\w)[A-Za-z]:(?:\\{1,2}[^\s\\\"'`<>|:;,]+)+\\{0,2}"),
 )
+_NAMED: Final = re.compile(_NAME, re.IGNORECASE)
+_VALUE: Final = re.compile(r"(?!\d+\Z).{6,}", re.DOTALL)
+"""The value of a secret: numbers are counts of tokens."""
 _COMPILED: Final = tuple((kind, re.compile(pattern, re.DOTALL)) for kind, pattern in _PATTERNS)
 
 
@@ -62,18 +71,32 @@ class Masker:
                 self.counts["image or file"] += 1
                 return {"type": "base64", "media_type": "left out", "data": ""}
             case dict():
-                return {self.text(key): self.value(own) for key, own in value.items()}
+                return self._object(value)
             case list():
                 return [self.value(own) for own in value]
         return value
+
+    def _object(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """An object. A field may be a secret by its name, and masked names stay different."""
+        masked: dict[str, Any] = {}
+        names = Counter[str]()
+        for key, value in fields.items():
+            name = self.text(key)
+            names[name] += 1
+            name = name if names[name] == 1 else f"{name} {names[name]}"
+            if _NAMED.fullmatch(key) and isinstance(value, str) and _VALUE.fullmatch(value):
+                self.counts["secret"] += 1
+                masked[name] = "[secret]"
+            else:
+                masked[name] = self.value(value)
+        return masked
 
     def _masked(self, kind: str, match: re.Match[str]) -> str:
         self.counts[kind] += 1
         if kind == "path":
             # The name of a file says more than it gives away.
-            name = re.split(r"[\\/]", match[0].rstrip("\\/"))[-1]
-            parts = len(re.split(r"[\\/]", match[0].strip("\\/")))
-            return f"[path]/{name}" if parts > 2 and "." in name else "[path]"
+            *above, name = filter(None, re.split(r"^[A-Za-z]:|[\\/]", match[0]))
+            return f"[path]/{name}" if len(above) > 1 and "." in name else "[path]"
         return f"{match.groupdict().get('kept') or ''}[{kind}]"
 
 

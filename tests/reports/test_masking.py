@@ -23,7 +23,10 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nabc\n-----END RSA PRIVATE KEY---
         (KEY[:40], "[private key]", "private key"),
         ("in /home/ann/project/src/app.py:3", "in [path]/app.py:3", "path"),
         ("cd /Users/ann", "cd [path]", "path"),
-        (r"C:\Users\ann\project\app.py", "[path]app.py", "path"),
+        ("open file:///home/ann/app.py", "open file://[path]/app.py", "path"),
+        (r"C:\Users\ann\project\app.py", "[path]/app.py", "path"),
+        (r"cd C:\Users\ann", "cd [path]", "path"),
+        (r'{"at": "C:\\Users\\ann.lee\\"}', '{"at": "[path]"}', "path"),
     ],
 )
 def test_secret_is_masked_and_counted(text, masked, kind):
@@ -59,9 +62,26 @@ def test_values_are_masked_to_any_depth():
     assert counts_in_words(masker.counts) == "1 image or file, 1 secret"
 
 
+def test_field_is_masked_by_its_name():
+    masker = Masker()
+    value = {"password": "correct horse", "api_key": {"secret": "hunter22"}, "max_tokens": "4096"}
+    assert masker.value(value) == {
+        "password": "[secret]",
+        "api_key": {"secret": "[secret]"},
+        "max_tokens": "4096",
+    }
+    assert masker.counts == {"secret": 2}
+
+
+def test_fields_whose_names_are_masked_are_all_kept():
+    value = {"/home/ann/a/x.py": 1, "/home/ann/b/x.py": 2}
+    assert [*Masker().value(value).values()] == [1, 2]
+
+
 def test_long_texts_are_masked_in_linear_time():
     masker = Masker()
     masker.text("a-" * 100_000)
     masker.text("/home" * 40_000)
     masker.text("eyJ" * 60_000)
+    masker.text("C:" + "\\" * 100_000)
     assert sum(masker.counts.values()) <= 1
