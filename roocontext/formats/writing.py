@@ -1,6 +1,7 @@
 """The items and plans that an import writes, and its result."""
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -223,13 +224,15 @@ def clearing(
     Pinned messages are not cleared, and neither are those in `bound`.
     """
     pinned = {*session.pins(), *bound}
-    wanted = {(seqs.get(name), block) for name, block in event.blocks}
+    wanted: defaultdict[int | None, set[int]] = defaultdict(set)
+    for name, block in event.blocks:
+        wanted[seqs.get(name)].add(block)
     blocks = tuple(
         sorted(
             (message.seq, block)
             for message in _visible(session)
-            for seq, block in wanted
-            if seq == message.seq and seq not in pinned and block not in cleared_whole(message)
+            if message.seq in wanted and message.seq not in pinned
+            for block in wanted[message.seq] - cleared_whole(message)
         )
     )
     if not blocks:
