@@ -29,12 +29,13 @@ _PATTERNS: Final = (
     ),
     ("token", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
     ("token", r"(?i:(?<=bearer )[\w.~+/-]{16,}=*)"),
-    ("password", r"(?<=://)[^\s:/@]+:[^\s@/]+(?=@)"),
+    ("password", r"(?<=://)[^\s:/@]*:[^\s@/]+(?=@)"),
     (
         "secret",
         (
-            rf"(?i:(?P<kept>\b{_NAME}[\"']?\s{{0,9}}[:=]\s{{0,9}}[\"']?)(?!\d+\b)"
-            r"[^\s\"',;()\[\]{}<>]{6,})"
+            # Inside another text of JSON, a quotation mark comes after a backslash.
+            rf"(?i:(?P<kept>\b{_NAME}\\?[\"']?\s{{0,9}}[:=]\s{{0,9}}\\?[\"']?)(?!\d+\b)"
+            r"(?:[^\s\"',;()\[\]{}<>\\]|\\(?![\"'])){6,})"
         ),
     ),
     (
