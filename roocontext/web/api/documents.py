@@ -322,9 +322,12 @@ def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     else:
         end = last if query.before is None else min(query.before - 1, last)
         rows = [*_page(_backwards(chat, end, last), query)][::-1]
-    if not rows:
-        return EntryPage(entries=[], previous=None, next=None)
-    first, end = rows[0].seq, rows[-1].seq
+    if rows:
+        first, end = rows[0].seq, rows[-1].seq
+    elif query.after is not None:
+        first, end = min(query.after, last) + 1, last
+    else:
+        first = 1
     return EntryPage(
         entries=rows,
         previous=first if first > 1 else None,

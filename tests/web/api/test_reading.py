@@ -166,9 +166,19 @@ class TestEntries:
         page = talk.get(f"/entries?before={page['previous']}").json
         assert [row["seq"] for row in page["entries"]] == [2]
 
-    def test_beyond_the_end_there_is_an_empty_page(self, condensed):
+    def test_empty_page_says_what_is_on_either_side_of_it(self, condensed):
+        last = condensed.chat.info().last_seq
         page = condensed.get("/entries?after=500").json
+        assert page == {"entries": [], "previous": last + 1, "next": None}
+        page = condensed.get("/entries?before=1").json
+        assert page == {"entries": [], "previous": None, "next": 0}
+        page = condensed.get("/entries?kind=rewind").json
         assert page == {"entries": [], "previous": None, "next": None}
+
+    def test_empty_session_has_one_empty_page(self, talk):
+        for query in ("", "?after=0", "?before=1"):
+            page = talk.get(f"/entries{query}").json
+            assert page == {"entries": [], "previous": None, "next": None}
 
     @pytest.mark.parametrize("query", ["after=1&before=5", "limit=x", "after=1&after=2", "state=x"])
     def test_query_that_contradicts_itself_is_refused(self, condensed, query):
