@@ -240,19 +240,28 @@ class TestDamage:
         assert (one.problems, shown(store, one.session_id)) == ((), SHOWN["langgraph"])
 
     @of_langgraph
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            "checkpoint = substr(checkpoint, 1, 100)",
+            "metadata = substr(metadata, 1, 10)",
+            "type = 'json'",
+        ],
+    )
     def test_checkpoint_that_is_cut_ends_the_thread(
-        self, store: Store, golden: tuple[str, Path]
+        self, store: Store, golden: tuple[str, Path], damage: str
     ) -> None:
         _, path = golden
         with closing(sqlite3.connect(path)) as file:
             file.execute(
-                "UPDATE checkpoints SET checkpoint = substr(checkpoint, 1, 100)"
+                f"UPDATE checkpoints SET {damage}"
                 " WHERE checkpoint_id = (SELECT max(checkpoint_id) FROM checkpoints)"
             )
             file.commit()
         one = imported(store, path)
         assert [problem.what for problem in one.problems] == ["a value is damaged"]
         assert shown(store, one.session_id)[-1] == "Another way."
+        assert one.messages == store.session(one.session_id).info().messages
 
     def test_json_of_older_releases_is_read(self, store: Store, tmp_path: Path) -> None:
         def message(named: str, **fields: Any) -> Any:

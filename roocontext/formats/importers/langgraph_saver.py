@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace as with_fields
 
 from roocontext.errors import UnreadableSource
-from roocontext.formats.databases import Rows, SourceDatabase, Tables, decoded, utc_ms
+from roocontext.formats.databases import Rows, SourceDatabase, Tables, utc_ms
 from roocontext.formats.events import Added, Event, Hid, Noted, Problem, Source, WentBack
 from roocontext.formats.files import non_empty, report
 from roocontext.formats.importer import Importer
@@ -22,6 +22,7 @@ from roocontext.formats.importers.langgraph_values import (
     Known,
     StoredMessage,
     conversation,
+    json_value,
     plain_value,
     read_value,
 )
@@ -123,7 +124,7 @@ def _read_split(rows: Rows, key: tuple[str, str]) -> Iterator[_Checkpoint]:
     known: Known = {}
     before: dict[tuple[bytes, bytes], Any] = {}
     for name, parent, metadata, checkpoint, blobs in rows(_SERVER, key):
-        stored = as_dict(decoded(checkpoint))
+        stored = as_dict(json_value(checkpoint))
         values = dict(as_dict(stored.get("channel_values")))
         current: dict[tuple[bytes, bytes], Any] = {}
         for channel, version, kind, data in blobs or ():
@@ -150,7 +151,7 @@ def _checkpoint(
     conversations = {
         channel: conversation for channel, conversation in readable.items() if conversation
     }
-    facts = as_dict(decoded(metadata)) if metadata is not None else {}
+    facts = as_dict(json_value(metadata)) if metadata is not None else {}
     ts = utc_ms(non_empty(stored.get("ts")))
     return _Checkpoint(name, parent, ts, conversations, facts)
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from roocontext.errors import InvalidMessage, UnreadableSource
-from roocontext.formats.files import loads
+from roocontext.formats.databases import decoded
 from roocontext.formats.langchain_conversations import Content, digest_of
 
 _MESSAGE: Final = {"type", "content", "additional_kwargs", "response_metadata"}
@@ -65,9 +65,17 @@ def read_value(kind: str | None, data: bytes | None, known: Known) -> Any:
         case "msgpack":
             return _packed(data or b"", known)
         case "json":
-            return _revived(loads(data or b"null"))
+            return _revived(json_value(data or b"null"))
     why = "pickle would run code" if kind == "pickle" else "only msgpack and JSON are known"
     raise UnreadableSource(f"a value is stored as {kind!r}: {why}", advice="")
+
+
+def json_value(value: Any) -> Any:
+    """A value that is stored as JSON."""
+    try:
+        return decoded(value)
+    except ValueError:
+        raise UnreadableSource("a value is damaged", advice="") from None
 
 
 def conversation(value: Any) -> list[StoredMessage] | None:
