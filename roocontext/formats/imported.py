@@ -71,8 +71,8 @@ class Imported:
         return imported
 
     def _take(self, entry: Entry, generation: int, key: str) -> None:
+        self.generation = generation  # a fork begins one without a switch
         if key.startswith(_SWITCH):
-            self.generation = generation
             self.tip = self._events.get(entry.details["to"], self.root)
         elif key.startswith((AFTER, AGAIN)):  # the event ends after this row
             self.tip.end = entry.seq

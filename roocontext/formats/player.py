@@ -86,6 +86,18 @@ def play(
 
     `read` is called from time to time with the bytes of the events so far.
     """
+    done = _played(store, source, on_conflict, read)
+    if done.forked_from is None:
+        return done
+    # A fork ends where the source left the session: it lacks the notes that were written later.
+    rest = _played(store, source, on_conflict, None)
+    counts = ("messages", "notes", "controls", "again")
+    return replace(done, **{name: getattr(done, name) + getattr(rest, name) for name in counts})
+
+
+def _played(
+    store: Store, source: Source, on_conflict: OnConflict, read: Callable[[int], None] | None
+) -> SessionImport:
     name, parent = storable(source.session_id), storable(source.parent)
     player = _Player(store, replace(source, session_id=name or "-", parent=parent), on_conflict)
     try:

@@ -27,9 +27,9 @@ PERMISSIONS = item("developer", "permissions")
 TURN = line("turn_context", model="gpt-5.2", cwd="/work")
 
 
-def take(store: Any, path: Path) -> SessionImport:
+def take(store: Any, path: Path, **options: Any) -> SessionImport:
     (source,) = codex.sources(path)
-    return play(store, source)
+    return play(store, source, **options)
 
 
 def seen(store: Any, name: str = "codex:aa") -> list[str]:
@@ -475,3 +475,32 @@ def test_message_with_an_image_keeps_its_text(store, tmp_path):
     write(path, line("compacted", message=f"{SUMMARY}\nS"))
     take(store, path)
     assert texts(store)[:2] == ["one", "looklook"]
+
+
+def rewritten(path: Path, *records: Any) -> None:
+    path.write_text("")
+    write(path, META, *records)
+
+
+def diverged(store: Any, path: Path) -> None:
+    """A fork `codex:aa~2` of one, three and four, with a note, of a session of one and two."""
+    write(path, item("user", "one"), TURN, item("assistant", "two"))
+    take(store, path)
+    store.session("codex:aa").append("user", "mine")
+    rewritten(path, item("user", "one"), TURN, item("assistant", "three"), item("user", "four"))
+    done = take(store, path, on_conflict="fork")
+    assert (done.session_id, done.messages) == ("codex:aa~2", 2)
+
+
+def test_fork_has_the_notes_that_the_session_had_after_its_end(store, path):
+    diverged(store, path)
+    kinds = [note.content["kind"] for note in store.session("codex:aa~2").notes("imported")]
+    assert sorted(kinds) == ["session_meta", "turn_context"]
+    assert take(store, path).status == "unchanged"
+
+
+def test_message_that_a_fork_has_on_another_branch_is_not_left_out(store, path):
+    diverged(store, path)
+    rewritten(path, item("user", "one"), item("assistant", "six"), item("user", "four"))
+    assert take(store, path).messages == 2
+    assert seen(store, "codex:aa~2") == ["one", "six", "four"]
