@@ -20,7 +20,8 @@ from roocontext.log.entries import Kind
 from roocontext.reports.document import Document, Time
 from roocontext.store.aio import AsyncChanges, AsyncSession, AsyncStore
 from roocontext.store.reading.audit import Envelope
-from roocontext.web.api.operations import Answer, ApiRequest
+from roocontext.web.api.operations import Answer, Reading
+from roocontext.web.api.queries import EventsQuery
 from roocontext.web.errors import MalformedRequest
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class SessionEvent(Document):
     purged: bool
 
 
-def get_session_events(asked: ApiRequest) -> Answer:
+def get_session_events(asked: Reading[EventsQuery]) -> Answer[Response]:
     """Stream the entries of a session, those that are written from now on or after an entry.
 
     The event is `entry` for a message or a note, and `view` for any entry that changes what the
@@ -72,7 +73,7 @@ def get_session_events(asked: ApiRequest) -> Answer:
     return Answer(streamed(asked.request, events))
 
 
-def get_events(asked: ApiRequest) -> Answer:
+def get_events(asked: Reading[EventsQuery]) -> Answer[Response]:
     """Stream the sessions that are written, by any process, from now on or after a cursor.
 
     The event is `session`, and its `id` is the cursor. After a reconnection some sessions may be
@@ -84,11 +85,9 @@ def get_events(asked: ApiRequest) -> Answer:
     return Answer(streamed(asked.request, _sessions(asked.request.app.state, feed)))
 
 
-def _given(asked: ApiRequest) -> str | None:
+def _given(asked: Reading[EventsQuery]) -> str | None:
     """The event after which a stream begins: of the header, or of the parameter."""
-    last: str | None = asked.request.headers.get("last-event-id")
-    after: str | None = asked.query.after
-    return last or after
+    return asked.request.headers.get("last-event-id") or asked.query.after
 
 
 def streamed(request: Request, chunks: AsyncIterator[str | bytes], media: str = STREAM) -> Response:

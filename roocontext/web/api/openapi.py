@@ -11,6 +11,7 @@ from typing import Any, Final, get_args
 import msgspec
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from starlette.responses import Response
 
 from roocontext.reports.document import Document
 from roocontext.web.api.inputs import Parameters
@@ -170,17 +171,16 @@ def _response(operation: Operation, status: int) -> dict[str, Any]:
     if status not in operation.statuses:
         response["content"] = {PROBLEM: {"schema": {"$ref": _REF.format(model="Problem")}}}
         return response
-    if operation.answer in (bytes, str):
+    if Response in operation.answers:
         string = {"type": "string"}
         response["content"] = {
             media.partition(";")[0]: {"schema": {} if media == JSON else string}
             for media in operation.media
         }
     else:
-        kinds = _kinds(operation)
-        schemas = [_schema_of(kind) for kind in kinds]
+        schemas = [_schema_of(kind) for kind in operation.answers]
         if "content" in operation.query.model_fields:
-            schemas.append({"$ref": _REF.format(model=f"{kinds[0].__name__}InTexts")})
+            schemas.append({"$ref": _REF.format(model=f"{operation.answers[0].__name__}InTexts")})
         schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
         response["content"] = {media: {"schema": schema} for media in operation.media}
     if operation.version:
@@ -188,14 +188,7 @@ def _response(operation: Operation, status: int) -> dict[str, Any]:
     return response
 
 
-def _kinds(operation: Operation) -> Sequence[Any]:
-    """The documents of the successes."""
-    return operation.answer if isinstance(operation.answer, tuple) else (operation.answer,)
-
-
 def _schema_of(kind: Any) -> dict[str, Any]:
-    if kind is object:
-        return {}
     if isinstance(kind, GenericAlias):
         return {"type": "array", "items": _schema_of(get_args(kind)[0])}
     return {"$ref": _REF.format(model=kind.__name__)}
@@ -213,7 +206,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     kinds: list[Any] = [
         get_args(kind)[0] if isinstance(kind, GenericAlias) else kind
         for operation in operations
-        for kind in _kinds(operation)
+        for kind in operation.answers
     ]
     documents = {kind for kind in kinds if issubclass(kind, BaseModel)}
     structs = {kind for kind in kinds if issubclass(kind, msgspec.Struct)}
@@ -228,7 +221,7 @@ def _schemas(operations: Sequence[Operation]) -> dict[str, Any]:
     schemas = {**made["$defs"], **own, "Problem": _PROBLEM_SCHEMA}
     for operation in operations:
         if "content" in operation.query.model_fields:
-            _add_texts(schemas, operation.answer)
+            _add_texts(schemas, operation.answers[0])
     return dict(sorted(schemas.items()))
 
 

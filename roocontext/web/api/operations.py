@@ -11,7 +11,21 @@ that is not a note, which is the ETag of `GET /head`.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from functools import cached_property
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -52,9 +66,13 @@ TURN: Final = "Roocontext-Turn"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,200}")
 _KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
 
+QueryT = TypeVar("QueryT", bound=Parameters)
+BodyT = TypeVar("BodyT")
+DocumentT = TypeVar("DocumentT")
+
 
 @dataclass(frozen=True, slots=True)
-class ApiRequest:
+class ApiRequest(Generic[QueryT, BodyT]):
     """A request, as a handler sees it.
 
     `expected_seq` is that of If-Match, `key` the Idempotency-Key, and `turn` the token of the turn
@@ -62,13 +80,13 @@ class ApiRequest:
     """
 
     request: Request
-    session_id: str = ""
-    seq: int = 0
-    query: Any = None
-    body: Any = None
-    expected_seq: int | None = None
-    key: str | None = None
-    turn: str | None = None
+    session_id: str
+    seq: int
+    query: QueryT
+    body: BodyT
+    expected_seq: int | None
+    key: str | None
+    turn: str | None
 
     @property
     def store(self) -> "Store":
@@ -87,11 +105,17 @@ class ApiRequest:
         check_head(self.chat, self.expected_seq)
 
 
+Plain: TypeAlias = ApiRequest[Parameters, None]
+Reading: TypeAlias = ApiRequest[QueryT, None]
+Changing: TypeAlias = ApiRequest[Parameters, BodyT]
+AnyRequest: TypeAlias = ApiRequest[Any, Any]
+
+
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[DocumentT]):
     """The answer of a handler: a document, or a whole response."""
 
-    document: Any
+    document: DocumentT
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
 
@@ -100,24 +124,20 @@ Version: TypeAlias = Literal["", "log", "head"]
 Match: TypeAlias = Literal["", "optional", "required"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Operation:
     """One method of one path. The method is the first word of the handler's name.
 
-    `answer` is the document of its successes, or a tuple of several kinds, and `statuses` are
-    theirs. `version` says what the ETag of the answer is made of. `many` says that the body may
-    also be a list of documents. `turn` says whether it can be part of a turn. `refuses` are the
-    statuses of errors besides those that every operation has.
+    The types of the handler say which query and body it takes, and which documents it answers with.
+    `statuses` are those of its successes. `version` says what the ETag of the answer is made of.
+    `turn` says whether it can be part of a turn. `refuses` are the statuses of errors besides those
+    that every operation has.
     """
 
     path: str
-    handler: Callable[[ApiRequest], Answer]
-    answer: Any
+    handler: Callable[[AnyRequest], Answer[Any]]
     _: KW_ONLY
     statuses: Sequence[int] = (200,)
-    query: type[Parameters] = Parameters
-    body: type[InputDocument] | None = None
-    many: bool = False
     needs: Need = "read"
     version: Version = ""
     if_match: Match = ""
@@ -131,6 +151,33 @@ class Operation:
         """The HTTP method."""
         return self.handler.__name__.partition("_")[0].upper()
 
+    @cached_property
+    def _types(self) -> tuple[type[Parameters], Sequence[Any], Sequence[Any]]:
+        hints = get_type_hints(self.handler)
+        query, body = get_args(hints["asked"])
+        return query, _each(body), [get_args(answer)[0] for answer in _each(hints["return"])]
+
+    @property
+    def query(self) -> type[Parameters]:
+        """The parameters of the query."""
+        return self._types[0]
+
+    @property
+    def body(self) -> type[InputDocument] | None:
+        """The document of the body, if it takes one."""
+        body = self._types[1][0]
+        return body if issubclass(body, InputDocument) else None
+
+    @property
+    def many(self) -> bool:
+        """True if the body may also be a list of documents."""
+        return len(self._types[1]) > 1
+
+    @property
+    def answers(self) -> Sequence[Any]:
+        """The kinds of documents of its successes."""
+        return self._types[2]
+
     @property
     def has_session(self) -> bool:
         """True if it is about one session."""
@@ -140,6 +187,10 @@ class Operation:
     def route(self) -> str:
         """The path as the router reads it."""
         return PREFIX + self.path.replace("{session}", "{session:id}").replace("{seq}", "{seq:seq}")
+
+
+def _each(kind: Any) -> Sequence[Any]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
 def to_routes(operations: Sequence[Operation]) -> list[Route]:
@@ -162,7 +213,7 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
     return answer
 
 
-async def _asked(operation: Operation, request: Request) -> ApiRequest:
+async def _asked(operation: Operation, request: Request) -> AnyRequest:
     """Check and read a request."""
     check_permitted(request.app.state.settings, operation.needs)
     _check_accepted(operation, request.headers.get("accept", ""))
@@ -178,7 +229,7 @@ async def _asked(operation: Operation, request: Request) -> ApiRequest:
     )
 
 
-def _answered(operation: Operation, asked: ApiRequest) -> Response:
+def _answered(operation: Operation, asked: AnyRequest) -> Response:
     """Run an operation, in a thread."""
     headers: dict[str, str] = {}
     if operation.version == "log":

@@ -1,6 +1,6 @@
 """The operations that change a session, or would."""
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from roocontext import (
@@ -27,25 +27,23 @@ from roocontext.store.loop.runner import Held
 from roocontext.store.turn import GivenTurn
 from roocontext.store.writing.append import Receipt
 from roocontext.store.writing.items import SetMetadata, SetTitle
-from roocontext.web.api import documents
-from roocontext.web.api.bodies import (
-    EntryInput,
-    NoteInput,
-    PlanInput,
-    RecoveryInput,
-    RestorationInput,
-)
+from roocontext.web.api import bodies, documents, queries
 from roocontext.web.api.json_text import json_text
-from roocontext.web.api.operations import PREFIX, Answer, ApiRequest
+from roocontext.web.api.operations import (
+    PREFIX,
+    Answer,
+    AnyRequest,
+    ApiRequest,
+    Changing,
+    DocumentT,
+    Plain,
+)
 from roocontext.web.compacting import checked_outcome, with_known_window
 from roocontext.web.errors import InvalidDocument, MalformedRequest
 
 _REPLAYED = {"Idempotency-Replayed": "true"}
-
-
-_Change: TypeAlias = (
-    reports.undo.ViewChange | reports.erasing.RedactedReport | reports.erasing.PurgedReport
-)
+_Erased: TypeAlias = reports.erasing.RedactedReport | reports.erasing.PurgedReport
+ChangeT = TypeVar("ChangeT", bound=reports.undo.ViewChange | _Erased)
 
 
 class _Refusal(Exception):
@@ -56,13 +54,13 @@ class _Refusal(Exception):
         self.status_code = status
 
 
-def post_session(asked: ApiRequest) -> Answer:
+def post_session(asked: Changing[bodies.NewSession]) -> Answer[documents.SessionReport]:
     """Create a session. With an id it is safe to repeat: the second time it exists."""
     chat = asked.store.create(**asked.body.values())
     return Answer(documents.session_report(chat), 201, _location(chat.id))
 
 
-def put_session(asked: ApiRequest) -> Answer:
+def put_session(asked: Changing[bodies.SessionToOpen]) -> Answer[documents.SessionReport]:
     """Open the session with this id, or create it if there is none yet."""
     status = 200
     try:
@@ -75,7 +73,7 @@ def put_session(asked: ApiRequest) -> Answer:
     return Answer(documents.session_report(chat), status)
 
 
-def patch_session(asked: ApiRequest) -> Answer:
+def patch_session(asked: Changing[bodies.SessionChange]) -> Answer[documents.SessionReport]:
     """Replace the title, the metadata, or both; or change single keys of the metadata."""
     body, chat = asked.body, asked.chat
     if body.updates:
@@ -92,14 +90,16 @@ def patch_session(asked: ApiRequest) -> Answer:
     return _written(documents.session_report(chat), new=receipt.new, status=200)
 
 
-def post_entries(asked: ApiRequest) -> Answer:
+def post_entries(
+    asked: ApiRequest[queries.AppendQuery, bodies.EntryInput | list[bodies.EntryInput]],
+) -> Answer[Receipt] | Answer[list[Receipt]]:
     """Append a message, or a list of messages in one transaction.
 
     The receipt is sent when they are durable. With an Idempotency-Key, or with a client id for each
     message, the request is safe to repeat.
     """
     chat = asked.chat
-    if isinstance(asked.body, EntryInput):
+    if isinstance(asked.body, bodies.EntryInput):
         if asked.query.skip_stored:
             raise MalformedRequest("Only a list takes `skip_stored`.", name="skip_stored")
         fields = _fields(asked, asked.body)
@@ -112,12 +112,14 @@ def post_entries(asked: ApiRequest) -> Answer:
     return _written(receipts, new=any(receipt.new for receipt in receipts))
 
 
-def post_notes(asked: ApiRequest) -> Answer:
+def post_notes(
+    asked: Changing[bodies.NoteInput | list[bodies.NoteInput]],
+) -> Answer[Receipt] | Answer[list[Receipt]]:
     """Write a note that no model sees, or a list of notes in one transaction.
 
     With an Idempotency-Key, or with a client id for each note, the request is safe to repeat.
     """
-    if isinstance(asked.body, NoteInput):
+    if isinstance(asked.body, bodies.NoteInput):
         receipt = asked.chat.note(**_fields(asked, asked.body))
         return _written(receipt, new=receipt.new)
     _refuse_key(asked)
@@ -127,7 +129,9 @@ def post_notes(asked: ApiRequest) -> Answer:
     return _written(receipts, new=any(receipt.new for receipt in receipts))
 
 
-def post_request(asked: ApiRequest) -> Answer:
+def post_request(
+    asked: ApiRequest[queries.ContentQuery, bodies.RequestInput],
+) -> Answer[documents.RequestReport]:
     """Make the arguments of the provider's call for the model's turn.
 
     The system prompt and the tools are recorded when they change, unless the server is read-only.
@@ -135,7 +139,7 @@ def post_request(asked: ApiRequest) -> Answer:
     return Answer(documents.RequestReport.of(asked.chat.request(**asked.body.values())))
 
 
-def post_record(asked: ApiRequest) -> Answer:
+def post_record(asked: Changing[bodies.ReplyInput]) -> Answer[documents.ReplyReport]:
     """Append a model's reply. If it was recorded before, this is its first receipt."""
     body, read = asked.body, asked.body.request
     request = None if read is None else Request({}, repairs=(), **read.values())
@@ -143,20 +147,20 @@ def post_record(asked: ApiRequest) -> Answer:
     return _written(documents.ReplyReport.of(receipt), new=receipt.new)
 
 
-def post_begin(asked: ApiRequest) -> Answer:
+def post_begin(asked: Changing[bodies.CallInput]) -> Answer[Receipt]:
     """Record that a tool is about to run, so that a crash leaves a trace of it."""
     receipt = asked.chat.begin((asked.body.seq, asked.body.block))
     return _written(receipt, new=receipt.new)
 
 
-def post_answer(asked: ApiRequest) -> Answer:
+def post_answer(asked: Changing[bodies.AnswerInput]) -> Answer[Receipt]:
     """Append the result of a tool call. A call has one answer: a second one is not written."""
     fields = asked.body.values()
     receipt = asked.chat.answer((fields.pop("seq"), fields.pop("block")), **fields)
     return _written(receipt, new=receipt.new)
 
 
-def post_turn(asked: ApiRequest) -> Answer:
+def post_turn(asked: Changing[bodies.TurnInput]) -> Answer[documents.TurnReport]:
     """Take the session's turn, so that one runner works on it.
 
     If another one has it, the problem names its `holder` and when it ends, `expires_at`. What is
@@ -167,29 +171,31 @@ def post_turn(asked: ApiRequest) -> Answer:
     return Answer(_turn_report(asked, turn.take(asked.body.holder, asked.body.lease)), 201)
 
 
-def put_turn(asked: ApiRequest) -> Answer:
+def put_turn(asked: Changing[bodies.LeaseInput]) -> Answer[documents.TurnReport]:
     """Renew the turn: its lease begins anew."""
     turn = GivenTurn(asked.chat, asked.turn)
     return Answer(_turn_report(asked, turn.renew(asked.body.lease)))
 
 
-def delete_turn(asked: ApiRequest) -> Answer:
+def delete_turn(asked: Plain) -> Answer[documents.EndedTurn]:
     """Give the turn back. If another runner has it already, nothing happens."""
     GivenTurn(asked.chat, asked.turn).end()
     return Answer(documents.EndedTurn(session_id=asked.session_id))
 
 
-def put_pin(asked: ApiRequest) -> Answer:
+def put_pin(asked: Plain) -> Answer[reports.results.Pins]:
     """Keep later plans from hiding or clearing a message."""
     return _pinned(asked, asked.chat.pin(asked.seq, client_id=asked.key))
 
 
-def delete_pin(asked: ApiRequest) -> Answer:
+def delete_pin(asked: Plain) -> Answer[reports.results.Pins]:
     """Take back a pin."""
     return _pinned(asked, asked.chat.unpin(asked.seq, client_id=asked.key))
 
 
-def post_plan(asked: ApiRequest) -> Answer:
+def post_plan(
+    asked: Changing[bodies.PlanInput],
+) -> Answer[reports.results.OutcomeReport] | Answer[documents.CommittedReport]:
     """Show what a compaction would do now, and the view that it would leave. Nothing is written."""
     body, chat = asked.body, asked.chat
     if (plan := _own_plan(asked)) is not None:
@@ -199,7 +205,9 @@ def post_plan(asked: ApiRequest) -> Answer:
     return Answer(reports.results.outcome_report(chat.id, outcome))
 
 
-def post_compaction(asked: ApiRequest) -> Answer:
+def post_compaction(
+    asked: Changing[bodies.PlanInput],
+) -> Answer[reports.results.OutcomeReport] | Answer[documents.CompactionReceipt]:
     """Condense, truncate or clear, by a policy or as the agent says. Nothing is deleted."""
     body, chat = asked.body, asked.chat
     if (plan := _own_plan(asked)) is not None:
@@ -213,13 +221,13 @@ def post_compaction(asked: ApiRequest) -> Answer:
     return _managed(asked, run(chat, **body.frame))
 
 
-def post_recovery(asked: ApiRequest) -> Answer:
+def post_recovery(asked: Changing[bodies.RecoveryInput]) -> Answer[reports.results.OutcomeReport]:
     """Cut the context of a request that the provider refused as too long.
 
     A limit that the provider names is remembered in the session, and used from then on. After three
     cuts without a reply of the model, this is refused.
     """
-    body: RecoveryInput = asked.body
+    body = asked.body
     asked.check_head()
     refusal = _Refusal(body.status, body.value("error"))
     try:
@@ -229,17 +237,16 @@ def post_recovery(asked: ApiRequest) -> Answer:
         raise InvalidDocument(line, path="error") from None
 
 
-def post_restoration(asked: ApiRequest) -> Answer:
+def post_restoration(asked: Changing[bodies.RestorationInput]) -> Answer[documents.RestoredReport]:
     """Uncover what was hidden, newest first, until half of the model's window is full."""
-    body: RestorationInput = asked.body
     asked.check_head()
     manager = _known_manager(asked)
-    done = manager.restore(asked.chat, dry_run=body.dry_run, **body.frame)
+    done = manager.restore(asked.chat, dry_run=asked.body.dry_run, **asked.body.frame)
     report = documents.RestoredReport.of(done, session_id=asked.session_id)
     return Answer(report, 201 if done.changed and not done.dry_run else 200)
 
 
-def post_rewind(asked: ApiRequest) -> Answer:
+def post_rewind(asked: Changing[bodies.RewindInput]) -> Answer[reports.undo.ViewChange]:
     """Return a session to an earlier state. Nothing is deleted, and an undo takes it back.
 
     With an Idempotency-Key it is safe to repeat. It must then name the entry `to`, and is written
@@ -261,35 +268,37 @@ def post_rewind(asked: ApiRequest) -> Answer:
     return _changed(reports.undo.rewound_report(chat, done))
 
 
-def post_undo(asked: ApiRequest) -> Answer:
+def post_undo(asked: Changing[bodies.UndoInput]) -> Answer[reports.undo.ViewChange]:
     """Undo the last change of the view. A second undo is a redo."""
     asked.check_head()  # before what the entries since then would refuse
     options = asked.body.values() | {"expected_seq": asked.expected_seq}
     return _changed(reports.undo.undo_last_change(asked.chat, **options))
 
 
-def post_uncover(asked: ApiRequest) -> Answer:
+def post_uncover(asked: Changing[bodies.UncoverInput]) -> Answer[reports.undo.ViewChange]:
     """Take back one summary, marker, covering or clearing, and keep everything after it."""
     chat = asked.chat
     done = chat.uncover(expected_seq=asked.expected_seq, **asked.body.values())
     return _changed(reports.undo.uncovered_report(chat, done))
 
 
-def post_fork(asked: ApiRequest) -> Answer:
+def post_fork(asked: Changing[bodies.ForkInput]) -> Answer[reports.results.Forked]:
     """Create a session that begins as a copy of this one."""
     asked.check_head()
     branch, origin = asked.chat.fork(**asked.body.values()), asked.session_id
     return Answer(reports.results.forked_report(branch, origin), 201, _location(branch.id))
 
 
-def post_redaction(asked: ApiRequest) -> Answer:
+def post_redaction(
+    asked: Changing[bodies.RedactionInput],
+) -> Answer[reports.erasing.RedactedReport]:
     """Erase the content of an entry for good, in every fork too; by default only show it."""
     asked.check_head()
     body = asked.body
     return _changed(reports.erasing.redaction(asked.chat, body.seq, dry_run=body.dry_run))
 
 
-def post_purge(asked: ApiRequest) -> Answer:
+def post_purge(asked: Changing[bodies.PurgeInput]) -> Answer[reports.erasing.PurgedReport]:
     """Delete everything in a session but a receipt; by default only show what would be deleted."""
     dry_run, is_new = asked.body.dry_run, True
     try:
@@ -306,7 +315,7 @@ def post_purge(asked: ApiRequest) -> Answer:
     return _changed(reports.erasing.PurgedReport.of(receipt, changed=is_new, dry_run=False))
 
 
-def _turn_report(asked: ApiRequest, held: Held) -> documents.TurnReport:
+def _turn_report(asked: AnyRequest, held: Held) -> documents.TurnReport:
     return documents.TurnReport.of(held, session_id=asked.session_id)
 
 
@@ -314,22 +323,22 @@ def _location(session_id: str) -> dict[str, str]:
     return {"Location": f"{PREFIX}/sessions/{quote(session_id, safe='')}"}
 
 
-def _written(document: Any, *, new: bool, status: int = 201) -> Answer:
+def _written(document: DocumentT, *, new: bool, status: int = 201) -> Answer[DocumentT]:
     """The answer to a change with an id, which may be a repetition."""
     return Answer(document, status) if new else Answer(document, headers=_REPLAYED)
 
 
-def _changed(change: _Change) -> Answer:
+def _changed(change: ChangeT) -> Answer[ChangeT]:
     return Answer(change, 201 if change.changed and not change.dry_run else 200)
 
 
-def _pinned(asked: ApiRequest, receipt: Receipt) -> Answer:
+def _pinned(asked: Plain, receipt: Receipt) -> Answer[reports.results.Pins]:
     pins = sorted(asked.chat.pins())
     answer = reports.results.Pins(session_id=asked.session_id, pins=pins, changed=receipt.new)
     return _written(answer, new=receipt.new, status=200)
 
 
-def _keyed_rewind(asked: ApiRequest) -> Answer:
+def _keyed_rewind(asked: Changing[bodies.RewindInput]) -> Answer[reports.undo.ViewChange]:
     """A rewind with a client id, which is looked up before the head is compared."""
     body, chat = asked.body, asked.chat
     if body.to is None or body.dry_run:
@@ -348,13 +357,13 @@ def _keyed_rewind(asked: ApiRequest) -> Answer:
     return _written(change, new=receipt.new)
 
 
-def _refuse_key(asked: ApiRequest) -> None:
+def _refuse_key(asked: AnyRequest) -> None:
     if asked.key is not None:
         line = "A list takes no Idempotency-Key: give each of its items a client_id."
         raise MalformedRequest(line, name="Idempotency-Key")
 
 
-def _fields(asked: ApiRequest, given: EntryInput | NoteInput) -> dict[str, Any]:
+def _fields(asked: AnyRequest, given: bodies.EntryInput | bodies.NoteInput) -> dict[str, Any]:
     """The fields of a message or a note of a request."""
     if asked.key is not None and given.client_id not in (None, asked.key):
         line = "The client_id and the Idempotency-Key are different."
@@ -362,9 +371,9 @@ def _fields(asked: ApiRequest, given: EntryInput | NoteInput) -> dict[str, Any]:
     return given.values() | ({} if asked.key is None else {"client_id": asked.key})
 
 
-def _own_plan(asked: ApiRequest) -> Plan | None:
+def _own_plan(asked: Changing[bodies.PlanInput]) -> Plan | None:
     """The plan that the agent gives, made for the view that it knows."""
-    body: PlanInput = asked.body
+    body = asked.body
     if body.hide is None and body.blocks is None:
         if asked.key is not None:
             line = "Only a plan of the agent's own takes an Idempotency-Key."
@@ -384,7 +393,7 @@ def _own_plan(asked: ApiRequest) -> Plan | None:
         raise DuplicateMessage(line, client_id=asked.key, seq=first) from None
 
 
-def _planned(body: PlanInput, view: View, client_id: str | None) -> Plan:
+def _planned(body: bodies.PlanInput, view: View, client_id: str | None) -> Plan:
     if body.blocks is not None:
         return Plan.clear(view, [(seq, at) for seq, at in body.blocks], client_id=client_id)
     if body.summary is not None:
@@ -392,20 +401,20 @@ def _planned(body: PlanInput, view: View, client_id: str | None) -> Plan:
     return Plan.truncate(view, body.hide or (), client_id=client_id)
 
 
-def _managed(asked: ApiRequest, outcome: Outcome) -> Answer:
+def _managed(asked: AnyRequest, outcome: Outcome) -> Answer[reports.results.OutcomeReport]:
     """The outcome of a run of the manager."""
     done = checked_outcome(asked.chat, outcome, asked.expected_seq)
     report = reports.results.outcome_report(asked.session_id, done)
     return Answer(report, 201 if done.changed else 200)
 
 
-def _manager(asked: ApiRequest) -> ContextManager:
+def _manager(asked: AnyRequest) -> ContextManager:
     """The manager that the body asks for."""
     options = asked.body.model_dump(include={"policy", "limit", "protected_tools"})
     model = reports.gauge.model_in_use(asked.chat, asked.body.model) or ""
     return ContextManager(model, summariser=asked.request.app.state.summariser, **options)
 
 
-def _known_manager(asked: ApiRequest) -> ContextManager:
+def _known_manager(asked: AnyRequest) -> ContextManager:
     """The same, if the model's window is known."""
     return with_known_window(asked.chat, _manager(asked))
