@@ -1,14 +1,15 @@
 """The definitions of the recall tools, and the arguments of a call, checked.
 
-The definitions say it in words for the model, the structs in types for the check. The error of the
-check is sent back to the model.
+The structs describe the arguments for the model, and check them. The error of the check is sent
+back to the model.
 """
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
 from roocontext.errors import InvalidOption
 from roocontext.log.forms import forms
@@ -16,14 +17,89 @@ from roocontext.log.forms.tools import Function
 from roocontext.log.summary import READ_HISTORY, SEARCH_HISTORY
 from roocontext.search.passages import Speaker
 
-_SESSION: Final = {
-    "type": "string",
-    "description": "The id of a session of a sub-agent. Default: this session.",
-}
-_REWOUND: Final = {
-    "type": "boolean",
-    "description": "Include messages that were taken back by a rewind. Default: false.",
-}
+MOST_PAGES: Final = 50
+
+_Session: TypeAlias = Annotated[
+    str | None,
+    Meta(description="The id of a session of a sub-agent. Default: this session."),
+]
+_Rewound: TypeAlias = Annotated[
+    bool,
+    Meta(description="Include messages that were taken back by a rewind. Default: false."),
+]
+_Entry: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 53)]
+
+
+class SearchCall(Struct, frozen=True):
+    """The arguments of a search."""
+
+    query: Annotated[
+        str,
+        Meta(
+            description='Words that a message must all hold. "Two words" in quotation marks must'
+            " follow each other, and begin* finds what begins like that."
+        ),
+    ]
+    role: Annotated[
+        Speaker | None,
+        Meta(description="Only messages of this speaker; `tool` is the outputs of tools."),
+    ] = None
+    tool: Annotated[
+        str | None, Meta(description="Only the calls and outputs of the tool with this name.")
+    ] = None
+    since: Annotated[
+        datetime | None,
+        Meta(description="Only messages of this time (UTC) or later: 2026-01-31T09:30."),
+    ] = None
+    until: Annotated[datetime | None, Meta(description="Only messages before this time (UTC).")] = (
+        None
+    )
+    session: _Session = None
+    rewound: _Rewound = False
+    page: Annotated[int, Meta(ge=1, le=MOST_PAGES, description="The page of hits. Default: 1.")] = 1
+
+
+class ReadCall(Struct, frozen=True):
+    """The arguments of a read."""
+
+    first: Annotated[_Entry, Meta(description="The number of the first entry.")]
+    last: Annotated[
+        _Entry | None,
+        Meta(description="The number of the last entry. Default: as many as fit."),
+    ] = None
+    offset: Annotated[
+        int,
+        Meta(
+            ge=0,
+            lt=1 << 53,
+            description="How many characters of the first message to skip. Default: 0.",
+        ),
+    ] = 0
+    session: _Session = None
+    rewound: _Rewound = False
+
+
+Call = TypeVar("Call", SearchCall, ReadCall)
+
+_SAID: Final = ("type", "enum", "minimum", "description")
+"""What every provider understands of a schema."""
+
+
+def _parameters(kind: type[Call]) -> dict[str, Any]:
+    """The schema of the arguments, without nulls: a model leaves out what it does not want."""
+    (schema,) = msgspec.json.schema(kind)["$defs"].values()
+    fields = {
+        name: field | field.pop("anyOf", [{}])[0] for name, field in schema["properties"].items()
+    }
+    return {
+        "type": "object",
+        "properties": {
+            name: {"type": "string"} | {key: field[key] for key in _SAID if key in field}
+            for name, field in fields.items()
+        },
+        "required": schema["required"],
+    }
+
 
 FUNCTIONS: Final = (
     Function(
@@ -32,69 +108,13 @@ FUNCTIONS: Final = (
         " or cleared and is no longer in your context. Returns the messages that hold all words,"
         " each with its entry number and an excerpt. Use it when a detail such as a file name, a"
         " number or an error text is missing.",
-        {
-            "type": "object",
-            "properties": {
-                "query": {
-                    "type": "string",
-                    "description": 'Words that a message must all hold. "Two words" in quotation'
-                    " marks must follow each other, and begin* finds what begins like that.",
-                },
-                "role": {
-                    "type": "string",
-                    "enum": list(get_args(Speaker)),
-                    "description": "Only messages of this speaker; `tool` is the outputs of tools.",
-                },
-                "tool": {
-                    "type": "string",
-                    "description": "Only the calls and outputs of the tool with this name.",
-                },
-                "since": {
-                    "type": "string",
-                    "description": "Only messages of this time (UTC) or later: 2026-01-31T09:30.",
-                },
-                "until": {
-                    "type": "string",
-                    "description": "Only messages before this time (UTC).",
-                },
-                "session": _SESSION,
-                "rewound": _REWOUND,
-                "page": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "The page of hits. Default: 1.",
-                },
-            },
-            "required": ["query"],
-        },
+        _parameters(SearchCall),
     ),
     Function(
         READ_HISTORY,
         "Read messages of the history of this session as they were written, by their entry"
         " numbers, also those that are no longer in your context. Long messages come in parts.",
-        {
-            "type": "object",
-            "properties": {
-                "first": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "The number of the first entry.",
-                },
-                "last": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "description": "The number of the last entry. Default: as many as fit.",
-                },
-                "offset": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "description": "How many characters of the first message to skip. Default: 0.",
-                },
-                "session": _SESSION,
-                "rewound": _REWOUND,
-            },
-            "required": ["first"],
-        },
+        _parameters(ReadCall),
     ),
 )
 
@@ -108,37 +128,6 @@ def definitions(form: str = "anthropic") -> list[dict[str, Any]]:
         known = ", ".join(forms.known())
         raise InvalidOption(f"form must be one of {known} that defines tools.", name="form")
     return make(FUNCTIONS)
-
-
-MOST_PAGES: Final = 50
-
-_Entry: TypeAlias = Annotated[int, msgspec.Meta(ge=1, lt=1 << 53)]
-
-
-class SearchCall(msgspec.Struct, frozen=True):
-    """The arguments of a search."""
-
-    query: str
-    role: Speaker | None = None
-    tool: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    session: str | None = None
-    rewound: bool = False
-    page: Annotated[int, msgspec.Meta(ge=1, le=MOST_PAGES)] = 1
-
-
-class ReadCall(msgspec.Struct, frozen=True):
-    """The arguments of a read."""
-
-    first: _Entry
-    last: _Entry | None = None
-    offset: Annotated[int, msgspec.Meta(ge=0, lt=1 << 53)] = 0
-    session: str | None = None
-    rewound: bool = False
-
-
-Call = TypeVar("Call", SearchCall, ReadCall)
 
 
 def read_call(arguments: Any, kind: type[Call]) -> Call:
