@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from roocontext import Session
     from roocontext.context.settings import Settings
     from roocontext.log.counting import Counter
-    from roocontext.store.proof.verify import Progress
 
 BYTES_A_TOKEN = 4
 """The list of sessions estimates tokens from bytes, because it must not read contents."""
@@ -36,10 +35,6 @@ _RECENT = 200
 
 _NEWEST = 50
 """How many of the newest messages of the view are searched for a model."""
-
-
-def silent(_done: int, _total: int) -> None:
-    """Report no progress."""
 
 
 class Gauge(Document):
@@ -96,23 +91,20 @@ def knows_window(chat: "Session", settings: "Settings") -> bool:
     return window.source != DEFAULT or limit_for(settings.model).source != DEFAULT
 
 
-def counted_gauge(
-    chat: "Session", given: str | None, *, as_of: int | None = None, progress: "Progress" = silent
-) -> Gauge:
-    """The gauge right after an entry. `progress` is called after each counted message."""
+def counted_gauge(chat: "Session", given: str | None, *, as_of: int | None = None) -> Gauge:
+    """The gauge right after an entry."""
     model = model_in_use(chat, given, as_of=as_of)
     counter = counter_for(model or "")
-    reporting = _Reporting(counter, chat.stats().visible_messages, progress)
     known = last_reported(chat, model, as_of)
     note = chat.newest_note(REFUSED, as_of=as_of)
     named = _limited(model, None if note is None else note.content)
     fields: dict[str, Any] = {"counter": counter.name, **named}
     if known is None:
         frame = _frame_tokens(chat, counter, as_of)
-        counted = chat.internals.counted(reporting, as_of=as_of)
+        counted = chat.internals.counted(counter, as_of=as_of)
         tokens = counted.tokens + (frame or 0)
         return Gauge.of(tokens=tokens, exact=counted.exact, has_frame=frame is not None, **fields)
-    since, exact = chat.internals.counted(reporting, as_of=as_of, after=known.seq)
+    since, exact = chat.internals.counted(counter, as_of=as_of, after=known.seq)
     fields |= {"exact": exact or not since, "has_frame": True}
     reported = {"reported": known.tokens, "reported_at": known.seq}
     return Gauge.of(tokens=known.tokens + since, **reported, **fields)
@@ -166,19 +158,3 @@ def _limited(model: str | None, remembered: "Mapping[str, Any] | None" = None) -
         return {}
     limit, _, source = with_remembered(limit_for(model), model, remembered)
     return {"model": model, "limit": limit, "limit_source": source}
-
-
-class _Reporting:
-    """A counter that reports its progress."""
-
-    def __init__(self, counter: "Counter", total: int, progress: "Progress") -> None:
-        self.name, self.exact = counter.name, counter.exact
-        self._counter, self._total, self._progress = counter, total, progress
-        self._done = 0
-
-    def count(self, role: str, content: Any, format: str) -> int:  # noqa: A002 - the log's word
-        """The tokens of one message."""
-        tokens = self._counter.count(role, content, format)
-        self._done += 1
-        self._progress(self._done, self._total)
-        return tokens

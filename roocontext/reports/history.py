@@ -21,7 +21,6 @@ from roocontext.store.reading.points_in_time import no_entry
 
 if TYPE_CHECKING:
     from roocontext import AuditEntry, Message, Session
-    from roocontext.store.proof.verify import Progress
 
 TOOL: Final = "tool"
 UNKNOWN: Final = "(unknown)"
@@ -239,7 +238,6 @@ def effective_history(
     as_of: int | datetime | None = None,
     recorded: bool = False,
     selection: Selection = EVERYTHING,
-    progress: "Progress" = gauge.silent,
 ) -> Shown:
     """The effective history, now or at an earlier point, or a selection of it."""
     view = chat.view(as_of=as_of, recorded=recorded)
@@ -248,22 +246,20 @@ def effective_history(
         view,
         session_id=chat.id,
         title=chat.info().title,
-        context=gauge.counted_gauge(chat, model, as_of=then, progress=progress),
+        context=gauge.counted_gauge(chat, model, as_of=then),
         visible_messages=len(view.messages),
         messages=list(selection.of(message_rows(view.messages))),
     )
 
 
-def streamed_history(
-    chat: "Session", model: str | None, *, progress: "Progress" = gauge.silent
-) -> tuple[Shown, Iterator[MessageRow]]:
+def streamed_history(chat: "Session", model: str | None) -> tuple[Shown, Iterator[MessageRow]]:
     """The whole effective history now, with its messages as an iterator."""
     start = chat.view(limit=1)
     header = Shown.of(
         start,
         session_id=chat.id,
         title=chat.info().title,
-        context=gauge.counted_gauge(chat, model, progress=progress),
+        context=gauge.counted_gauge(chat, model),
         visible_messages=chat.stats().visible_messages,
         messages=[],
     )

@@ -21,7 +21,6 @@ from roocontext.tokens import counter_for, prices, spending
 if TYPE_CHECKING:
     from roocontext import Message, Session, Store
     from roocontext.log.counting import Counter, ReportedUsage
-    from roocontext.store.proof.verify import Progress
     from roocontext.store.reading.usage import UsageGrouping
     from roocontext.tokens import Prices, Spent
 
@@ -97,7 +96,6 @@ def usage_of(
     *,
     everything: bool = False,
     family: bool = False,
-    progress: "Progress" = gauge.silent,
 ) -> UsageReport:
     """The usage of a session: of the messages that the model sees, or of all in the log.
 
@@ -105,7 +103,7 @@ def usage_of(
     """
     from roocontext.context.drift import drift_of  # noqa: PLC0415 - loads all policies
 
-    context = gauge.counted_gauge(chat, given, progress=progress)
+    context = gauge.counted_gauge(chat, given)
     counter = counter_for(context.model or "")
     roles, tools = _tallied(_messages(chat, everything=everything), counter)
     used = prices()

@@ -418,10 +418,10 @@ def test_json_that_would_lose_values_is_refused(
     assert run("sessions", "--json").document["sessions"] == []
 
 
-def test_work_done_before_a_mistake_is_reported(command_line: CommandLines, database: str) -> None:
+def test_pins_before_a_mistake_are_set(command_line: CommandLines, database: str) -> None:
     run = command_line(database)
     run("append", "new", "one", "--id", "s")
-    refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99", "Already done: 1.")
+    refused(run("pin", "s", "1", "99"), Code.NOT_FOUND, "Entry 99")
     assert run("pin", "s", "--json").document["pins"] == [1]
 
 

@@ -1,7 +1,6 @@
 """Commands that change what the model sees. Each only adds entries to the log."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -24,10 +23,9 @@ from roocontext.cli.options import (
 )
 from roocontext.cli.points import Point, entry_argument, entry_option, explain_missing, read_points
 from roocontext.cli.screens import results
-from roocontext.errors import MessageNotFound
 
 if TYPE_CHECKING:
-    from roocontext import ContextManager, Receipt, Session
+    from roocontext import ContextManager, Session
     from roocontext.context import Outcome
     from roocontext.reports.undo import ViewChange
 
@@ -328,27 +326,13 @@ def pin(
 ) -> None:
     """Pin messages, so that no policy ever hides or clears them."""
     with context.session(session, write=bool(seqs)) as chat:
+        write = chat.unpin if remove else chat.pin
         wanted = [seq.entry(chat) for seq in seqs or []]
-        done: list[Receipt] = []
-        for seq in wanted:
-            with _naming_done(wanted[: len(done)]):
-                done.append(chat.unpin(seq) if remove else chat.pin(seq))
+        done = [write(seq) for seq in wanted]
         pinned = sorted(chat.pins())
     changed = any(receipt.new for receipt in done) if done else None
     answer = reports.results.Pins(session_id=chat.id, pins=pinned, changed=changed)
     context.show(answer, results.draw_pins)
-
-
-@contextmanager
-def _naming_done(seqs: Sequence[int]) -> Iterator[None]:
-    """Add to the error which messages were done before it."""
-    try:
-        yield
-    except MessageNotFound as error:
-        if not seqs:
-            raise
-        line = f"{error.fact} Already done: {', '.join(map(str, seqs))}."
-        raise MessageNotFound(line, **error.facts) from None
 
 
 @_change(document="Titled")

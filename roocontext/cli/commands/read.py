@@ -111,16 +111,15 @@ def show(
             reverse=reverse,
         )
         rows = None
-        with context.progress("Counting tokens") as progress:
+        with context.progress("Counting tokens"):
             if as_of is None and selection == reports.history.EVERYTHING and not context.as_json:
-                answer, rows = reports.history.streamed_history(chat, model, progress=progress)
+                answer, rows = reports.history.streamed_history(chat, model)
             else:
                 answer = reports.history.effective_history(
                     *(chat, model),
                     as_of=None if as_of is None else as_of.in_log(chat),
                     recorded=recorded,
                     selection=selection,
-                    progress=progress,
                 )
         name = "" if follow else context.short_id(chat)
         draw_view = partial(timeline.draw_view, full=full, name=name, rows=rows)

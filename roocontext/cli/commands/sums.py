@@ -65,10 +65,8 @@ def usage(
     if by or since or until or where or recorded:
         line = "--by, --since, --until, --where and --recorded are about all sessions: name none."
         raise Refusal(line, Code.USAGE)
-    with context.session(session) as chat, context.progress("Counting tokens") as progress:
-        answer = reports.usage.usage_of(
-            chat, model, everything=everything, family=family, progress=progress
-        )
+    with context.session(session) as chat, context.progress("Counting tokens"):
+        answer = reports.usage.usage_of(chat, model, everything=everything, family=family)
     context.show(answer, tables.draw_usage)
 
 
