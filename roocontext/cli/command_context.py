@@ -169,23 +169,23 @@ class CommandContext(typer.Context):
             line = "Cannot ask for confirmation: standard input is not a terminal."
             raise Refusal(f"{line} Use --yes or --dry-run.", Code.USAGE)
         # typer's `confirm` asks again after any other answer, and writes a space to stdout.
-        with self.obj.bars.hidden():
-            draw(Screen(sys.stderr), plan)
-            sys.stderr.write(f"{question} [y/N]: ")
-            sys.stderr.flush()
-            answer = sys.stdin.readline()
-            if not answer:  # the end of input is not a yes, and does not end the line
-                sys.stderr.write("\n")
+        self.obj.bars.hide()
+        draw(Screen(sys.stderr), plan)
+        sys.stderr.write(f"{question} [y/N]: ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline()
+        if not answer:  # the end of input is not a yes, and does not end the line
+            sys.stderr.write("\n")
         if answer.strip().lower() not in ("y", "yes"):
             raise Refusal("Nothing was changed.", Code.NO)
 
     @contextmanager
     def _printing(self) -> Iterator[None]:
         """If only the printing fails after a change, report that the change was made."""
+        self.obj.bars.hide()
         try:
-            with self.obj.bars.hidden():
-                yield
-                sys.stdout.flush()
+            yield
+            sys.stdout.flush()
         except OSError as error:
             if isinstance(error, BrokenPipeError) or not self.obj.has_written:
                 raise

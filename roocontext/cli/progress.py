@@ -34,10 +34,10 @@ class _Bar:
 
 
 class Bars:
-    """The bars of a command. They are nested, and only the innermost is shown."""
+    """The bar of a command. A new one replaces the one before."""
 
     def __init__(self) -> None:
-        self._bars: list[_Bar] = []
+        self._bar = _Bar("")
         self._lock = Lock()  # the timer shows a bar in its own thread
         self._timer: Timer | None = None
         self._display: RichProgress | None = None
@@ -48,40 +48,26 @@ class Bars:
         if not is_terminal(sys.stderr):
             yield lambda _done, _total: None
             return
-        with self.hidden():
-            self._bars.append(_Bar(label))
-            self._wait()
-            try:
-                yield self._report
-            finally:
-                self._hide()
-                self._bars.pop()
-
-    @contextmanager
-    def hidden(self) -> Iterator[None]:
-        """Hide the bar while something else is written to the terminal."""
-        self._hide()
+        self.hide()
+        self._bar = _Bar(label)
+        self._timer = Timer(PATIENCE, self._show)
+        self._timer.daemon = True
+        self._timer.start()
         try:
-            yield
+            yield self._report
         finally:
-            if self._bars:
-                self._wait()
+            self.hide()
 
     def _report(self, done: int, total: int) -> None:
-        bar = self._bars[-1]
+        bar = self._bar
         bar.done, bar.total = done, total
         if self._display:
             self._display.update(self._display.task_ids[0], completed=done, total=total or None)
         elif total >= _LONG:
             self._show()
 
-    def _wait(self) -> None:
-        """Show the innermost bar after some time."""
-        self._timer = Timer(PATIENCE, self._show)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _hide(self) -> None:
+    def hide(self) -> None:
+        """Hide the bar, so that something else can be written to the terminal."""
         if self._timer:
             self._timer.cancel()
         with self._lock:
@@ -90,13 +76,13 @@ class Bars:
             display.stop()
 
     def _show(self) -> None:
-        """Show the innermost bar, unless it is shown or hidden already."""
+        """Show the bar, unless it is shown or hidden already."""
         from rich.progress import Progress  # noqa: PLC0415 - rarely needed
 
         with self._lock:
             if self._timer is None or self._display is not None:
                 return
-            bar, console = self._bars[-1], Console(stderr=True)
+            bar, console = self._bar, Console(stderr=True)
             self._display = Progress(console=console, transient=True, redirect_stdout=False)
             self._display.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
             self._display.start()

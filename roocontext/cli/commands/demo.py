@@ -191,10 +191,8 @@ def demo(
     database = place / "demo.db"
     screen = Screen(io.StringIO()) if context.as_json else Screen()
     invocation = context.obj
-    with (
-        invocation.bars.hidden(),
-        roocontext.Store.open(database, clock=invocation.clock, ids=invocation.ids) as store,
-    ):
+    invocation.bars.hide()
+    with roocontext.Store.open(database, clock=invocation.clock, ids=invocation.ids) as store:
         chat = store.create(title="fix the parser")
         answer = _Player(screen, chat, Workshop(place / "project")).tell(database)
     context.show(answer, lambda _screen, _answer: _commands(screen, answer))

@@ -85,7 +85,8 @@ def mcp(
         with _options_checked():
             token = token_for(token, public=False)
     opened = context.store(write=allow_write, where=reports.naming.conditions(where))
-    with context.obj.bars.hidden(), opened as store:
+    context.obj.bars.hide()
+    with opened as store:
         server = serving.SessionServer(store, allow_write=allow_write)
         if http is not None:
             serving.run_on_http(server, http, token)
@@ -221,7 +222,7 @@ def _serve(
     with _web_needed():
         from roocontext.web import safety, serving  # noqa: PLC0415
     with ExitStack() as stack:
-        stack.enter_context(context.obj.bars.hidden())
+        context.obj.bars.hide()
         with _options_checked():
             if uds is None:
                 listener, public = serving.listen(host, port)

@@ -167,37 +167,36 @@ class PendingReport(Document):
     pending: list[PendingRow]
 
 
-class ReplyReport(Document):
+class ChangeReceipt(Document):
+    """The receipt of what was written, as that of a message."""
+
+    session_id: str
+    seq: int
+    hash: str
+    head_seq: int
+    new: bool
+    rewound_by: int | None
+
+
+class ReplyReport(ChangeReceipt):
     """The receipt of a reply.
 
     If the provider compacted the history in it, `covering` is the entry that hides the messages
     that the provider had read, `hidden` is their number, and `unread` are later messages.
     """
 
-    session_id: str
-    seq: int
-    hash: str
-    head_seq: int
-    new: bool
-    rewound_by: int | None
     compacted: bool
     covering: int | None
     hidden: int
     unread: list[int]
 
 
-class CompactionReceipt(Document):
+class CompactionReceipt(ChangeReceipt):
     """The receipt of a plan of the agent's own.
 
     `seq` is the summary, marker or clearing, and `seqs` are all entries that were written.
     """
 
-    session_id: str
-    seq: int
-    hash: str
-    head_seq: int
-    new: bool
-    rewound_by: int | None
     seqs: list[int]
 
 

@@ -45,7 +45,6 @@ from roocontext.web.errors import (
     MalformedRequest,
     MediaTypeRefused,
     MethodRefused,
-    NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
     check_head,
@@ -216,7 +215,6 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
 async def _asked(operation: Operation, request: Request) -> AnyRequest:
     """Check and read a request."""
     check_permitted(request.app.state.settings, operation.needs)
-    _check_accepted(operation, request.headers.get("accept", ""))
     return ApiRequest(
         request,
         request.path_params.get("session", ""),
@@ -255,20 +253,6 @@ def _answered(operation: Operation, asked: AnyRequest) -> Response:
     is_text = getattr(asked.query, "content", "json") == "text"
     document = in_texts(answer.document) if is_text else answer.document
     return AsciiJson(document, answer.status, {**headers, **answer.headers})
-
-
-def _check_accepted(operation: Operation, accept: str) -> None:
-    """Refuse a request whose Accept has none of the media types of the answer."""
-    ranges = []
-    for part in accept.split(","):
-        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-        if kind and not any(re.fullmatch(r"q=0(\.0*)?", piece) for piece in parameters):
-            ranges.append(kind)
-    for media in operation.media:
-        main = media.partition("/")[0]
-        if not accept.strip() or {"*/*", f"{main}/*", media} & {*ranges}:
-            return
-    raise NotAcceptable(f"The answer is {' or '.join(operation.media)}.")
 
 
 def _expected(operation: Operation, given: Sequence[str]) -> int | None:

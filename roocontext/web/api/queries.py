@@ -23,6 +23,12 @@ MOST_MARKS: Final = 500
 """The most marks of a timeline, as many as the picture of a page has."""
 
 
+class ContentQuery(Parameters):
+    """The encoding of contents: JSON, or texts that hold JSON."""
+
+    content: ContentAs = "json"
+
+
 class AtPoint(Parameters):
     """A moment: an entry, or a time. `recorded` compares times of recording."""
 
@@ -38,7 +44,7 @@ class TimeRange(Parameters):
     recorded: FlagInput = False
 
 
-class SessionsQuery(TimeRange):
+class SessionsQuery(TimeRange, ContentQuery):
     """The sessions to list. `where` is `key=value` of a string in the metadata, repeatable."""
 
     text: str = ""
@@ -47,7 +53,6 @@ class SessionsQuery(TimeRange):
     model: str | None = None
     limit: LimitInput = 20
     after: str | None = None
-    content: ContentAs = "json"
 
 
 class ModelQuery(Parameters):
@@ -56,7 +61,7 @@ class ModelQuery(Parameters):
     model: str | None = None
 
 
-class EntriesQuery(Parameters):
+class EntriesQuery(ContentQuery):
     """The entries to read: those after an entry, or the newest before an entry or the end.
 
     `kind`, `role` and `state` may be repeated. A role is compared with the speaker, so that `tool`
@@ -69,7 +74,6 @@ class EntriesQuery(Parameters):
     kind: list[str] = []
     role: list[str] = []
     state: list[Literal["visible", "hidden", "rewound"]] = []
-    content: ContentAs = "json"
 
     @model_validator(mode="after")
     def _one_end(self) -> Self:
@@ -78,14 +82,13 @@ class EntriesQuery(Parameters):
         return self
 
 
-class MessageQuery(Parameters):
+class MessageQuery(ContentQuery):
     """The agent's own id of a message."""
 
     message_id: str
-    content: ContentAs = "json"
 
 
-class NotesQuery(AtPoint):
+class NotesQuery(AtPoint, ContentQuery):
     """The kind of the notes to read, and the message that they are about.
 
     Without a `target`, notes about any message and about none are read. `newest` leaves only the
@@ -97,13 +100,10 @@ class NotesQuery(AtPoint):
     newest: FlagInput = False
     after: SeqOrZero = 0
     limit: LimitInput = 100
-    content: ContentAs = "json"
 
 
-class FrameQuery(AtPoint):
+class FrameQuery(AtPoint, ContentQuery):
     """The moment whose system prompt and tools are read, by default now."""
-
-    content: ContentAs = "json"
 
 
 class TokensQuery(AtPoint):
@@ -135,38 +135,29 @@ class PurgedQuery(Parameters):
     after: str | None = None
 
 
-class ContentQuery(Parameters):
-    """The encoding of contents: JSON, or texts that hold JSON."""
-
-    content: ContentAs = "json"
-
-
-class ViewQuery(AtPoint):
+class ViewQuery(AtPoint, ContentQuery):
     """The part of the view to read: the first of those after a message, or the last before one."""
 
     after: SeqInput | None = None
     limit: LimitInput | None = None
     before: SeqInput | None = None
     last: LimitInput | None = None
-    content: ContentAs = "json"
 
 
-class MessagesQuery(AtPoint):
+class MessagesQuery(AtPoint, ContentQuery):
     """The form of a provider, and the model that will be asked."""
 
     form: FormName = "anthropic"
     model: str | None = None
     dialect: str | None = None
-    content: ContentAs = "json"
 
 
-class DiffQuery(Parameters):
+class DiffQuery(ContentQuery):
     """Two moments; the second is by default now."""
 
     from_: Annotated[PointInput, Field(alias="from")]
     to: PointInput | None = None
     recorded: FlagInput = False
-    content: ContentAs = "json"
 
 
 class VerificationQuery(Parameters):
