@@ -7,7 +7,7 @@ parent. It never reaches redacted content, and rewound messages only if it asks 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from roocontext.context.steps import Steps, ask, drive, drive_async
 from roocontext.errors import InvalidOption, SessionArchived, SessionNotFound
@@ -44,9 +44,6 @@ SessionT = TypeVar("SessionT", Session, AsyncSession)
 class RecallRuns(Generic[StoreT, SessionT]):
     """The answers, as runs that both interfaces drive."""
 
-    _kinds: ClassVar[tuple[type, type]]
-    _needs: ClassVar[str]
-
     def __init__(
         self,
         store: StoreT,
@@ -55,8 +52,6 @@ class RecallRuns(Generic[StoreT, SessionT]):
         budget: int = 2_000,
         counter: Counter | str | None = None,
     ) -> None:
-        if not all(map(isinstance, (store, chat), self._kinds)):
-            raise InvalidOption(self._needs, name="chat")
         if type(budget) is not int or budget < 1:
             raise InvalidOption("budget must be a number of tokens, at least 1.", name="budget")
         counting = counter_for("") if counter is None else counter_named(counter)
@@ -229,9 +224,6 @@ def _holds(message: Original, query: str) -> bool:
 class Recall(RecallRuns[Store, Session]):
     """The recall tools of one session. `budget` is the most tokens that an answer quotes."""
 
-    _kinds = (Store, Session)
-    _needs = "Recall needs a Store and a Session."
-
     def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
         """Answer a call, for a loop that stores the answer itself, with its `extra`."""
         return drive(self._handled(name, given))
@@ -243,9 +235,6 @@ class Recall(RecallRuns[Store, Session]):
 
 class AsyncRecall(RecallRuns[AsyncStore, AsyncSession]):
     """The same for AsyncSession."""
-
-    _kinds = (AsyncStore, AsyncSession)
-    _needs = "AsyncRecall needs an AsyncStore and an AsyncSession."
 
     async def handle(self, name: str, given: Mapping[str, Any]) -> Recalled:
         """See Recall.handle."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -57,9 +57,6 @@ class _Id(Convertor[str]):
     def convert(self, value: str) -> str:
         return unquote(value, errors="surrogateescape")
 
-    def to_string(self, value: str) -> str:
-        return quote(value, safe="")
-
 
 class _Seq(Convertor[int]):
     """The number of an entry in a path. Python reads no integer of any length."""
@@ -68,9 +65,6 @@ class _Seq(Convertor[int]):
 
     def convert(self, value: str) -> int:
         return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
 
 
 register_url_convertor("id", _Id())

@@ -30,20 +30,6 @@ if TYPE_CHECKING:
 Nearest: TypeAlias = Sequence[tuple[str, str]]
 """Names and addresses of what was perhaps meant."""
 
-_NAMES: Final = {
-    400: "The address has a mistake",
-    401: "This browser was not let in",
-    403: "Not permitted",
-    404: "Not found",
-    405: "Not permitted",
-    409: "Not possible now",
-    412: "The session has changed",
-    421: "Another host name",
-    422: "Not accepted",
-    500: "The server failed",
-    502: "No summary was made",
-    503: "The database does not answer",
-}
 _SESSION: Final = re.compile(r"/s/([^/]+)")
 _MOST: Final = 5
 _LEAST: Final = 3
@@ -57,8 +43,7 @@ def failed_response(
     if "text/html" not in accept or path.startswith("/api/"):
         return problem_response(error, path)
     document = problem(error, path)
-    status = document["status"]
-    name = _NAMES.get(status, document["title"])
+    status, name = document["status"], document["title"].rstrip(".")
     style, known_as = inline_style()
     # Under a name that is not this server's there is no page to link.
     home = None if isinstance(error, HostRefused) else link_to("roocontext", LIST)

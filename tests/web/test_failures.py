@@ -70,7 +70,7 @@ class TestNotFound:
 
     def test_path_that_leads_nowhere(self, web):
         status, body = failed(web, "/nothing")
-        assert (status, "Not found" in body) == (404, True)
+        assert (status, "There is nothing at this path" in body) == (404, True)
 
     @pytest.mark.parametrize("rest", ["", "/usage", "/follow", "/e/1/whole", "/export?to=html"])
     def test_id_that_no_session_can_have_is_not_found(self, web, rest):
@@ -100,7 +100,7 @@ class TestRefused:
 
     def test_page_of_another_site(self, web):
         status, body = failed(web, "/", origin="http://evil.test")
-        assert (status, "Not permitted" in body) == (403, True)
+        assert (status, "a page of another origin" in body) == (403, True)
 
     def test_browser_without_the_cookie_is_told_how_to_get_in(self, web):
         status, body = failed(web, "/", authorization="")

@@ -150,14 +150,13 @@ def timeline_page(request: Request) -> Response:
     """The timeline, as a picture and as a table."""
     chat, excerpt, links = _opened(request)
     timeline = Timeline(excerpt.seq, excerpt.spans, excerpt.controls)
-    rows = [
-        tag(
-            "tr",
-            tag("td", link_to(str(control.seq), links.entry(control.seq)), class_="number"),
-            tag("td", control.kind.value),
-            tag("td", what_it_did(control)),
-            tag("td", local_time(excerpt.hiders[control.seq].happened_at)[:16], class_="wide"),
-        )
+    rows: list[list[Child]] = [
+        [
+            link_to(str(control.seq), links.entry(control.seq)),
+            control.kind.value,
+            what_it_did(control),
+            local_time(excerpt.hiders[control.seq].happened_at)[:16],
+        ]
         for control in excerpt.controls[-_ROWS:]
         if control.kind != "companion"
     ]
@@ -175,16 +174,23 @@ def timeline_page(request: Request) -> Response:
     )
 
 
-def _table(caption: str, columns: Mapping[str, str | None], rows: Sequence[Html]) -> Html | None:
-    """A table. The classes of its columns are those of the cells in its rows."""
+def _table(
+    caption: str, columns: Mapping[str, str | None], rows: Sequence[Sequence[Child]]
+) -> Html | None:
+    """A table. The classes of its columns are also those of their cells."""
     if not rows:
         return None
+    kinds = columns.values()
     head = tag("tr", [tag("th", name, scope="col", class_=kind) for name, kind in columns.items()])
+    body = [
+        tag("tr", [tag("td", cell, class_=kind) for cell, kind in zip(row, kinds, strict=True)])
+        for row in rows
+    ]
     return tag(
         "table",
         tag("caption", caption, class_="note"),
         tag("thead", head),
-        tag("tbody", rows),
+        tag("tbody", body),
         class_="table",
     )
 
@@ -210,26 +216,15 @@ def usage_page(request: Request) -> Response:
 
 
 def _usage_tables(report: UsageReport) -> Html:
-    def numbers(*values: float | str | None) -> list[Html]:
-        return [
-            tag(
-                "td",
-                "" if value is None else value if isinstance(value, (int, str)) else f"{value:.4f}",
-                class_="number",
-            )
-            for value in values
-        ]
-
     tallies = [
-        tag("tr", tag("td", row.name[:80]), numbers(row.count, row.tokens))
-        for row in (*report.roles, *report.tools)[:60]
+        (row.name[:80], row.count, row.tokens) for row in (*report.roles, *report.tools)[:60]
     ]
     models = [
-        tag(
-            "tr",
-            tag("td", (row.model or "(not named)")[:80]),
-            numbers(row.calls, row.input, row.output, row.cached, row.cost),
-            numbers(None if row.ratio is None else f"{row.ratio:.2f}"),
+        (
+            (row.model or "(not named)")[:80],
+            *(row.calls, row.input, row.output, row.cached),
+            None if row.cost is None else f"{row.cost:.4f}",
+            None if row.ratio is None else f"{row.ratio:.2f}",
         )
         for row in report.models[:40]
     ]
