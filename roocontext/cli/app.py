@@ -78,10 +78,7 @@ HELP = (
     " --db, --owner, --json, --utc and --debug may be given before the command or after it."
 )
 _READING = (listing, read, search, sums)
-_FAMILIES = (
-    *_READING,
-    *(append, change, transfers, erase, maintain, serve, demo),
-)
+_FAMILIES = (*_READING, *(append, change, transfers, erase, maintain, serve, demo))
 _EVERYWHERE = ("db", "owner", "as_json", "utc", "debug")
 _LEAST = 20
 """The least number of columns for which help is laid out."""

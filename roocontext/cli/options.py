@@ -88,8 +88,7 @@ SessionName = Annotated[
 ]
 SessionOrAll = Annotated[str | None, session_argument("The session. Default: all sessions.")]
 After = Annotated[
-    str | None,
-    typer.Option(metavar="NEXT", help="Show the next page: takes the `next` of --json."),
+    str | None, typer.Option(metavar="NEXT", help="Show the next page: takes the `next` of --json.")
 ]
 Where = Annotated[
     list[str] | None,

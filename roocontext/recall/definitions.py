@@ -20,12 +20,10 @@ from roocontext.search.passages import Speaker
 MOST_PAGES: Final = 50
 
 _Session: TypeAlias = Annotated[
-    str | None,
-    Meta(description="The id of a session of a sub-agent. Default: this session."),
+    str | None, Meta(description="The id of a session of a sub-agent. Default: this session.")
 ]
 _Rewound: TypeAlias = Annotated[
-    bool,
-    Meta(description="Include messages that were taken back by a rewind. Default: false."),
+    bool, Meta(description="Include messages that were taken back by a rewind. Default: false.")
 ]
 _Entry: TypeAlias = Annotated[int, Meta(ge=1, lt=1 << 53)]
 
@@ -64,8 +62,7 @@ class ReadCall(Struct, frozen=True):
 
     first: Annotated[_Entry, Meta(description="The number of the first entry.")]
     last: Annotated[
-        _Entry | None,
-        Meta(description="The number of the last entry. Default: as many as fit."),
+        _Entry | None, Meta(description="The number of the last entry. Default: as many as fit.")
     ] = None
     offset: Annotated[
         int,

@@ -91,11 +91,7 @@ class UsageReport(Document):
 
 
 def usage_of(
-    chat: "Session",
-    given: str | None = None,
-    *,
-    everything: bool = False,
-    family: bool = False,
+    chat: "Session", given: str | None = None, *, everything: bool = False, family: bool = False
 ) -> UsageReport:
     """The usage of a session: of the messages that the model sees, or of all in the log.
 

@@ -22,12 +22,7 @@ from roocontext.web.api.openapi import openapi
 from roocontext.web.api.operations import PREFIX, to_routes
 from roocontext.web.api.table import OPERATIONS
 from roocontext.web.compacting import RememberedSummaries
-from roocontext.web.errors import (
-    AsciiJson,
-    MalformedRequest,
-    MethodRefused,
-    NothingHere,
-)
+from roocontext.web.errors import AsciiJson, MalformedRequest, MethodRefused, NothingHere
 from roocontext.web.failure import failed_response, nearest_to
 from roocontext.web.pages import (
     change,

@@ -12,13 +12,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import (
-    DryRunOption,
-    EntryName,
-    SessionName,
-    Where,
-    session_argument,
-)
+from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, session_argument
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged

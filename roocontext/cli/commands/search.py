@@ -10,14 +10,7 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import (
-    After,
-    EntryName,
-    Recorded,
-    SessionName,
-    Where,
-    session_option,
-)
+from roocontext.cli.options import After, EntryName, Recorded, SessionName, Where, session_option
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import entry
 from roocontext.search.passages import Speaker

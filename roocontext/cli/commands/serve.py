@@ -110,14 +110,12 @@ def serve(
         str, typer.Option(metavar="NAME", help="The address to listen on.")
     ] = "127.0.0.1",
     port: Annotated[
-        int,
-        typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 takes any free port."),
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 takes any free port.")
     ] = 8765,
     uds: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            help="Listen on a socket file of this user instead. It needs no token.",
+            metavar="FILE", help="Listen on a socket file of this user instead. It needs no token."
         ),
     ] = None,
     where: Where = None,

@@ -144,8 +144,7 @@ def export(
         bool, typer.Option("--family", help="Export the sessions of its sub-agents too.")
     ] = False,
     redact: Annotated[
-        bool,
-        typer.Option("--redact", help="Mask secrets and local paths in html."),
+        bool, typer.Option("--redact", help="Mask secrets and local paths in html.")
     ] = False,
 ) -> None:
     """Write a session in another format.

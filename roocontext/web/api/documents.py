@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from roocontext.log.counting import counter_named
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import (
-    EntryRow,
-    MessageRow,
-    message_rows,
-    rows_from,
-    within_bytes,
-)
+from roocontext.reports.history import EntryRow, MessageRow, message_rows, rows_from, within_bytes
 from roocontext.reports.tree import Tree, tree_of
 from roocontext.web.api.queries import (
     EntriesQuery,
@@ -328,9 +322,7 @@ def page_of_entries(chat: "Session", query: EntriesQuery) -> EntryPage:
     else:
         first = 1
     return EntryPage(
-        entries=rows,
-        previous=first if first > 1 else None,
-        next=end if end < last else None,
+        entries=rows, previous=first if first > 1 else None, next=end if end < last else None
     )
 
 

@@ -32,10 +32,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from roocontext.errors import (
-    DuplicateMessage,
-    VersionConflict,
-)
+from roocontext.errors import DuplicateMessage, VersionConflict
 from roocontext.log.encoding import MAX_INTEGER
 from roocontext.store.turn import GivenTurn
 from roocontext.web.api.inputs import InputDocument, Parameters, read_body, read_query
