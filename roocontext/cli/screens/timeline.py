@@ -9,6 +9,7 @@ from roocontext.cli.screens import content, tables
 from roocontext.cli.screens.next_commands import draw_hint, next_command
 from roocontext.cli.screens.safe_text import cut_line, one_line, safe, unbroken
 from roocontext.cli.screens.screen import Screen
+from roocontext.log.entries import Kind
 from roocontext.log.readings import Holds
 from roocontext.reports.naming import quantity, ranges_in_words
 from roocontext.reports.times import chosen_time, local_time, zone, zoned_time
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
 
 _SEQ, _WHAT = 4, 10
 _STATE = len("taken back by ")
+_STATES: Mapping[str, str] = {
+    Kind.SUMMARY: "in summary",
+    Kind.COVERING: "in covering",
+    Kind.MARKER: "cut by marker",
+    Kind.CLEARING: "cleared by",
+    Kind.REWIND: "taken back by",
+    Kind.UNCOVERING: "uncovered by",
+}
 _RANGES = 12
 """How many ranges of seq a row names without --full."""
 
@@ -312,16 +321,10 @@ def _text_style(row: "MessageRow | EntryRow") -> str:
 
 def _state(row: "EntryRow") -> str:
     """`visible`, or the first reason why the model does not see the row as it was written."""
-    kinds = {hider.seq: hider.kind for hider in row.hiders}
-    for why, by in (
-        ("taken back by", row.rewound_by),
-        ("uncovered by", row.uncovered_by),
-        (f"in {kinds.get(row.condense_parent or 0, 'summary')}", row.condense_parent),
-        ("cut by marker", row.truncation_parent),
-        ("cleared by", row.cleared[0][1] if row.cleared else None),
-        ("to", row.details["to"] if row.kind == "rewind" else None),
-        ("of", row.details["uncovers"][0] if row.kind == "uncovering" else None),
-    ):
-        if by is not None:
-            return f"{why} {by}"
+    if row.hiders:
+        return f"{_STATES[row.hiders[0].kind]} {row.hiders[0].seq}"
+    if row.kind == Kind.REWIND:
+        return f"to {row.details['to']}"
+    if row.kind == Kind.UNCOVERING:
+        return f"of {row.details['uncovers'][0]}"
     return "redacted" if row.redacted else "visible" if row.visible else ""

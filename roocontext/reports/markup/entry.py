@@ -33,7 +33,7 @@ from roocontext.reports.markup.elements import Child, Html, link_to, tag, togeth
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import local_time, zoned_time
-from roocontext.store.reading.audit import AuditEntry
+from roocontext.store.reading.audit import AuditEntry, Hider
 from roocontext.store.sessions.excerpt import ExcerptEntry
 
 _MOST_RANGES: Final = 12
@@ -106,9 +106,9 @@ class EntryRows:
     def _folded(self, rows: Iterable[tuple[ExcerptEntry, Html]]) -> Iterator[Html]:
         """The rows. A run of entries that one entry hides is one fold, with the notes within it."""
         run: list[tuple[ExcerptEntry, Html]] = []
-        reason: tuple[str, int] | None = None
+        reason: Hider | None = None
         for item, row in rows:
-            own = None if self.is_view else _reason(item.audited)
+            own = None if self.is_view else item.audited.hider
             passes = own is None and item.audited.kind in (Kind.NOTE, Kind.REWIND)
             if run and (own == reason or passes) and len(run) < _LONGEST_FOLD:
                 run.append((item, row))
@@ -120,20 +120,17 @@ class EntryRows:
         yield from self._closed(reason, run)
 
     def _closed(
-        self, reason: tuple[str, int] | None, run: Sequence[tuple[ExcerptEntry, Html]]
+        self, reason: Hider | None, run: Sequence[tuple[ExcerptEntry, Html]]
     ) -> Iterator[Html]:
         """A fold, and then the notes and rewinds that follow the last entry with its reason."""
         if reason is None:
             return
-        last = max(index for index, (item, _) in enumerate(run) if _reason(item.audited) == reason)
+        last = max(index for index, (item, _) in enumerate(run) if item.audited.hider == reason)
         folded = run[: last + 1]
         yield self._fold(reason, [item for item, _ in folded], [row for _, row in folded])
         yield from (row for _, row in run[last + 1 :])
 
-    def _fold(
-        self, reason: tuple[str, int], entries: Sequence[ExcerptEntry], rows: Sequence[Html]
-    ) -> Html:
-        what, by = reason
+    def _fold(self, reason: Hider, entries: Sequence[ExcerptEntry], rows: Sequence[Html]) -> Html:
         first, last = entries[0].audited.seq, entries[-1].audited.seq
         count = sum(entry.audited.kind in MESSAGE_KINDS for entry in entries)
         name = (first == last and f"entry {first}") or f"entries {first}–{last}"
@@ -143,12 +140,12 @@ class EntryRows:
                 "b",
                 quantity(count, "message") if count else quantity(len(rows), "entry", "entries"),
             ),
-            f" {what} {self._kind_of(by)}",
+            f" {_HIDING[reason.kind]} {reason.kind} {reason.seq}",
             tag("span", name, class_="range"),
         )
         # Not within the summary: what can be opened must not hold another thing to click on.
-        hider = tag("p", self.link(by, self._kind_of(by)), class_="hider")
-        kind = "rewound" if what == _REWOUND else "hidden"
+        hider = tag("p", self._link_to_hider(reason), class_="hider")
+        kind = "rewound" if reason.kind is Kind.REWIND else "hidden"
         is_open = self.opened is not None and first <= self.opened <= last
         inside = tag("ol", rows)
         fold = tag("details", summary, inside, class_=f"fold {kind}", open_=is_open)
@@ -157,6 +154,9 @@ class EntryRows:
     def _kind_of(self, seq: int) -> str:
         kind = self.kinds.get(seq)
         return f"{kind} {seq}" if kind else f"entry {seq}"
+
+    def _link_to_hider(self, hider: Hider) -> Html:
+        return self.link(hider.seq, f"{hider.kind} {hider.seq}")
 
     def link(self, seq: int, text: str = "") -> Html:
         """A link to an entry."""
@@ -283,17 +283,16 @@ class EntryRows:
         """Why the model does not see an entry, or sees it differently; and what is linked to it."""
         if (following := self.moved.get(entry.seq)) and not self.is_view:
             yield ["The model sees it before ", self.link(following, f"entry {following}")]
-        for what, by in (
-            ("Replaced by", entry.condense_parent),
-            ("Left out by", entry.truncation_parent),
-            ("Taken back by", entry.rewound_by),
-            ("Uncovered by", entry.uncovered_by),
-        ):
-            if by:
-                yield [f"{what} ", self.link(by, self._kind_of(by)), _trigger(entry, by)]
-        for seq in dict.fromkeys(seq for _, seq in entry.cleared):
-            shown = "This is the placeholder" if self.is_view else "The model sees a placeholder"
-            yield [f"{shown}: its output was cleared by ", self.link(seq, self._kind_of(seq))]
+        for hider in entry.hiders:
+            what, trigger = _HIDING[hider.kind].capitalize(), ""
+            if hider.kind is Kind.CLEARING:
+                shown = (
+                    "This is the placeholder" if self.is_view else "The model sees a placeholder"
+                )
+                what = f"{shown}: its output was cleared by"
+            elif hider.trigger is not None:
+                trigger = f" ({on_one_line(hider.trigger)})"
+            yield [f"{what} ", self._link_to_hider(hider), trigger]
         if entry.redacted:
             yield "Its content was redacted"
         if pin := self.pins.get(entry.seq):
@@ -414,26 +413,15 @@ def moved_in(spans: Sequence[Span]) -> dict[int, int]:
     return {one.lo: after.lo for one, after in pairwise(ordered) if after.lo < one.lo}
 
 
-_REWOUND: Final = "taken back by"
+_HIDING: Final = {
+    Kind.SUMMARY: "replaced by",
+    Kind.COVERING: "replaced by",
+    Kind.MARKER: "left out by",
+    Kind.CLEARING: "cleared by",
+    Kind.REWIND: "taken back by",
+    Kind.UNCOVERING: "uncovered by",
+}
 _STYLED: Final = frozenset({"user", "assistant", "tool"})
-
-
-def _reason(entry: AuditEntry) -> tuple[str, int] | None:
-    """Why the model does not see an entry, and the entry that hides it."""
-    for what, by in (
-        (_REWOUND, entry.rewound_by),
-        ("cancelled by", entry.uncovered_by),
-        ("replaced by", entry.condense_parent),
-        ("left out by", entry.truncation_parent),
-    ):
-        if by:
-            return what, by
-    return None
-
-
-def _trigger(entry: AuditEntry, by: int) -> str:
-    trigger = next((hider.trigger for hider in entry.hiders if hider.seq == by), None)
-    return f" ({on_one_line(trigger)})" if trigger is not None else ""
 
 
 def _source(entry: AuditEntry) -> MessageSource:
