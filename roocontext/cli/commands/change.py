@@ -1,6 +1,6 @@
 """Commands that change what the model sees. Each only adds entries to the log."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -193,9 +193,7 @@ def condense(
     """
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit, summariser=summariser)
-        with context.progress("Asking for a summary"):
-            outcome = manager.condense(chat)
-        return _show_outcome(context, chat, outcome)
+        return _compacted(context, chat, manager.condense)
 
 
 @_change(document="OutcomeReport")
@@ -210,7 +208,7 @@ def truncate(
     """Hide the oldest messages now, even if the context is not full. A marker replaces them."""
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit)
-        return _show_outcome(context, chat, manager.truncate(chat))
+        return _compacted(context, chat, manager.truncate)
 
 
 @_change(document="OutcomeReport")
@@ -226,7 +224,7 @@ def clear(
     """Replace old tool outputs with a placeholder now, even if the context is not full."""
     with context.session(session, write=True) as chat:
         manager = _manager(context, chat, model, policy, limit, protect=protect)
-        return _show_outcome(context, chat, manager.prune(chat))
+        return _compacted(context, chat, manager.prune)
 
 
 @_change(document="OutcomeReport")
@@ -283,8 +281,12 @@ def _manager(
     return manager
 
 
-def _show_outcome(context: CommandContext, chat: "Session", outcome: "Outcome") -> bool:
+def _compacted(
+    context: CommandContext, chat: "Session", run: "Callable[[Session], Outcome]"
+) -> bool:
     """Show what was done, and return whether anything was."""
+    with context.progress("Compacting"):
+        outcome = run(chat)
     if outcome.status in ("failed", "conflict"):
         raise Refusal(f"{outcome.status}: {outcome.reason}", Code.REFUSED)
     context.show(reports.results.outcome_report(chat.id, outcome), results.draw_outcome)

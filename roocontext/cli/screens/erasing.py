@@ -9,12 +9,7 @@ from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import age, zoned_time
 
 if TYPE_CHECKING:
-    from roocontext.reports.erasing import (
-        ArchivingReport,
-        PurgedReport,
-        PurgedSessions,
-        RedactedReport,
-    )
+    from roocontext.reports import erasing as documents
 
 _COPIES = 3
 """How many sessions with copies are named."""
@@ -28,7 +23,7 @@ _WHY: Final = {
 }
 
 
-def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
+def draw_redacted(screen: Screen, answer: "documents.RedactedReport") -> None:
     """The content that is or would be erased, and the entries that may repeat it."""
     content = f"the content of entry {answer.seq}"
     if not answer.changed:
@@ -57,7 +52,7 @@ def draw_redacted(screen: Screen, answer: "RedactedReport") -> None:
         _draw_erased(screen, erased=answer.erased)
 
 
-def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
+def draw_purged(screen: Screen, answer: "documents.PurgedReport") -> None:
     """A session that is or would be deleted, or the receipt of an earlier purge."""
     what = f"{quantity(answer.messages, 'message')}, {size(answer.bytes)}"
     name, when = screen.name(answer.session_id), zoned_time(answer.purged_at)
@@ -84,7 +79,7 @@ def draw_purged(screen: Screen, answer: "PurgedReport") -> None:
 
 
 def draw_purged_sessions(
-    screen: Screen, answer: "PurgedSessions", *, now: int, most: int | None = None
+    screen: Screen, answer: "documents.PurgedSessions", *, now: int, most: int | None = None
 ) -> None:
     """A line for each session that is or would be deleted, or for the first, and the sums."""
     if not answer.sessions:
@@ -131,7 +126,7 @@ def _draw_erased(screen: Screen, *, erased: bool) -> None:
     screen.line((where, "note"))
 
 
-def draw_archiving(screen: Screen, answer: "ArchivingReport", *, now: int) -> None:
+def draw_archiving(screen: Screen, answer: "documents.ArchivingReport", *, now: int) -> None:
     """The first sessions with their files, every session that was left, and the sums."""
     for row in answer.archived[:_LISTED]:
         counts = f"{quantity(row.messages, 'message')}, {size(row.bytes)}"

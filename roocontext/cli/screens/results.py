@@ -16,21 +16,8 @@ from roocontext.reports.times import zoned_time
 
 if TYPE_CHECKING:
     from roocontext import Head, Receipt
+    from roocontext.reports import results as documents
     from roocontext.reports.health import Diagnosis
-    from roocontext.reports.results import (
-        Backup,
-        Checked,
-        Distributed,
-        Forked,
-        Granted,
-        History,
-        OutcomeReport,
-        Pins,
-        Secured,
-        Titled,
-        Upgraded,
-        Verified,
-    )
     from roocontext.reports.transfers import Exported, Import, ImportedSession
     from roocontext.reports.undo import ViewChange
     from roocontext.store.engine.migrate import SchemaVersion
@@ -51,7 +38,7 @@ def draw_receipt(screen: Screen, answer: "Receipt") -> None:
     screen.line(f"Entry {answer.seq} of {name} was stored before. Nothing was written.{since}")
 
 
-def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
+def draw_outcome(screen: Screen, answer: "documents.OutcomeReport") -> None:
     """The change, the sizes before and after, and the view that a preview leaves."""
     screen.line(_done(answer))
     sign = "" if answer.exact else "~"
@@ -75,13 +62,13 @@ def draw_outcome(screen: Screen, answer: "OutcomeReport") -> None:
         timeline.draw_brief(screen, row, " ", "")
 
 
-def draw_forked(screen: Screen, answer: "Forked") -> None:
+def draw_forked(screen: Screen, answer: "documents.Forked") -> None:
     """The new session."""
     origin = f"{screen.name(answer.forked_from)} up to entry {answer.at}"
     screen.line(f"Created {screen.name(answer.session_id)} as a copy of {origin}.")
 
 
-def draw_pins(screen: Screen, answer: "Pins") -> None:
+def draw_pins(screen: Screen, answer: "documents.Pins") -> None:
     """The pinned messages."""
     name = screen.name(answer.session_id)
     seqs = ", ".join(map(str, answer.pins))
@@ -90,7 +77,7 @@ def draw_pins(screen: Screen, answer: "Pins") -> None:
     screen.line(_unchanged(answer.changed) + text)
 
 
-def draw_title(screen: Screen, answer: "Titled") -> None:
+def draw_title(screen: Screen, answer: "documents.Titled") -> None:
     """The title."""
     title = one_line(answer.title) if answer.title else "(no title)"
     screen.line((screen.name(answer.session_id), "title"), f"  {title}")
@@ -98,7 +85,7 @@ def draw_title(screen: Screen, answer: "Titled") -> None:
         screen.line(_unchanged(answer.changed).strip())
 
 
-def draw_verified(screen: Screen, answer: "Verified") -> None:
+def draw_verified(screen: Screen, answer: "documents.Verified") -> None:
     """Every session with a problem, the first sessions without a problem, and the sums."""
     rows = answer.sessions
     good = [row for row in rows if row.ok]
@@ -117,7 +104,7 @@ def draw_verified(screen: Screen, answer: "Verified") -> None:
         screen.line(f"{quantity(len(rows), 'session')}, {entries}: ", verdict)
 
 
-def _checked(screen: Screen, row: "Checked") -> None:
+def _checked(screen: Screen, row: "documents.Checked") -> None:
     verdict = ("ok  ", "good") if row.ok else ("BAD ", "bad")
     checked = quantity(row.entries, "entry", "entries")
     if row.problem:
@@ -131,7 +118,7 @@ def _checked(screen: Screen, row: "Checked") -> None:
         screen.line(f"Recomputed the caches and corrected {wrong}.", indent=4)
 
 
-def draw_backup(screen: Screen, answer: "Backup") -> None:
+def draw_backup(screen: Screen, answer: "documents.Backup") -> None:
     """The copy, or the command that makes a copy."""
     if answer.bytes is not None:
         screen.line(f"Copied the database to {safe(answer.file)}, {size(answer.bytes)}.")
@@ -159,7 +146,7 @@ def draw_schema(screen: Screen, answer: "SchemaVersion") -> None:
     )
 
 
-def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
+def draw_upgraded(screen: Screen, answer: "documents.Upgraded") -> None:
     """The versions before and after an upgrade."""
     before, after = answer.before, answer.after
     if answer.needed:
@@ -175,7 +162,7 @@ def draw_upgraded(screen: Screen, answer: "Upgraded") -> None:
         screen.line("The store is distributed over the nodes of its cluster.")
 
 
-def draw_distributed(screen: Screen, answer: "Distributed") -> None:
+def draw_distributed(screen: Screen, answer: "documents.Distributed") -> None:
     """The rows of each table, or the steps of a dry run."""
     if not answer.steps:
         screen.line("The store is distributed already. Nothing changed.")
@@ -186,12 +173,12 @@ def draw_distributed(screen: Screen, answer: "Distributed") -> None:
         screen.facts([(table, f"{rows:,}") for table, rows in answer.rows.items()])
 
 
-def draw_grants(screen: Screen, answer: "Granted") -> None:
+def draw_grants(screen: Screen, answer: "documents.Granted") -> None:
     """The statements, to be run by the owner."""
     screen.raw("\n".join(safe(statement) for statement in answer.statements))
 
 
-def draw_secured(screen: Screen, answer: "Secured") -> None:
+def draw_secured(screen: Screen, answer: "documents.Secured") -> None:
     """The statements of a dry run, or that they were run."""
     if answer.dry_run:
         screen.raw("\n".join(f"{safe(step)};" for step in answer.steps))
@@ -204,7 +191,7 @@ def draw_head(screen: Screen, answer: "Head") -> None:
     screen.raw(visible_json(answer.to_json()))
 
 
-def draw_history(screen: Screen, answer: "History") -> None:
+def draw_history(screen: Screen, answer: "documents.History") -> None:
     """A row for each migration."""
     for row in answer.revisions:
         mark = "applied" if row.applied else "missing"
@@ -215,7 +202,7 @@ def _unchanged(changed: bool | None) -> str:  # noqa: FBT001 - as the documents 
     return "Nothing changed. " if changed is False else ""
 
 
-def _done(answer: "OutcomeReport") -> str:
+def _done(answer: "documents.OutcomeReport") -> str:
     """Say what was done, or would be: `Replaced 2 messages with a summary, entry 7.`."""
     dry_run = answer.dry_run
     if answer.status == "noop":
@@ -238,7 +225,7 @@ def _done(answer: "OutcomeReport") -> str:
     return _sentence(answer, parts, answer.seqs)
 
 
-def _sentence(answer: "OutcomeReport", parts: Sequence[str], rows: Sequence[int]) -> str:
+def _sentence(answer: "documents.OutcomeReport", parts: Sequence[str], rows: Sequence[int]) -> str:
     done = " and ".join(parts)
     if answer.dry_run:
         return f"Would {done}."

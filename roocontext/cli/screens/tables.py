@@ -10,16 +10,9 @@ from roocontext.cli.screens.screen import Screen
 from roocontext.reports.naming import quantity, size
 
 if TYPE_CHECKING:
+    from roocontext.reports import usage
     from roocontext.reports.gauge import Gauge
     from roocontext.reports.sessions import StatsReport
-    from roocontext.reports.usage import (
-        ModelUsage,
-        Spending,
-        SpendingRow,
-        SummaryUsage,
-        Tally,
-        UsageReport,
-    )
 
 _NAME = 16
 """The least number of columns for the name of a tool or model."""
@@ -45,7 +38,7 @@ def draw_stats(screen: Screen, answer: "StatsReport") -> None:
     screen.line(quantity(answer.entries, "entry", "entries"), " in the log")
 
 
-def draw_usage(screen: Screen, answer: "UsageReport") -> None:
+def draw_usage(screen: Screen, answer: "usage.UsageReport") -> None:
     """The tokens of roles and tools, and the costs of the model calls."""
     screen.line((screen.name(answer.session_id), "title"))
     draw_context(screen, answer.context)
@@ -83,7 +76,7 @@ def draw_context(screen: Screen, found: "Gauge") -> None:
 
 
 def _tallies(
-    screen: Screen, heading: str, counts: str, rows: "list[Tally]", found: "Gauge"
+    screen: Screen, heading: str, counts: str, rows: "list[usage.Tally]", found: "Gauge"
 ) -> None:
     if not rows:
         return
@@ -95,19 +88,19 @@ def _tallies(
     )
 
 
-def _model(screen: Screen, row: "ModelUsage") -> tuple[str, ...]:
+def _model(screen: Screen, row: "usage.ModelUsage") -> tuple[str, ...]:
     numbers = (f"{count:,}" for count in (row.calls, row.input, row.cached, row.output))
     drift = "-" if row.ratio is None else f"x{row.ratio:.2f}"
     return (_short(screen, row.model or "(not named)"), *numbers, drift, _cost(row.cost))
 
 
-def _summaries(row: "SummaryUsage") -> tuple[str, ...]:
+def _summaries(row: "usage.SummaryUsage") -> tuple[str, ...]:
     name = f"({quantity(row.count, 'summary', 'summaries')})"
     numbers = (f"{count:,}" for count in (row.calls, row.input))
     return (name, *numbers, "-", f"{row.output:,}", "-", _cost(row.cost))
 
 
-def _priced(screen: Screen, answer: "UsageReport") -> str:
+def _priced(screen: Screen, answer: "usage.UsageReport") -> str:
     """The sum of the costs, and the models without a known cost."""
     unknown = [_short(screen, row.model or "(not named)") for row in answer.models if row.unpriced]
     if answer.summaries.unpriced:
@@ -129,7 +122,7 @@ def _cost(cost: float | None) -> str:
 _SPENT = ("sessions", "calls", "sent", "cached", "answered", "cost")
 
 
-def draw_spending(screen: Screen, answer: "Spending") -> None:
+def draw_spending(screen: Screen, answer: "usage.Spending") -> None:
     """A row for each day, model or session, and the sum."""
     if not answer.rows:
         screen.line("No usage was recorded.")
@@ -139,14 +132,14 @@ def draw_spending(screen: Screen, answer: "Spending") -> None:
     screen.line((f"{calls}: {_total(answer)}.", "note"))
 
 
-def _total(answer: "Spending") -> str:
+def _total(answer: "usage.Spending") -> str:
     if answer.cost is None:
         return "no cost is known"
     without = f", without {quantity(answer.unpriced, 'call')}" if answer.unpriced else ""
     return f"${answer.cost:.4f}{without}, as recorded or by the prices of {answer.priced}"
 
 
-def _cells(screen: Screen, row: "SpendingRow") -> tuple[str, ...]:
+def _cells(screen: Screen, row: "usage.SpendingRow") -> tuple[str, ...]:
     name = cut_line(one_line(row.name), _WIDEST, screen.signs.more)
     counts = (row.sessions, row.calls, row.input, row.cached, row.output)
     return (name, *(f"{count:,}" for count in counts), _cost(row.cost))
