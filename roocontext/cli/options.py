@@ -24,6 +24,22 @@ PAUSE: Final = 0.5
 WAYS = "its number, `last`, a message's id, or a time such as `09:30` or `2h ago`"
 """How an entry is named, for the help of a command."""
 
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:  # noqa: A002 - typer's word
+    """An option with a value. Its name is that of the parameter, unless there are `names`."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:  # noqa: A002 - typer's word
+    """An argument of a command."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def flag(name: str, help: str, *names: str) -> Any:  # noqa: A002 - typer's word
+    """An option without a value."""
+    return typer.Option(name, *names, help=help)
+
+
 # Options of every command, given before it or after it.
 
 
@@ -87,14 +103,12 @@ SessionName = Annotated[
     ),
 ]
 SessionOrAll = Annotated[str | None, session_argument("The session. Default: all sessions.")]
-After = Annotated[
-    str | None, typer.Option(metavar="NEXT", help="Show the next page: takes the `next` of --json.")
-]
+After = Annotated[str | None, option("NEXT", "Show the next page: takes the `next` of --json.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Only sessions whose metadata has this string at its top level. Repeatable: all have"
+    option(
+        "KEY=VALUE",
+        "Only sessions whose metadata has this string at its top level. Repeatable: all have"
         " to match.",
     ),
 ]
@@ -105,19 +119,19 @@ Where = Annotated[
 EntryName = Annotated[Point, entry_argument(f"The entry: {WAYS}.")]
 Expected = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "SEQ",
+        "Refuse if the session has changed since `show --json` printed this `head_seq`.",
         "--expected-seq",
-        metavar="SEQ",
         min=0,
-        help="Refuse if the session has changed since `show --json` printed this `head_seq`.",
     ),
 ]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
+DryRunOption = Annotated[bool, flag("--dry-run", "Only show what would be done.")]
 Recorded = Annotated[
     bool,
-    typer.Option(
+    flag(
         "--recorded",
-        help="Use the times when the store recorded things, not when they happened. They differ"
+        "Use the times when the store recorded things, not when they happened. They differ"
         " for imported sessions.",
     ),
 ]

@@ -13,7 +13,7 @@ from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.completion import NEW
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import Expected
+from roocontext.cli.options import Expected, argument, flag, option
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import is_terminal, read_input
 from roocontext.errors import InvalidOption, VersionConflict
@@ -27,80 +27,61 @@ def append(
     context: CommandContext,
     session: Annotated[
         str,
-        typer.Argument(
-            metavar="SESSION",
-            help="A session's id or the beginning of it, `last`, or `new` to create a session, and"
+        argument(
+            "SESSION",
+            "A session's id or the beginning of it, `last`, or `new` to create a session, and"
             " also the default database if there is none yet.",
             autocompletion=completion.complete_sessions_or_new,
         ),
     ],
     content: Annotated[
         str | None,
-        typer.Argument(
-            metavar="CONTENT",
-            help="The message's content. Default: the text on standard input, unchanged.",
+        argument(
+            "CONTENT", "The message's content. Default: the text on standard input, unchanged."
         ),
     ] = None,
     *,
     file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", readable=False, help="Read the content from a file, unchanged."
-        ),
+        Path | None, option("FILE", "Read the content from a file, unchanged.", readable=False)
     ] = None,
     role: Annotated[
         str,
-        typer.Option(
-            metavar="ROLE",
-            help="Who wrote the message: user or assistant. Other formats have more roles.",
+        option(
+            "ROLE",
+            "Who wrote the message: user or assistant. Other formats have more roles.",
             autocompletion=completion.complete_roles,
         ),
     ] = "user",
     content_json: Annotated[
-        bool,
-        typer.Option("--content-json", help="Read the content as JSON, such as a list of blocks."),
+        bool, flag("--content-json", "Read the content as JSON, such as a list of blocks.")
     ] = False,
     content_format: Annotated[
         str,
-        typer.Option(
+        option(
+            "FORMAT",
+            "The provider whose format the JSON has: anthropic, openai or gemini.",
             "--format",
-            metavar="FORMAT",
-            help="The provider whose format the JSON has: anthropic, openai or gemini.",
             autocompletion=completion.complete_formats,
         ),
     ] = "anthropic",
-    ts: Annotated[
-        int | None, typer.Option(metavar="MS", help="The agent's own time, in ms since 1970.")
-    ] = None,
-    message_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="The agent's own id of the message.")
-    ] = None,
+    ts: Annotated[int | None, option("MS", "The agent's own time, in ms since 1970.")] = None,
+    message_id: Annotated[str | None, option("ID", "The agent's own id of the message.")] = None,
     client_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="An id of this request: repeated with the same id, it is stored only once.",
-        ),
+        option("ID", "An id of this request: repeated with the same id, it is stored only once."),
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODEL",
-            help="The model that wrote the message.",
-            autocompletion=completion.complete_models,
+        option(
+            "MODEL", "The model that wrote the message.", autocompletion=completion.complete_models
         ),
     ] = None,
     usage: Annotated[
-        str | None,
-        typer.Option(metavar="JSON", help="The token usage as the provider reported it."),
+        str | None, option("JSON", "The token usage as the provider reported it.")
     ] = None,
     expected_seq: Expected = None,
-    session_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The id of a `new` session.")
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option(metavar="TITLE", help="The title of a `new` session.")
-    ] = None,
+    session_id: Annotated[str | None, option("ID", "The id of a `new` session.", "--id")] = None,
+    title: Annotated[str | None, option("TITLE", "The title of a `new` session.")] = None,
 ) -> None:
     """Append a message to a session, or begin a new session with it.
 

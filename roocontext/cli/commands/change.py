@@ -19,7 +19,10 @@ from roocontext.cli.options import (
     ModelOrLimit,
     Recorded,
     SessionName,
+    argument,
     check_window,
+    flag,
+    option,
 )
 from roocontext.cli.points import Point, entry_argument, entry_option, explain_missing, read_points
 from roocontext.cli.screens import results
@@ -34,38 +37,27 @@ _change = partial(command, app, panel=CHANGE)
 
 PolicyName = Annotated[
     str,
-    typer.Option(
-        "--policy",
-        metavar="NAME",
-        help="The policy that decides which messages are hidden: default, hybrid,"
+    option(
+        "NAME",
+        "The policy that decides which messages are hidden: default, hybrid,"
         " sliding_window, gemini, opencode, roo, or another that Tab offers.",
         autocompletion=completion.complete_policies,
     ),
 ]
 LimitOption = Annotated[
-    int | None,
-    typer.Option(
-        "--limit",
-        metavar="TOKENS",
-        min=1,
-        help="The size of the context window. Default: the model's.",
-    ),
+    int | None, option("TOKENS", "The size of the context window. Default: the model's.", min=1)
 ]
 SummariserName = Annotated[
     str,
-    typer.Option(
-        "--summariser",
-        metavar="NAME",
-        help="The summariser that writes the summary: extractive, which works offline, or"
+    option(
+        "NAME",
+        "The summariser that writes the summary: extractive, which works offline, or"
         " anthropic, openai, openai-responses or gemini, with the key in the environment.",
         autocompletion=completion.complete_summarisers,
     ),
 ]
 Protected = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--protect", metavar="TOOL", help="A tool whose outputs are never cleared. May be repeated."
-    ),
+    list[str] | None, option("TOOL", "A tool whose outputs are never cleared. May be repeated.")
 ]
 Reversed = Annotated[
     Point, entry_argument("The summary, marker, covering or clearing to take back.")
@@ -87,19 +79,13 @@ def rewind(
     ] = None,
     message_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="ID",
-            help="The agent's id of a message, even if it looks like a number or a time.",
-        ),
+        option("ID", "The agent's id of a message, even if it looks like a number or a time."),
     ] = None,
     ts: Annotated[
-        int | None,
-        typer.Option(
-            metavar="MS", help="The agent's own time of a message, exactly, in ms since 1970."
-        ),
+        int | None, option("MS", "The agent's own time of a message, exactly, in ms since 1970.")
     ] = None,
     before: Annotated[
-        bool, typer.Option("--before", help="Go to right before it instead of right after it.")
+        bool, flag("--before", "Go to right before it instead of right after it.")
     ] = False,
     recorded: Recorded = False,
     expected_seq: Expected = None,
@@ -132,9 +118,7 @@ def undo(
     of: Annotated[
         Point | None, entry_option("Refuse unless this entry is the last change.")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Undo even if that hides newer messages.")
-    ] = False,
+    force: Annotated[bool, flag("--force", "Undo even if that hides newer messages.")] = False,
     expected_seq: Expected = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -233,9 +217,8 @@ def preview(
     session: SessionName,
     aim: Annotated[
         Literal["manage", "condense", "truncate", "clear"],
-        typer.Argument(
-            metavar="AIM",
-            help="manage, which acts only if the context is full, or condense, truncate or clear.",
+        argument(
+            "AIM", "manage, which acts only if the context is full, or condense, truncate or clear."
         ),
     ] = "manage",
     *,
@@ -299,9 +282,7 @@ def fork(
     session: SessionName,
     *,
     at: Annotated[Point | None, entry_option("Copy up to this entry. Default: the last.")] = None,
-    session_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="The id of the new session.")
-    ] = None,
+    session_id: Annotated[str | None, option("ID", "The id of the new session.", "--id")] = None,
 ) -> None:
     """Create a new session as a copy of this session."""
     with context.session(session, write=True) as chat:
@@ -316,15 +297,15 @@ def pin(
     session: SessionName,
     seqs: Annotated[
         list[Point] | None,
-        typer.Argument(
-            metavar="SEQ",
+        argument(
+            "SEQ",
+            f"The messages, each by {WAYS}. Without any, the pinned messages are listed.",
             parser=str,
             callback=read_points,
-            help=f"The messages, each by {WAYS}. Without any, the pinned messages are listed.",
         ),
     ] = None,
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Unpin the messages instead.")] = False,
+    remove: Annotated[bool, flag("--remove", "Unpin the messages instead.")] = False,
 ) -> None:
     """Pin messages, so that no policy ever hides or clears them."""
     with context.session(session, write=bool(seqs)) as chat:
@@ -342,8 +323,7 @@ def title(
     context: CommandContext,
     session: SessionName,
     title: Annotated[
-        str | None,
-        typer.Argument(metavar="TITLE", help="The new title. Without it, the title is shown."),
+        str | None, argument("TITLE", "The new title. Without it, the title is shown.")
     ] = None,
 ) -> None:
     """Show or change the title of a session."""

@@ -28,7 +28,7 @@ from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import VARIABLE
-from roocontext.cli.options import PROGRAM
+from roocontext.cli.options import PROGRAM, argument
 from roocontext.cli.screens import meter, results, timeline
 from roocontext.cli.screens.screen import Screen
 from roocontext.reports.naming import quantity
@@ -175,10 +175,10 @@ def demo(
     context: CommandContext,
     folder: Annotated[
         Path | None,
-        typer.Argument(
+        argument(
+            "FOLDER",
+            "Where to work and leave the database. Default: a temporary folder.",
             readable=False,
-            metavar="FOLDER",
-            help="Where to work and leave the database. Default: a temporary folder.",
         ),
     ] = None,
 ) -> None:

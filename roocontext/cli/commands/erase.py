@@ -12,7 +12,15 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import DryRunOption, EntryName, SessionName, Where, session_argument
+from roocontext.cli.options import (
+    DryRunOption,
+    EntryName,
+    SessionName,
+    Where,
+    flag,
+    option,
+    session_argument,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import erasing
 from roocontext.errors import SessionArchived, SessionPurged
@@ -28,7 +36,7 @@ _erase = partial(command, app, panel=VERIFY)
 _LISTED = 10
 """How many sessions are listed before a person is asked."""
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+Yes = Annotated[bool, flag("--yes", "Do not ask for confirmation.", "-y")]
 
 
 @_erase(document="RedactedReport")
@@ -70,26 +78,20 @@ def purge(
     ] = None,
     happened: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--happened",
-            help="With --older-than: use only the times when things happened. Old sessions that"
+            "With --older-than: use only the times when things happened. Old sessions that"
             " were imported since then are purged too.",
         ),
     ] = False,
     recorded: Annotated[
         bool,
-        typer.Option(
-            "--recorded",
-            help="With --older-than: use only the times when the store recorded things.",
-        ),
+        flag("--recorded", "With --older-than: use only the times when the store recorded things."),
     ] = False,
     where: Where = None,
     no_family: Annotated[
         bool,
-        typer.Option(
-            "--no-family",
-            help="With --older-than or --where: keep the sessions of their sub-agents.",
-        ),
+        flag("--no-family", "With --older-than or --where: keep the sessions of their sub-agents."),
     ] = False,
     yes: Yes = False,
     dry_run: DryRunOption = False,
@@ -168,10 +170,7 @@ def archive(
         str | None, session_argument("One session, instead of all old ones.")
     ] = None,
     *,
-    to: Annotated[
-        Path,
-        typer.Option("--to", metavar="FOLDER", help="The folder, which is created if necessary."),
-    ],
+    to: Annotated[Path, option("FOLDER", "The folder, which is created if necessary.", "--to")],
     older_than: Annotated[
         datetime | None,
         time_option(

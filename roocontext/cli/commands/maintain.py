@@ -13,7 +13,7 @@ from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
 from roocontext.cli.exit_codes import Code, Refusal
 from roocontext.cli.find_database import looked_for, without_password
-from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll
+from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll, argument, flag, option
 from roocontext.cli.screens import results
 from roocontext.cli.screens.safe_text import one_line
 from roocontext.cli.terminal import read_input
@@ -40,7 +40,7 @@ _db = partial(command, db, panel=VERIFY)
 @_maintain(document="Backup")
 def backup(
     context: CommandContext,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The new file. It must not exist.")],
+    file: Annotated[str, argument("FILE", "The new file. It must not exist.")],
 ) -> bool:
     """Copy the database to a new file, while others use it.
 
@@ -63,14 +63,14 @@ def verify(
     *,
     head: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
+        option(
+            "FILE",
+            "A file with the earlier output of `head`; `-` is standard input.",
             readable=False,
-            help="A file with the earlier output of `head`; `-` is standard input.",
         ),
     ] = None,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Afterwards, recompute the caches from the log.")
+        bool, flag("--rebuild", "Afterwards, recompute the caches from the log.")
     ] = False,
 ) -> bool:
     """Check that no entry was changed: every hash, position, total and cache.
@@ -129,15 +129,10 @@ def upgrade(
     *,
     distribute: Annotated[
         bool,
-        typer.Option(
-            "--distribute", help="Then distribute it over its Citus cluster, unless it is already."
-        ),
+        flag("--distribute", "Then distribute it over its Citus cluster, unless it is already."),
     ] = False,
     check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Change nothing. If an upgrade is needed, the exit code is 1."
-        ),
+        bool, flag("--check", "Change nothing. If an upgrade is needed, the exit code is 1.")
     ] = False,
 ) -> bool:
     """Create the database, or upgrade its schema to the version of this release.
@@ -169,10 +164,7 @@ def distribute(
     *,
     shards: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="How many parts each table is split into. Default: the setting of the server.",
-        ),
+        option("N", "How many parts each table is split into. Default: the setting of the server."),
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:
@@ -190,11 +182,9 @@ def distribute(
 def grants(
     context: CommandContext,
     *,
-    role: Annotated[
-        str, typer.Option(metavar="NAME", help="The role that uses the store and owns nothing.")
-    ],
+    role: Annotated[str, option("NAME", "The role that uses the store and owns nothing.")],
     no_erase: Annotated[
-        bool, typer.Option("--no-erase", help="Leave out what `redact` and `purge` need.")
+        bool, flag("--no-erase", "Leave out what `redact` and `purge` need.")
     ] = False,
 ) -> None:
     """Print the GRANTs for a role on PostgreSQL that may not change the schema.
@@ -213,10 +203,7 @@ def secure(
     context: CommandContext,
     *,
     administrator: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ROLE", help="A role that sees all sessions, as superusers do anyway."
-        ),
+        str | None, option("ROLE", "A role that sees all sessions, as superusers do anyway.")
     ] = None,
     dry_run: DryRunOption = False,
 ) -> None:

@@ -15,7 +15,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import PAUSE, WAYS, ModelName, Recorded, SessionName
+from roocontext.cli.options import PAUSE, WAYS, ModelName, Recorded, SessionName, flag, option
 from roocontext.cli.points import Point, entry_argument, entry_option, time_option
 from roocontext.cli.screens import entry, timeline
 from roocontext.cli.screens import tree as picture
@@ -31,7 +31,7 @@ _read = partial(command, app, panel=INSPECT)
 _FOLLOWED = 10
 """How many rows `-f` shows before it waits for new ones."""
 
-Full = Annotated[bool, typer.Option("--full", help="Show long contents whole.")]
+Full = Annotated[bool, flag("--full", "Show long contents whole.")]
 AsOf = Annotated[
     Point | None,
     entry_option(
@@ -40,34 +40,32 @@ AsOf = Annotated[
     ),
 ]
 Number = Annotated[
-    int | None,
-    typer.Option("-n", "--tail", metavar="NUMBER", min=1, help="Only this many, the newest."),
+    int | None, option("NUMBER", "Only this many, the newest.", "-n", "--tail", min=1)
 ]
 Since = Annotated[
     datetime | None, time_option("Only entries that happened after this time, such as `2h`.")
 ]
 Role = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "ROLE",
+        "Only messages of this role; `tool` selects the outputs of tools. May be repeated.",
         "--role",
-        metavar="ROLE",
-        help="Only messages of this role; `tool` selects the outputs of tools. May be repeated.",
     ),
 ]
 KindOption = Annotated[
     list[Kind] | None,
-    typer.Option(
+    option(
+        "KIND",
+        "Only entries of this kind, such as message, summary or rewind. May be repeated.",
         "--kind",
-        metavar="KIND",
-        help="Only entries of this kind, such as message, summary or rewind. May be repeated.",
     ),
 ]
-Reverse = Annotated[bool, typer.Option("--reverse", help="Show the newest first.")]
+Reverse = Annotated[bool, flag("--reverse", "Show the newest first.")]
 Follow = Annotated[
-    bool,
-    typer.Option("--follow", "-f", help="Also show new entries as they are written, until Ctrl-C."),
+    bool, flag("--follow", "Also show new entries as they are written, until Ctrl-C.", "-f")
 ]
-Pager = Annotated[bool, typer.Option("--pager/--no-pager", help="Show a long output in a pager.")]
+Pager = Annotated[bool, flag("--pager/--no-pager", "Show a long output in a pager.")]
 
 
 @_read(document="Shown", narrowed=("SEQ", "EntryRow"))

@@ -10,7 +10,16 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.options import After, EntryName, Recorded, SessionName, Where, session_option
+from roocontext.cli.options import (
+    After,
+    EntryName,
+    Recorded,
+    SessionName,
+    Where,
+    argument,
+    option,
+    session_option,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import entry
 from roocontext.search.passages import Speaker
@@ -26,9 +35,9 @@ def search(
     context: CommandContext,
     text: Annotated[
         list[str],
-        typer.Argument(
-            metavar="TEXT",
-            help='Words that a message must all contain. `"a phrase"` is found exactly as written,'
+        argument(
+            "TEXT",
+            'Words that a message must all contain. `"a phrase"` is found exactly as written,'
             " `begin*` finds every word that begins like that, and `C++` is found with its signs."
             " Put `--` before a text that begins with a dash.",
         ),
@@ -38,14 +47,9 @@ def search(
     family: Annotated[str | None, session_option("Only this session and its descendants.")] = None,
     role: Annotated[
         Speaker | None,
-        typer.Option(
-            metavar="ROLE",
-            help="Only messages of the `user` or the `assistant`, or outputs of a `tool`.",
-        ),
+        option("ROLE", "Only messages of the `user` or the `assistant`, or outputs of a `tool`."),
     ] = None,
-    tool: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only the calls and outputs of this tool.")
-    ] = None,
+    tool: Annotated[str | None, option("NAME", "Only the calls and outputs of this tool.")] = None,
     since: Annotated[
         datetime | None,
         time_option("Only messages since then: `yesterday`, `2026-01-31` or `30d`."),
@@ -54,27 +58,19 @@ def search(
     where: Where = None,
     among: Annotated[
         Among,
-        typer.Option(
-            metavar="WHICH",
-            help="`visible`: messages that the model sees now; `hidden`: those that summaries and"
+        option(
+            "WHICH",
+            "`visible`: messages that the model sees now; `hidden`: those that summaries and"
             " markers hide; `standing`: both; `all`: also those that rewinds took back.",
         ),
     ] = "all",
-    order: Annotated[
-        Order, typer.Option(metavar="ORDER", help="`best`, `newest` or `oldest` first.")
-    ] = "best",
+    order: Annotated[Order, option("ORDER", "`best`, `newest` or `oldest` first.")] = "best",
     limit: Annotated[
-        int,
-        typer.Option(
-            "--limit", "-n", metavar="NUMBER", min=1, max=1_000, help="The maximum number of hits."
-        ),
+        int, option("NUMBER", "The maximum number of hits.", "--limit", "-n", min=1, max=1_000)
     ] = _USUAL,
     after: After = None,
     lines: Annotated[
-        int,
-        typer.Option(
-            "--context", "-C", metavar="LINES", min=0, max=1_000, help="Lines of context."
-        ),
+        int, option("LINES", "Lines of context.", "--context", "-C", min=0, max=1_000)
     ] = 0,
     recorded: Recorded = False,
 ) -> None:

@@ -19,7 +19,7 @@ from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal, write_error
-from roocontext.cli.options import TOKEN, SessionName, Where
+from roocontext.cli.options import TOKEN, SessionName, Where, flag, option
 from roocontext.cli.screens.safe_text import safe
 from roocontext.errors import InvalidOption
 
@@ -59,17 +59,17 @@ def mcp(
     *,
     http: Annotated[
         int | None,
-        typer.Option(
-            metavar="PORT",
+        option(
+            "PORT",
+            "Serve streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input"
+            " and output.",
             min=1,
             max=65535,
-            help="Serve streamable HTTP at http://127.0.0.1:PORT/mcp instead of standard input"
-            " and output.",
         ),
     ] = None,
     where: Where = None,
     allow_write: Annotated[
-        bool, typer.Option("--allow-write", help="Offer the tools `append` and `rewind` too.")
+        bool, flag("--allow-write", "Offer the tools `append` and `rewind` too.")
     ] = False,
 ) -> None:
     """Serve the sessions to agents and editors over MCP, read-only by default.
@@ -106,30 +106,24 @@ def _leave(*_: object) -> NoReturn:
 def serve(
     context: CommandContext,
     *,
-    host: Annotated[
-        str, typer.Option(metavar="NAME", help="The address to listen on.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("NAME", "The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="PORT", min=0, max=65535, help="The port; 0 takes any free port.")
+        int, option("PORT", "The port; 0 takes any free port.", min=0, max=65535)
     ] = 8765,
     uds: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Listen on a socket file of this user instead. It needs no token."
-        ),
+        option("FILE", "Listen on a socket file of this user instead. It needs no token."),
     ] = None,
     where: Where = None,
     allow_write: Annotated[
-        bool, typer.Option("--allow-write", help="Allow changes. Nothing can be deleted.")
+        bool, flag("--allow-write", "Allow changes. Nothing can be deleted.")
     ] = False,
-    admin: Annotated[
-        bool, typer.Option("--admin", help="Allow changes, redactions and purges.")
-    ] = False,
+    admin: Annotated[bool, flag("--admin", "Allow changes, redactions and purges.")] = False,
     summariser: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="The summariser for compactions: extractive, which works offline, or anthropic,"
+        option(
+            "NAME",
+            "The summariser for compactions: extractive, which works offline, or anthropic,"
             " openai, openai-responses or gemini, with the key in the environment.",
             autocompletion=completion.complete_summarisers,
         ),

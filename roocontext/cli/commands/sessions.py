@@ -13,7 +13,16 @@ from roocontext.cli import terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import After, ModelName, Recorded, Where, session_option
+from roocontext.cli.options import (
+    After,
+    ModelName,
+    Recorded,
+    Where,
+    argument,
+    flag,
+    option,
+    session_option,
+)
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import session_list
 from roocontext.errors import SessionArchived, SessionPurged
@@ -34,9 +43,9 @@ def sessions(
     context: CommandContext,
     text: Annotated[
         str,
-        typer.Argument(
-            metavar="TEXT",
-            help="Only sessions with this text in their id, title or first prompt.",
+        argument(
+            "TEXT",
+            "Only sessions with this text in their id, title or first prompt.",
             show_default=False,
         ),
     ] = "",
@@ -53,16 +62,16 @@ def sessions(
     ] = None,
     where: Where = None,
     purged: Annotated[
-        bool, typer.Option("--purged", help="List purged sessions by their receipts instead.")
+        bool, flag("--purged", "List purged sessions by their receipts instead.")
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(
-            metavar="NUMBER",
+        option(
+            "NUMBER",
+            "List no more sessions than this. Default: as many as the screen holds, or"
+            f" {_USUAL} if the output is not a terminal.",
             min=1,
             max=1_000_000,
-            help="List no more sessions than this. Default: as many as the screen holds, or"
-            f" {_USUAL} if the output is not a terminal.",
         ),
     ] = None,
     after: After = None,

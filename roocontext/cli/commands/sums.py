@@ -10,7 +10,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where
+from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where, flag, option
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import tables
 
@@ -24,18 +24,14 @@ def usage(
     session: SessionOrAll = None,
     *,
     everything: Annotated[
-        bool,
-        typer.Option("--all", help="Count every message ever written, not only the visible ones."),
+        bool, flag("--all", "Count every message ever written, not only the visible ones.")
     ] = False,
     family: Annotated[
-        bool, typer.Option("--family", help="Count the model calls of all its descendants too.")
+        bool, flag("--family", "Count the model calls of all its descendants too.")
     ] = False,
     by: Annotated[
         Literal["day", "model", "session"] | None,
-        typer.Option(
-            metavar="WHAT",
-            help="For all sessions: sum up by `day`, `model` or `session`. Default: day.",
-        ),
+        option("WHAT", "For all sessions: sum up by `day`, `model` or `session`. Default: day."),
     ] = None,
     since: Annotated[
         datetime | None, time_option("For all sessions: only calls since then, such as `7d`.")

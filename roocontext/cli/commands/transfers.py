@@ -15,7 +15,7 @@ from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.exit_codes import Code, Refusal
-from roocontext.cli.options import PAUSE, DryRunOption, SessionName
+from roocontext.cli.options import PAUSE, DryRunOption, SessionName, argument, flag, option
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import write_bytes
 from roocontext.errors import StoreNotFound
@@ -36,35 +36,35 @@ def import_(
     context: CommandContext,
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...",
-            help="Files, folders, and URLs of PostgreSQL databases; the format is recognised.",
+        argument(
+            "[PATH]...",
+            "Files, folders, and URLs of PostgreSQL databases; the format is recognised.",
         ),
     ] = None,
     *,
     tool: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="TOOL",
-            help="Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code,"
+        option(
+            "TOOL",
+            "Only this tool's sessions: claude-code, codex, gemini-cli, opencode, roo-code,"
             " cline, langgraph-saver, openai-agents or adk-sessions. Without a path, those in its"
             " default locations.",
+            "--from",
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Import from the default locations of all tools.")
+        bool, flag("--all", "Import from the default locations of all tools.")
     ] = False,
     on_conflict: Annotated[
         Literal["refuse", "fork"],
-        typer.Option(
+        option(
+            "refuse|fork",
+            "What to do if a session was changed here since its last import.",
             "--on-conflict",
-            metavar="refuse|fork",
-            help="What to do if a session was changed here since its last import.",
         ),
     ] = "refuse",
     watch: Annotated[
-        bool, typer.Option("--watch", help="Import again when something changes, until Ctrl-C.")
+        bool, flag("--watch", "Import again when something changes, until Ctrl-C.")
     ] = False,
     dry_run: DryRunOption = False,
 ) -> bool:
@@ -122,30 +122,26 @@ def export(
     *,
     to: Annotated[
         str,
-        typer.Option(
-            "--to",
-            metavar="FORMAT",
-            help="jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
+        option(
+            "FORMAT",
+            "jsonl, which loses nothing; html or markdown, to read; claude-code or roo, to"
             " resume there; or the request for a provider: anthropic, openai, openai-responses,"
             " gemini or bedrock-converse.",
+            "--to",
         ),
     ] = "jsonl",
     output: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "PATH",
+            "A new file; or a folder for roo, and for claude-code unless PATH ends in .jsonl."
+            " Without it, standard output.",
             "-o",
             "--output",
-            metavar="PATH",
-            help="A new file; or a folder for roo, and for claude-code unless PATH ends in .jsonl."
-            " Without it, standard output.",
         ),
     ] = None,
-    family: Annotated[
-        bool, typer.Option("--family", help="Export the sessions of its sub-agents too.")
-    ] = False,
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Mask secrets and local paths in html.")
-    ] = False,
+    family: Annotated[bool, flag("--family", "Export the sessions of its sub-agents too.")] = False,
+    redact: Annotated[bool, flag("--redact", "Mask secrets and local paths in html.")] = False,
 ) -> None:
     """Write a session in another format.
 
