@@ -11,7 +11,7 @@ from roocontext.log.draft import UNCOVERED
 from roocontext.log.entries import MESSAGE_KINDS, Control, Kind, Range, subtract
 from roocontext.log.spans import spans_of, visible_ranges, within
 from roocontext.reports.history import EntryRow, difference, one_entry, rows_from, text_in
-from roocontext.reports.markup.body import on_one_line, session_title
+from roocontext.reports.markup.body import on_one_line
 from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
 from roocontext.reports.naming import quantity
 from roocontext.reports.undo import last_change, undo_last_change
@@ -20,7 +20,7 @@ from roocontext.web.pages.addresses import PageLinks, address, session_path
 from roocontext.web.pages.compact import compact_form
 from roocontext.web.pages.forms import FormRequest, change_form, number_field
 from roocontext.web.pages.history import MOST_LISTED, changed_messages
-from roocontext.web.pages.respond import framed
+from roocontext.web.pages.respond import session_frame
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -42,10 +42,9 @@ def session_menu(asked: FormRequest) -> Response:
             ". ",
             link_to("See what undoing it would do", f"{path}/undo"),
         ]
-    return _framed(
-        asked,
-        excerpt,
+    return session_frame(
         "Change this session",
+        excerpt.overview.info,
         tag("h2", "Undo"),
         tag("p", undo),
         tag("h2", "Make room"),
@@ -86,10 +85,9 @@ def entry_menu(asked: FormRequest) -> Response:
     row = one_entry(chat, seq)
     excerpt, path = _excerpt(chat), asked.path
     actions = [tag("li", action) for action in _actions(asked, chat, row)]
-    return _framed(
-        asked,
-        excerpt,
+    return session_frame(
         f"Change at entry {seq}",
+        excerpt.overview.info,
         facts(link_to(f"Entry {seq}", f"{path}/e/{seq}"), row.speaker or row.note or row.kind),
         tag("p", on_one_line(text_in(row) or "", 200), class_="quoted", dir="auto"),
         tag("ul", actions, class_="actions"),
@@ -135,10 +133,9 @@ def rewind_preview(asked: FormRequest) -> Response:
     form = change_form(
         f"{asked.path}/rewind", f"Rewind to {where}", to=to, head=excerpt.overview.info.head_seq
     )
-    return _framed(
-        asked,
-        excerpt,
+    return session_frame(
         f"Rewind to {where}",
+        excerpt.overview.info,
         tag(
             "p",
             f"The session becomes what it was right after {where}. {NOTHING_LOST}"
@@ -171,10 +168,10 @@ def undo_preview(asked: FormRequest) -> Response:
     try:
         undone = undo_last_change(chat, of=None, force=force, expected_seq=None, dry_run=True)
     except NothingToUndo as error:
-        return _framed(asked, excerpt, "Undo", tag("p", error.fact))
+        return session_frame("Undo", excerpt.overview.info, tag("p", error.fact))
     except UndoRefused as error:
         anyway = link_to("See what it would hide", address(f"{asked.path}/undo", force=1))
-        return _framed(asked, excerpt, "Undo", tag("p", error.fact, " ", anyway))
+        return session_frame("Undo", excerpt.overview.info, tag("p", error.fact, " ", anyway))
     name = f"{undone.undone_kind} {undone.undone}"
     form = change_form(
         f"{asked.path}/undo",
@@ -188,7 +185,7 @@ def undo_preview(asked: FormRequest) -> Response:
     else:
         preview = _uncovered(chat, excerpt, chat.uncover(undone.undone or 0, dry_run=True))
     line = f"This takes back {name}. An undo can be undone by another undo."
-    return _framed(asked, excerpt, f"Undo {name}", tag("p", line), form, preview)
+    return session_frame(f"Undo {name}", excerpt.overview.info, tag("p", line), form, preview)
 
 
 def make_undo(asked: FormRequest) -> Response:
@@ -210,13 +207,17 @@ def uncover_preview(asked: FormRequest) -> Response:
     name = f"{one_entry(chat, seq).kind} {seq}"
     if not done.changed:
         line = f"Uncovering {done.seq} has taken back {name} already."
-        return _framed(asked, excerpt, f"Uncover {name}", tag("p", line))
+        return session_frame(f"Uncover {name}", excerpt.overview.info, tag("p", line))
     form = change_form(
         f"{asked.path}/uncover", f"Uncover {name}", seq=seq, head=excerpt.overview.info.head_seq
     )
     line = f"This takes back {name}, and keeps everything after it. {NOTHING_LOST}"
-    return _framed(
-        asked, excerpt, f"Uncover {name}", tag("p", line), form, _uncovered(chat, excerpt, done)
+    return session_frame(
+        f"Uncover {name}",
+        excerpt.overview.info,
+        tag("p", line),
+        form,
+        _uncovered(chat, excerpt, done),
     )
 
 
@@ -275,9 +276,3 @@ def make_fork(asked: FormRequest) -> Response:
 
 def _excerpt(chat: "Session") -> LogExcerpt:
     return chat.internals.excerpt(Extent.ALL, sizes=Sizes(entries=1))
-
-
-def _framed(asked: FormRequest, excerpt: LogExcerpt, title: str, *body: Child) -> Response:
-    name = session_title(excerpt.overview.info)
-    back = tag("p", link_to(name, asked.path), class_="note")
-    return framed(f"{title}, {name}", tag("h1", title), back, body, session=asked.session_id)

@@ -14,7 +14,7 @@ from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag,
 from roocontext.reports.naming import quantity
 from roocontext.web.compacting import checked_outcome, with_known_window
 from roocontext.web.pages.addresses import PageLinks
-from roocontext.web.pages.forms import FormRequest, change_form
+from roocontext.web.pages.forms import FormRequest, change_form, choice_field, number_field
 from roocontext.web.pages.history import changed_messages
 from roocontext.web.pages.respond import framed
 
@@ -36,42 +36,19 @@ _MOST_WRITTEN: Final = 4
 def compact_form(asked: FormRequest) -> Html:
     """The choice of a compaction. Its effect is shown first."""
     aim, policy = _choice(asked)
-    summariser = asked.request.app.state.summariser.name
+    limit, summariser = asked.fields.get("limit"), asked.request.app.state.summariser.name
+    names = {name: name for name in ("default", *policies.known())}
     return tag(
         "form",
-        tag("label", "What ", _options("aim", _AIMS, aim)),
-        tag("label", "by policy ", _options("policy", {name: name for name in _known()}, policy)),
-        tag(
-            "label",
-            "for a window of ",
-            tag(
-                "input",
-                type="text",
-                name="limit",
-                value=asked.fields.get("limit"),
-                inputmode="numeric",
-                size=9,
-                placeholder="the model's",
-            ),
-            " tokens",
-        ),
+        tag("label", "What ", choice_field("aim", _AIMS, aim)),
+        tag("label", "by policy ", choice_field("policy", names, policy)),
+        number_field("for a window of ", "limit", limit, placeholder="the model's"),
+        " tokens ",
         tag("button", "Show what changes"),
         tag("p", f"Summaries are written by {summariser}.", class_="note"),
         action=f"{asked.path}/compact",
         class_="change",
     )
-
-
-def _options(name: str, names: dict[str, str], chosen: str) -> Html:
-    options = (
-        tag("option", words, value=value, selected=value == chosen)
-        for value, words in names.items()
-    )
-    return tag("select", options, name=name)
-
-
-def _known() -> list[str]:
-    return ["default", *(name for name in policies.known() if name != "default")]
 
 
 def _choice(asked: FormRequest) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from roocontext.reports.naming import quantity, size
 from roocontext.reports.times import zoned_time
 from roocontext.web.pages.addresses import PageLinks, address, session_path
 from roocontext.web.pages.forms import FormRequest, change_form
-from roocontext.web.pages.respond import framed
+from roocontext.web.pages.respond import framed, session_frame
 
 _MOST = 40
 
@@ -27,14 +27,12 @@ def redact_preview(asked: FormRequest) -> Response:
     chat, seq = asked.chat, asked.number("seq", 1)
     plan = redaction(chat, seq, dry_run=True)
     title = f"Redact entry {seq}" if plan.changed else f"Entry {seq} is redacted"
-    back = link_to(f"Entry {seq}", f"{asked.path}/e/{seq}")
-    return framed(
-        f"{title}, {chat.id}",
-        tag("h1", title),
-        tag("p", back, class_="note"),
+    return session_frame(
+        title,
+        chat.info(),
+        facts(link_to(f"Entry {seq}", f"{asked.path}/e/{seq}")),
         _redacted(asked, plan) if plan.changed else None,
         _repetitions(plan),
-        session=chat.id,
     )
 
 

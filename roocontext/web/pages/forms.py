@@ -120,10 +120,19 @@ def _fields(media: str, body: bytes) -> QueryParams:
     return QueryParams(pairs)
 
 
-def number_field(label: str, name: str, value: int | None = None, **more: bool) -> Html:
-    """A field for the number of an entry."""
+def number_field(label: str, name: str, value: int | str | None = None, **more: bool | str) -> Html:
+    """A field for a number."""
     field = tag("input", type="text", name=name, value=value, inputmode="numeric", size=8, **more)
     return tag("label", label, field)
+
+
+def choice_field(name: str, names: Mapping[str, str], chosen: str) -> Html:
+    """A field for one of some values, each shown by its name."""
+    options = (
+        tag("option", words, value=value, selected=value == chosen)
+        for value, words in names.items()
+    )
+    return tag("select", options, name=name)
 
 
 def hidden_fields(fields: Mapping[str, Any]) -> list[Html]:

@@ -12,7 +12,7 @@ from roocontext.log.entries import Kind
 from roocontext.log.spans import Span
 from roocontext.reports.history import EntryRow, MessageRow, difference, text_in
 from roocontext.reports.markup.body import session_title
-from roocontext.reports.markup.elements import Child, Html, facts, link_to, tag, together
+from roocontext.reports.markup.elements import Child, Html, link_to, tag, together
 from roocontext.reports.markup.frame import gauge_bar
 from roocontext.reports.markup.timeline import Timeline, what_it_did
 from roocontext.reports.naming import quantity
@@ -29,7 +29,7 @@ from roocontext.web.pages.addresses import (
     session_path,
 )
 from roocontext.web.pages.forms import number_field
-from roocontext.web.pages.respond import framed
+from roocontext.web.pages.respond import framed, session_frame
 from roocontext.web.pages.session import heading
 
 if TYPE_CHECKING:
@@ -58,45 +58,32 @@ def difference_page(request: Request) -> Response:
     old = number_asked(query, "from")
     old = max(0, excerpt.seq - 1) if old is None else old
     change = difference(chat, old, excerpt.seq)
-    path = session_path(chat.id)
     form = tag(
         "form",
         number_field("From entry ", "from", old),
         number_field("to entry ", "to", excerpt.seq),
         tag("button", "Compare"),
-        action=f"{path}/diff",
+        action=f"{session_path(chat.id)}/diff",
         class_="tools",
     )
-    blocks = [
-        (name, rows)
-        for name, rows in (("cleared", change.cleared), ("shown again", change.restored))
-        if rows
-    ]
-    return framed(
-        f"Changes {old} to {excerpt.seq}, {session_title(excerpt.overview.info)}",
-        tag("h1", "What changed in the view"),
-        facts(
-            link_to(session_title(excerpt.overview.info), path),
-            f"entry {old} to entry {excerpt.seq}",
-        ),
+    return session_frame(
+        f"What changed in the view from entry {old} to entry {excerpt.seq}",
+        excerpt.overview.info,
         form,
-        [
-            tag(
-                "p",
-                quantity(len(rows), "tool output"),
-                f" {name}, of ",
-                [
-                    [link_to(str(seq), links.entry(seq)), " "]
-                    for seq in sorted({seq for seq, _ in rows})[:MOST_LISTED]
-                ],
-            )
-            for name, rows in blocks
-        ],
+        _outputs("cleared", change.cleared, links),
+        _outputs("shown again", change.restored, links),
         changed_messages(
             change.left, change.came, links, verbs=("left", "came"), spans=excerpt.spans, since=old
         ),
-        session=chat.id,
     )
+
+
+def _outputs(what: str, blocks: Sequence[Sequence[int]], links: PageLinks) -> Html | None:
+    """The tool outputs that are cleared or shown again, by their entries."""
+    seqs = sorted({seq for seq, _ in blocks})[:MOST_LISTED]
+    entries = [[link_to(str(seq), links.entry(seq)), " "] for seq in seqs]
+    name = quantity(len(blocks), "tool output")
+    return tag("p", f"{name} {what}, of ", entries) if blocks else None
 
 
 def changed_messages(
@@ -311,7 +298,7 @@ def download_page(request: Request) -> Response:
     if (to := query.get("to")) is not None:
         is_masked = query.get("redact") == "1"
         return download(request.app.state.store, chat, to, is_masked=is_masked)
-    path, title = f"{session_path(chat.id)}/export", session_title(chat.info())
+    path = f"{session_path(chat.id)}/export"
     items = [
         ("A page to read", address(path, to="html")),
         (
@@ -322,10 +309,4 @@ def download_page(request: Request) -> Response:
         ("roocontext JSONL, which loses nothing", address(path, to="jsonl")),
     ]
     listed = [tag("li", link_to(name, where, download=True)) for name, where in items]
-    return framed(
-        f"Export, {title}",
-        tag("h1", "Export"),
-        tag("p", link_to(title, session_path(chat.id)), class_="note"),
-        tag("ul", listed, class_="sessions"),
-        session=chat.id,
-    )
+    return session_frame("Export", chat.info(), tag("ul", listed, class_="sessions"))

@@ -2,14 +2,18 @@
 
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from roocontext.reports.markup.body import session_title
 from roocontext.reports.markup.elements import Child, Html, link_to, tag
 from roocontext.reports.markup.frame import page_frame
-from roocontext.web.pages.addresses import LIST, SEARCH
+from roocontext.web.pages.addresses import LIST, SEARCH, session_path
+
+if TYPE_CHECKING:
+    from roocontext import SessionInfo
 
 STYLE: Final = "/static/page.css"
 SCRIPT: Final = "/static/page.js"
@@ -67,6 +71,13 @@ def framed(
             data={f"data-{name}": value for name, value in data.items()},
         )
     )
+
+
+def session_frame(title: str, info: "SessionInfo", *body: Child) -> HtmlPage:
+    """A page about a session, whose name leads back to it."""
+    name = session_title(info)
+    back = tag("p", link_to(name, session_path(info.session_id)), class_="note")
+    return framed(f"{title}, {name}", tag("h1", title), back, body, session=info.session_id)
 
 
 @cache

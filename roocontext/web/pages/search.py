@@ -12,6 +12,7 @@ from roocontext.reports.search import HitRow, SnippetRow, found, refresh_index
 from roocontext.reports.times import local_time
 from roocontext.search.query import Among
 from roocontext.web.pages.addresses import SEARCH, PageLinks, address, session_path
+from roocontext.web.pages.forms import choice_field
 from roocontext.web.pages.respond import framed
 
 if TYPE_CHECKING:
@@ -60,14 +61,10 @@ def _form(query: str, session: str | None, among: str) -> Html:
         "visible": "what the model sees",
         "hidden": "hidden ones",
     }
-    options = [
-        tag("option", names.get(value, value), value=value, selected=value == among)
-        for value in get_args(Among)
-    ]
     return tag(
         "form",
         tag("label", "Words ", tag("input", type="search", name="q", value=query)),
-        tag("label", "in ", tag("select", options, name="among")),
+        tag("label", "in ", choice_field("among", names, among)),
         [
             tag(
                 "label",
