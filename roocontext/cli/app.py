@@ -78,7 +78,7 @@ HELP = (
     " --db, --owner, --json, --utc and --debug may be given before the command or after it."
 )
 _READING = (listing, read, search, sums)
-_FAMILIES = (*_READING, *(append, change, transfers, erase, maintain, serve, demo))
+_OTHERS = (append, change, transfers, erase, maintain, serve, demo)
 _EVERYWHERE = ("db", "owner", "as_json", "utc", "debug")
 _LEAST = 20
 """The least number of columns for which help is laid out."""
@@ -114,7 +114,7 @@ def commands() -> Any:
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    for family in _FAMILIES:
+    for family in (*_READING, *_OTHERS):
         app.add_typer(family.app)
     app.callback()(_root)
     group: Any = get_command(app)
@@ -131,7 +131,7 @@ def _check(arguments: Sequence[str]) -> None:
     inputs |= {name: os.environ.get(name, "") for name in (find_database.VARIABLE, options.MODEL)}
     for name, text in inputs.items():
         if any("\ud800" <= character <= "\udfff" for character in text):
-            raise Refusal(f"{name} is not UTF-8.", Code.USAGE)
+            raise Refusal(f"{name} is not UTF-8.")
 
 
 def run(arguments: Sequence[str], *, clock: "Clock | None" = None, ids: "Ids | None" = None) -> int:

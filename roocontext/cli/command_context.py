@@ -74,8 +74,7 @@ class CommandContext(typer.Context):
     def whole(self) -> str:
         """The database, for a command that concerns the sessions of every owner."""
         if self.obj.owner is not None:
-            line = "This command is about the whole database: leave out --owner."
-            raise Refusal(line, Code.USAGE)
+            raise Refusal("This command is about the whole database: leave out --owner.")
         return self.url
 
     @property
@@ -167,7 +166,7 @@ class CommandContext(typer.Context):
         """Show a plan, and continue only if the person at the terminal answers yes."""
         if not terminal.is_terminal(sys.stdin):
             line = "Cannot ask for confirmation: standard input is not a terminal."
-            raise Refusal(f"{line} Use --yes or --dry-run.", Code.USAGE)
+            raise Refusal(f"{line} Use --yes or --dry-run.")
         # typer's `confirm` asks again after any other answer, and writes a space to stdout.
         self.obj.bars.hide()
         draw(Screen(sys.stderr), plan)

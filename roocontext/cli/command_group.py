@@ -5,7 +5,7 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-from roocontext.cli.exit_codes import Code, Refusal, similar
+from roocontext.cli.exit_codes import Refusal, similar
 from roocontext.cli.screens.screen import Screen
 
 _DAILY = (
@@ -67,11 +67,10 @@ class CommandGroup(TyperGroup):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
             if name in _HINTS:
-                raise Refusal(f"There is no `{name}`. {_HINTS[name]}", Code.USAGE)
+                raise Refusal(f"There is no `{name}`. {_HINTS[name]}")
             near = ", ".join(map(repr, similar(name, self.commands)))
             hint = f" Did you mean {near}?" if near else ""
-            line = f"No such command {name!r}.{hint} See `{ctx.command_path} --help`."
-            raise Refusal(line, Code.USAGE)
+            raise Refusal(f"No such command {name!r}.{hint} See `{ctx.command_path} --help`.")
         return super().get_command(ctx, name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's own

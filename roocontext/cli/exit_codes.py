@@ -72,9 +72,9 @@ _ADVICE: tuple[tuple[type[errors.RooContextError], str], ...] = (
 
 
 class Refusal(Exception):
-    """The command line itself refuses. The text is the line that is printed."""
+    """The command line itself refuses, mostly a wrong use. The text is the line that is printed."""
 
-    def __init__(self, line: str, code: Code) -> None:
+    def __init__(self, line: str, code: Code = Code.USAGE) -> None:
         super().__init__(line)
         self.code = code
 

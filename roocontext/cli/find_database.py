@@ -27,8 +27,7 @@ def default_place() -> Path:
     try:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     except RuntimeError:
-        line = "There is no home folder for the database: name one with --db."
-        raise Refusal(line, Code.USAGE) from None
+        raise Refusal("There is no home folder for the database: name one with --db.") from None
     return Path(data) / "roocontext" / "roocontext.db"
 
 
@@ -41,13 +40,10 @@ def lasting(url: str) -> str:
     """The name of a database, if it names one that lasts."""
     if not url:
         raise Refusal(
-            "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB.",
-            Code.USAGE,
+            "The name of the database is empty: give a file or a URL in --db or ROOCONTEXT_DB."
         )
     if url == ":memory:" or (url.startswith("sqlite") and url.rstrip("/").endswith(":")):
-        raise Refusal(
-            "A database in memory would be lost when the command ends. Name a file.", Code.USAGE
-        )
+        raise Refusal("A database in memory would be lost when the command ends. Name a file.")
     return url
 
 

@@ -8,7 +8,7 @@ import typer
 
 from roocontext import reports
 from roocontext.cli import completion, find_database
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.points import Point, entry_argument, use_utc
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ _MODEL_HELP = (
 def refuse_unknown(model: str | None) -> str | None:
     """Refuse an unknown model for a command that only reads."""
     if model and not _is_known(model):
-        raise Refusal(f"{_unknown(model)}.", Code.USAGE)
+        raise Refusal(f"{_unknown(model)}.")
     return model
 
 
@@ -158,7 +158,7 @@ def check_window(chat: "Session", manager: "ContextManager") -> None:
     if not reports.gauge.knows_window(chat, manager.settings):
         model = manager.settings.model
         what = _unknown(model) if model else _NO_MODEL
-        raise Refusal(f"{what}, or {_OR_LIMIT}.", Code.USAGE)
+        raise Refusal(f"{what}, or {_OR_LIMIT}.")
 
 
 def _is_known(model: str) -> bool:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
@@ -21,20 +20,11 @@ PATIENCE = 0.7
 """A bar is shown after this many seconds."""
 
 
-@dataclass
-class _Bar:
-    """A bar's label and numbers."""
-
-    label: str
-    done: int = 0
-    total: int = 0
-
-
 class Bars:
     """The bar of a command. A new one replaces the one before."""
 
     def __init__(self) -> None:
-        self._bar = _Bar("")
+        self._label, self._done, self._total = "", 0, 0
         self._lock = Lock()  # the timer shows a bar in its own thread
         self._timer: Timer | None = None
         self._display: RichProgress | None = None
@@ -46,7 +36,7 @@ class Bars:
             yield lambda _done, _total: None
             return
         self.hide()
-        self._bar = _Bar(label)
+        self._label, self._done, self._total = label, 0, 0
         self._timer = Timer(PATIENCE, self._show)
         self._timer.daemon = True
         self._timer.start()
@@ -56,8 +46,7 @@ class Bars:
             self.hide()
 
     def _report(self, done: int, total: int) -> None:
-        bar = self._bar
-        bar.done, bar.total = done, total
+        self._done, self._total = done, total
         if self._display:
             self._display.update(self._display.task_ids[0], completed=done, total=total or None)
 
@@ -77,7 +66,7 @@ class Bars:
         with self._lock:
             if self._timer is None or self._display is not None:
                 return
-            bar, console = self._bar, Console(stderr=True)
+            console, total = Console(stderr=True), self._total or None
             self._display = Progress(console=console, transient=True, redirect_stdout=False)
-            self._display.add_task(escape(bar.label), completed=bar.done, total=bar.total or None)
+            self._display.add_task(escape(self._label), completed=self._done, total=total)
             self._display.start()

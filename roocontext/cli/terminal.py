@@ -66,7 +66,7 @@ def read_input(name: str, file: Path | None) -> str:
     try:
         return (sys.stdin.buffer.read() if file is None else file.read_bytes()).decode()
     except UnicodeDecodeError as error:
-        raise Refusal(f"{name} is not UTF-8 at byte {error.start}.", Code.USAGE) from None
+        raise Refusal(f"{name} is not UTF-8 at byte {error.start}.") from None
     except OSError as error:
         raise Refusal(f"{name} cannot be read: {error.strerror}.", Code.NOT_FOUND) from None
 

@@ -54,7 +54,7 @@ def conditions(pairs: Iterable[str] | None) -> dict[str, str]:
         key, equals, value = pair.partition("=")
         if not equals or key in values:
             line = f"`where` takes KEY=VALUE, each key once; this was {pair!r}."
-            raise InvalidOption(line, name="where", advice="")
+            raise InvalidOption(line, name="where")
         values[key] = value
     return values
 

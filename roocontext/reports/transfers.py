@@ -88,7 +88,7 @@ def exporter_for(format_: str, *, is_masked: bool = False) -> Exporter:
     exporters = {**EXPORTERS, HTML.name: MASKED_HTML if is_masked else HTML}
     if is_masked and format_ in EXPORTERS:
         line = f"Only a page can be masked: {format_!r} is for programs. Use --to html."
-        raise InvalidOption(line, name="redact", advice="")
+        raise InvalidOption(line, name="redact")
     if format_ not in exporters:
         known = ", ".join(exporters)
         raise InvalidOption(f"There is no format {format_!r}. The formats are {known}.", name="to")

@@ -123,7 +123,7 @@ def listen(host: str, port: int) -> tuple[socket.socket, bool]:
     except OSError as error:
         reason = error.strerror or "the name is not known"
         raise InvalidOption(
-            f"Cannot listen on {host} port {port}: {reason}.", advice="", name="port"
+            f"Cannot listen on {host} port {port}: {reason}.", name="port"
         ) from None
     return listener, not ip_address(str(listener.getsockname()[0]).partition("%")[0]).is_loopback
 
@@ -133,15 +133,14 @@ def listen_on_file(path: Path) -> Iterator[socket.socket]:
     """Listen on a socket file that only this user can connect to. Remove it at the end."""
     with suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise InvalidOption(f"{str(path)!r} exists and is not a socket.", advice="", name="uds")
+            raise InvalidOption(f"{str(path)!r} exists and is not a socket.", name="uds")
         with socket.socket(socket.AF_UNIX) as probe:
             try:
                 probe.connect(os.fspath(path))
             except ConnectionRefusedError:
                 path.unlink()  # of a server that crashed
             else:
-                line = f"A server already listens on {str(path)!r}."
-                raise InvalidOption(line, advice="", name="uds")
+                raise InvalidOption(f"A server already listens on {str(path)!r}.", name="uds")
     listener = socket.socket(socket.AF_UNIX)
     before = os.umask(0o177)
     try:
@@ -149,7 +148,7 @@ def listen_on_file(path: Path) -> Iterator[socket.socket]:
     except OSError as error:
         listener.close()
         line = f"Cannot listen on {str(path)!r}: {error.strerror}."
-        raise InvalidOption(line, advice="", name="uds") from None
+        raise InvalidOption(line, name="uds") from None
     finally:
         os.umask(before)
     try:
@@ -166,13 +165,12 @@ def token_for(given: str | None, *, public: bool) -> str:
         if public:
             raise InvalidOption(
                 "A server that other machines can reach needs a token: set ROOCONTEXT_TOKEN.",
-                advice="",
                 name="host",
             )
         return secrets.token_urlsafe(32)
     if len(given) < LEAST_TOKEN or not all("!" <= character <= "~" for character in given):
         line = f"ROOCONTEXT_TOKEN must have at least {LEAST_TOKEN} characters of ASCII, no spaces."
-        raise InvalidOption(line, advice="", name="token")
+        raise InvalidOption(line, name="token")
     return given
 
 

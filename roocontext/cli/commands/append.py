@@ -12,7 +12,7 @@ from roocontext.cli import completion, find_database
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import CHANGE
 from roocontext.cli.completion import NEW
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import Expected, argument, flag, option
 from roocontext.cli.screens import results
 from roocontext.cli.terminal import is_terminal, read_input
@@ -89,10 +89,9 @@ def append(
     `roocontext append last --role assistant --file answer.txt`.
     """
     if session != NEW and (session_id, title) != (None, None):
-        raise Refusal("--id and --title are for `new` sessions.", Code.USAGE)
+        raise Refusal("--id and --title are for `new` sessions.")
     if session == NEW and client_id is not None and session_id is None:
-        line = "A repetition would begin another session: with --client-id, give --id too."
-        raise Refusal(line, Code.USAGE)
+        raise Refusal("A repetition would begin another session: with --client-id, give --id too.")
     text = _text(content, file)
     body: Any = _parsed("CONTENT", text) if content_json else text
     reported = None if usage is None else _parsed("--usage", usage)
@@ -124,14 +123,14 @@ def _check_first(message: "roocontext.NewMessage", expected_seq: int | None) -> 
 def _text(content: str | None, file: Path | None) -> str:
     """The content, from the argument, the file or standard input."""
     if content is not None and file is not None:
-        raise Refusal("CONTENT and --file were both given: give one of them.", Code.USAGE)
+        raise Refusal("CONTENT and --file were both given: give one of them.")
     if content is not None:
         return content
     if file is None and is_terminal(sys.stdin):
-        raise Refusal("There is no content: give CONTENT or --file, or pipe it in.", Code.USAGE)
+        raise Refusal("There is no content: give CONTENT or --file, or pipe it in.")
     text = read_input("The content" if file is None else f"The file {str(file)!r}", file)
     if not text:
-        raise Refusal("There is no content: the input is empty.", Code.USAGE)
+        raise Refusal("There is no content: the input is empty.")
     return text
 
 

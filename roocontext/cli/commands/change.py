@@ -96,8 +96,7 @@ def rewind(
     For example, `roocontext rewind last --to 40` makes it what it was right after entry 40.
     """
     if sum(target is not None for target in (to, message_id, ts)) != 1:
-        line = "Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`."
-        raise Refusal(line, Code.USAGE)
+        raise Refusal("Give one of --to, --message-id and --ts: `--to 40` or `--to '2h ago'`.")
     with context.session(session, write=not dry_run) as chat, explain_missing(to):
         done = chat.rewind(
             message_id if to is None else to.for_rewind(chat),

@@ -184,7 +184,7 @@ def demo(
 ) -> None:
     """Watch an agent's session grow, be cleared, condensed, truncated, rewound and undone."""
     if context.obj.db is not None:
-        raise Refusal("`demo` creates its own database and takes no --db.", Code.USAGE)
+        raise Refusal("`demo` creates its own database and takes no --db.")
     place = folder or Path(tempfile.mkdtemp(prefix="roocontext-demo-"))
     if not _is_made_empty(place):
         raise Refusal("The folder is not empty; nothing in it was changed.", Code.REFUSED)

@@ -11,7 +11,7 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import (
     DryRunOption,
     EntryName,
@@ -103,9 +103,9 @@ def purge(
     `sessions --purged` lists the receipts.
     """
     if (session is None) == (older_than is None and not where):
-        raise Refusal("Name one session, or give --older-than or --where.", Code.USAGE)
+        raise Refusal("Name one session, or give --older-than or --where.")
     if (happened or recorded) and (older_than is None or (happened and recorded)):
-        raise Refusal("--older-than takes either --happened or --recorded.", Code.USAGE)
+        raise Refusal("--older-than takes either --happened or --recorded.")
     if session is not None:
         _purge_one(context, session, yes=yes, dry_run=dry_run)
         return
@@ -189,7 +189,7 @@ def archive(
     from roocontext import ArchiveFolder  # noqa: PLC0415 - heavy
 
     if (session is None) == (older_than is None):
-        raise Refusal("Name one session, or give --older-than.", Code.USAGE)
+        raise Refusal("Name one session, or give --older-than.")
     with context.store(write=not dry_run) as store, context.progress("Archiving") as progress:
         name = None if session is None else reports.naming.session_named(store, session)
         done = store.archive(

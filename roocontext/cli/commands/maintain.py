@@ -11,7 +11,7 @@ import roocontext
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import VERIFY
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.find_database import looked_for, without_password
 from roocontext.cli.options import DryRunOption, SessionName, SessionOrAll, argument, flag, option
 from roocontext.cli.screens import results
@@ -47,7 +47,7 @@ def backup(
     PostgreSQL is not copied. The command that does it is printed instead, and the exit code is 1.
     """
     if file.endswith("/"):
-        raise Refusal(f"{file!r} is a folder: name a new file in it.", Code.USAGE)
+        raise Refusal(f"{file!r} is a folder: name a new file in it.")
     url = context.whole
     with looked_for(url), context.progress("Copying") as progress:
         answer = reports.results.backed_up(url, without_password(url), Path(file), progress)
@@ -80,7 +80,7 @@ def verify(
     `roocontext verify last --head head.json`.
     """
     if head is not None and session is None:
-        raise Refusal("--head belongs to one session: name the session.", Code.USAGE)
+        raise Refusal("--head belongs to one session: name the session.")
     saved = None
     if head is not None:
         file = None if str(head) == "-" else head
@@ -140,7 +140,7 @@ def upgrade(
     If this release works with the schema of a newer release, the schema is left as it is.
     """
     if check and distribute:
-        raise Refusal("--check changes nothing: leave out --distribute.", Code.USAGE)
+        raise Refusal("--check changes nothing: leave out --distribute.")
     from roocontext.store.engine import health  # noqa: PLC0415 - heavy
 
     schema, is_needed = health.upgrade_of(context.whole)

@@ -14,7 +14,7 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import PAUSE, WAYS, ModelName, Recorded, SessionName, flag, option
 from roocontext.cli.points import Point, entry_argument, entry_option, time_option
 from roocontext.cli.screens import entry, timeline
@@ -94,7 +94,7 @@ def show(
     """
     if follow and (context.as_json or as_of is not None) and seq is None:
         line = "-f shows the present on a screen: use `audit -f --json`, or leave out --as-of."
-        raise Refusal(line, Code.USAGE)
+        raise Refusal(line)
     with context.session(session) as chat:
         if seq is not None:
             row = reports.history.one_entry(chat, seq.entry(chat))

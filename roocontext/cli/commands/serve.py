@@ -38,7 +38,7 @@ def _needed(extra: str, what: str, *packages: str) -> Iterator[None]:
         if (error.name or "").partition(".")[0] not in packages:
             raise
         line = f"The server needs {what}. Install the extra: pip install 'roocontext[{extra}]'."
-        raise Refusal(line, Code.USAGE) from None
+        raise Refusal(line) from None
 
 
 _web_needed = partial(_needed, "web", "more packages", "starlette", "uvicorn")
@@ -50,7 +50,7 @@ def _options_checked() -> Iterator[None]:
     try:
         yield
     except InvalidOption as error:
-        raise Refusal(str(error), Code.USAGE) from None
+        raise Refusal(error.fact) from None
 
 
 @command(app, panel=INSPECT, document="")

@@ -12,7 +12,7 @@ from roocontext import reports
 from roocontext.cli import terminal
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import (
     After,
     ModelName,
@@ -80,7 +80,7 @@ def sessions(
 ) -> None:
     """List the sessions, newest first, and how full their context windows are."""
     if purged and (parent or where):
-        raise Refusal("Purged sessions have no metadata, and are not listed by parent.", Code.USAGE)
+        raise Refusal("Purged sessions have no metadata, and are not listed by parent.")
     page = limit or _room(context)
     with context.store() as store:
         if purged:

@@ -9,7 +9,7 @@ import typer
 from roocontext import reports
 from roocontext.cli.command_context import CommandContext, command
 from roocontext.cli.command_group import INSPECT
-from roocontext.cli.exit_codes import Code, Refusal
+from roocontext.cli.exit_codes import Refusal
 from roocontext.cli.options import ModelName, Recorded, SessionOrAll, Where, flag, option
 from roocontext.cli.points import time_option
 from roocontext.cli.screens import tables
@@ -46,7 +46,7 @@ def usage(
     """Show the tokens by role and by tool, and what the model calls have cost."""
     if session is None:
         if everything or family:
-            raise Refusal("--all and --family are about one session: name it.", Code.USAGE)
+            raise Refusal("--all and --family are about one session: name it.")
         with context.store() as store:
             spent = reports.usage.spending_of(
                 store,
@@ -60,7 +60,7 @@ def usage(
         return
     if by or since or until or where or recorded:
         line = "--by, --since, --until, --where and --recorded are about all sessions: name none."
-        raise Refusal(line, Code.USAGE)
+        raise Refusal(line)
     with context.session(session) as chat, context.progress("Counting tokens"):
         answer = reports.usage.usage_of(chat, model, everything=everything, family=family)
     context.show(answer, tables.draw_usage)

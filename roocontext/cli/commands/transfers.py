@@ -80,8 +80,7 @@ def import_(
     from roocontext.formats.databases import place_of  # noqa: PLC0415
 
     if everything and (tool or paths):
-        line = "--all imports from all tools: use it without --from and paths."
-        raise Refusal(line, Code.USAGE)
+        raise Refusal("--all imports from all tools: use it without --from and paths.")
     # Absolute, because a session's metadata records the path of its source.
     named: list[Place] = [
         Path(os.path.abspath(place)) if isinstance(place, Path) else place  # noqa: PTH100 - keeps links
@@ -89,7 +88,7 @@ def import_(
     ]
     tools = [tool] if tool else find.tools() if everything else []
     if not (named or tools):
-        raise Refusal("Name files or folders, or use --from TOOL or --all.", Code.USAGE)
+        raise Refusal("Name files or folders, or use --from TOOL or --all.")
     default: list[Place] = [
         place for name in tools for place in find.places(name)
     ]  # checks the name too
@@ -100,7 +99,7 @@ def import_(
         raise Refusal(line, Code.NOT_FOUND)
     files = [place for place in chosen if isinstance(place, Path)]
     if watch and files != chosen:
-        raise Refusal("--watch notices only changes of files: leave out the URL.", Code.USAGE)
+        raise Refusal("--watch notices only changes of files: leave out the URL.")
     seen: dict[Path, int] = {}
     # Before the import: a file that changes during it is imported again.
     find.changed_paths(files if watch else (), seen)

@@ -47,7 +47,7 @@ def moment_asked(text: str) -> datetime:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError, OSError):
         line = "as_of must be the number of an entry, or a time such as 2026-01-31T09:30."
-        raise InvalidOption(line, name="as_of", advice="") from None
+        raise InvalidOption(line, name="as_of") from None
 
 
 def number_asked(query: QueryParams, name: str, least: int = 0) -> int | None:
@@ -56,7 +56,7 @@ def number_asked(query: QueryParams, name: str, least: int = 0) -> int | None:
     if text is None or text == "":
         return None
     if not (_NUMBER.fullmatch(text) and least <= int(text) <= MAX_INTEGER):
-        raise InvalidOption(f"{name} must be the number of an entry.", name=name, advice="")
+        raise InvalidOption(f"{name} must be the number of an entry.", name=name)
     return int(text)
 
 
@@ -80,10 +80,10 @@ class PageView:
         """Read it from the query of a page."""
         tab = query.get("tab", Extent.VIEW.value)
         if tab not in [extent.value for extent in Extent]:
-            raise InvalidOption("tab must be view, live or all.", name="tab", advice="")
+            raise InvalidOption("tab must be view, live or all.", name="tab")
         place = Anchor(*(number_asked(query, name, 1) for name in Anchor._fields))
         if sum(part is not None for part in place) > 1:
-            raise InvalidOption("Give one of at, after and before.", name="at", advice="")
+            raise InvalidOption("Give one of at, after and before.", name="at")
         style = Style(markdown=query.get("md") != "0", edits_open=query.get("edits") == "open")
         return cls(session_id, Extent(tab), number_asked(query, "as_of"), place, style)
 

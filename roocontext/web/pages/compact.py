@@ -54,7 +54,7 @@ def compact_form(asked: FormRequest) -> Html:
 def _choice(asked: FormRequest) -> tuple[str, str]:
     aim = asked.fields.get("aim") or "condense"
     if aim not in _AIMS:
-        raise InvalidOption(f"aim must be one of {', '.join(_AIMS)}.", name="aim", advice="")
+        raise InvalidOption(f"aim must be one of {', '.join(_AIMS)}.", name="aim")
     return aim, asked.fields.get("policy") or "default"
 
 

@@ -13,7 +13,7 @@ from roocontext.log.encoding import MAX_INTEGER, encode
 from roocontext.log.forms import forms
 from roocontext.log.readings import Holds, Piece, pieces, reader
 from roocontext.log.readings.converse import to_base64
-from roocontext.reports.markup.body import images_in, session_title
+from roocontext.reports.markup.body import images_in
 from roocontext.reports.markup.elements import Html, facts, link_to, tag, together
 from roocontext.reports.markup.safe_html import preformatted
 from roocontext.reports.naming import quantity, size
@@ -27,7 +27,7 @@ from roocontext.web.pages.addresses import (
     session_asked,
     session_path,
 )
-from roocontext.web.pages.respond import framed
+from roocontext.web.pages.respond import session_frame
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -45,17 +45,16 @@ def whole_page(request: Request) -> Response:
     info = excerpt.overview.info
     path, name = f"{session_path(info.session_id)}/e/{entry.seq}", f"entry-{entry.seq}.json"
     text = "\n\n".join(_texts(entry)) or "Nothing."
-    return framed(
-        f"Entry {entry.seq}, {session_title(info)}",
-        tag("h1", f"Entry {entry.seq}"),
+    return session_frame(
+        f"Entry {entry.seq}",
+        info,
         facts(
-            link_to(session_title(info), path),
+            link_to("in its place", path),
             entry.role or entry.kind.value,
             size(excerpt.entries[0].size),
             link_to("download as it is stored", f"{path}/raw", download=name),
         ),
         _part(request, text, f"{path}/whole"),
-        session=info.session_id,
     )
 
 
@@ -158,11 +157,11 @@ def request_page(request: Request) -> Response:
     path = f"{session_path(info.session_id)}/e/{entry.seq}"
     repairs = chat.repairs(form, model=model, as_of=read)
     listed = [tag("li", f"entry {repair.seq}: {repair.rule}") for repair in repairs[:_MOST_REPAIRS]]
-    return framed(
-        f"Request of entry {entry.seq}, {session_title(info)}",
-        tag("h1", f"The request that entry {entry.seq} answers"),
+    return session_frame(
+        f"The request that entry {entry.seq} answers",
+        info,
         facts(
-            link_to(session_title(info), path),
+            link_to(f"entry {entry.seq}", path),
             link_to(f"as of entry {read}", address(session_path(chat.id), as_of=read)),
             *(
                 link_to(
@@ -183,5 +182,4 @@ def request_page(request: Request) -> Response:
             f"{path}/request",
             form=form,
         ),
-        session=info.session_id,
     )

@@ -156,7 +156,7 @@ def make_purge(asked: FormRequest) -> Response:
     """Purge the session, and show the receipt."""
     if asked.fields.get("confirmed", "").strip() != asked.session_id.strip():
         line = "The session was not purged: the typed text is not its id."
-        raise InvalidOption(line, name="confirmed", advice="")
+        raise InvalidOption(line, name="confirmed")
     asked.check_head()
     asked.store.purge(asked.session_id)
     return RedirectResponse(f"{asked.path}/purge", 303)

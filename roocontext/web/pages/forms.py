@@ -70,7 +70,7 @@ class FormRequest(NamedTuple):
         """A number that has to be given."""
         number = number_asked(self.fields, name, least)
         if number is None:
-            raise InvalidOption(f"{name} must be the number of an entry.", name=name, advice="")
+            raise InvalidOption(f"{name} must be the number of an entry.", name=name)
         return number
 
     def check_head(self) -> None:

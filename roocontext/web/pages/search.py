@@ -29,9 +29,7 @@ def search_page(request: Request) -> Response:
     wanted = asked.get("among", "all")
     among: Among | None = next((value for value in get_args(Among) if value == wanted), None)
     if among is None:
-        raise InvalidOption(
-            f"among must be one of {', '.join(get_args(Among))}.", name="among", advice=""
-        )
+        raise InvalidOption(f"among must be one of {', '.join(get_args(Among))}.", name="among")
     body: list[Child] = [tag("h1", "Search"), _form(query, session, among)]
     if query:
         refresh_index(store)
