@@ -16,7 +16,7 @@ from starlette.responses import Response
 from roocontext.reports.document import Document
 from roocontext.web.api.inputs import Parameters
 from roocontext.web.api.json_text import any_json_fields
-from roocontext.web.api.operations import JSON, PREFIX, TURN, Operation
+from roocontext.web.api.operations import IF_MATCH, JSON, KEY, PREFIX, TURN, Operation
 from roocontext.web.errors import PROBLEM
 
 _REF: Final = "#/components/schemas/{model}"
@@ -142,7 +142,7 @@ def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
     if operation.if_match:
         about = "The ETag of `GET /head`: the `head_seq` that the change is based on."
         required = operation.if_match == "required"
-        yield _parameter("header", "If-Match", tag, about, required=required)
+        yield _parameter("header", IF_MATCH, tag, about, required=required)
     if operation.turn:
         about = "The token of the turn in which this is done: refused if it is lost."
         token = {"type": "string", "pattern": r"^[0-9a-f]{32}$"}
@@ -150,7 +150,7 @@ def _headers(operation: Operation) -> Iterator[dict[str, Any]]:
     if operation.takes_key:
         about = "A name of this request, the entry's client id. With it, it is safe to repeat."
         key = {"type": "string", "pattern": r"^[A-Za-z0-9_.:-]{1,200}$"}
-        yield _parameter("header", "Idempotency-Key", key, about)
+        yield _parameter("header", KEY, key, about)
     if operation.version == "log":
         about = "An ETag that is known: if it is current, the answer is 304."
         yield _parameter("header", "If-None-Match", {"type": "string"}, about)

@@ -58,6 +58,8 @@ _ETAG: Final = re.compile(r'\s*(W/)?"([^"\x00-\x20\x7f]*)"\s*')
 _HEAD_SEQ: Final = re.compile(r"[0-9]{1,18}")
 _NO_HEAD: Final = MAX_INTEGER
 """The head that is expected if no ETag of If-Match can be that of a session."""
+IF_MATCH: Final = "If-Match"
+KEY: Final = "Idempotency-Key"
 TURN: Final = "Roocontext-Turn"
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,200}")
 _KEY: Final = re.compile(r'"((?:[^"\\]|\\.)*)"|[\x21\x23-\x7e]+')
@@ -217,9 +219,9 @@ async def _asked(operation: Operation, request: Request) -> AnyRequest:
         request.path_params.get("session", ""),
         request.path_params.get("seq", 0),
         query=read_query(operation.query, request.scope["query_string"]),
-        expected_seq=_expected(operation, request.headers.getlist("if-match")),
-        key=_key(operation, request.headers.getlist("idempotency-key")),
-        turn=_turn(operation, request.headers.getlist(TURN)),
+        expected_seq=_expected(operation, _header(request, IF_MATCH, taken=operation.if_match)),
+        key=_key(_header(request, KEY, taken=operation.takes_key)),
+        turn=_turn(operation, _header(request, TURN, taken=operation.turn)),
         body=await _body(operation, request),
     )
 
@@ -252,52 +254,48 @@ def _answered(operation: Operation, asked: AnyRequest) -> Response:
     return AsciiJson(document, answer.status, {**headers, **answer.headers})
 
 
-def _expected(operation: Operation, given: Sequence[str]) -> int | None:
+def _header(request: Request, name: str, *, taken: object) -> str | None:
+    """A header of a request, which is refused if the operation does not take it."""
+    given = request.headers.getlist(name)
+    if given and not taken:
+        raise MalformedRequest(f"This operation takes no {name}.", name=name)
+    return ",".join(given) if given else None
+
+
+def _expected(operation: Operation, value: str | None) -> int | None:
     """The head that If-Match names."""
-    if not given:
-        if operation.if_match == "required":
-            raise PreconditionRequired
-        return None
-    if not operation.if_match:
-        raise MalformedRequest("This operation takes no If-Match.", name="If-Match")
-    value = ",".join(given)
-    if value.strip() == "*":
+    if value is None and operation.if_match == "required":
+        raise PreconditionRequired
+    if value is None or value.strip() == "*":
         return None
     matches = [_ETAG.fullmatch(tag) for tag in value.split(",")]
     tags = [tag.groups() for tag in matches if tag]
     if len(tags) < len(matches):
-        raise MalformedRequest("If-Match must be ETags, or *.", name="If-Match")
+        raise MalformedRequest("If-Match must be ETags, or *.", name=IF_MATCH)
     # A weak tag never matches. The Idempotency-Key is looked up before the version is compared.
     heads = [int(tag) for weak, tag in tags if weak is None and _HEAD_SEQ.fullmatch(tag)]
     if len(heads) > 1:
-        raise MalformedRequest("If-Match names several versions.", name="If-Match")
+        raise MalformedRequest("If-Match names several versions.", name=IF_MATCH)
     return heads[0] if heads else _NO_HEAD
 
 
-def _key(operation: Operation, given: Sequence[str]) -> str | None:
+def _key(value: str | None) -> str | None:
     """The Idempotency-Key: a text in quotation marks, or without them."""
-    if not given:
+    if value is None:
         return None
-    if not operation.takes_key:
-        line = "This operation takes no Idempotency-Key."
-        raise MalformedRequest(line, name="Idempotency-Key")
-    key = _KEY.fullmatch(given[0].strip()) if len(given) == 1 else None
+    key = _KEY.fullmatch(value.strip())
     if key is None:
-        raise MalformedRequest("Idempotency-Key must be one text.", name="Idempotency-Key")
+        raise MalformedRequest("Idempotency-Key must be one text.", name=KEY)
     return key[0] if key[1] is None else re.sub(r"\\(.)", r"\1", key[1])
 
 
-def _turn(operation: Operation, given: Sequence[str]) -> str | None:
+def _turn(operation: Operation, value: str | None) -> str | None:
     """The token of a turn."""
-    if not given:
-        if operation.turn == "required":
-            raise MalformedRequest(f"Send the token of the turn as {TURN}.", name=TURN)
-        return None
-    if not operation.turn:
-        raise MalformedRequest(f"This operation takes no {TURN}.", name=TURN)
-    if len(given) > 1 or not _TOKEN.fullmatch(given[0]):
+    if value is None and operation.turn == "required":
+        raise MalformedRequest(f"Send the token of the turn as {TURN}.", name=TURN)
+    if value is not None and not _TOKEN.fullmatch(value):
         raise MalformedRequest(f"{TURN} must be the token of a turn.", name=TURN)
-    return given[0]
+    return value
 
 
 async def _body(operation: Operation, request: Request) -> Any:

@@ -30,6 +30,7 @@ from roocontext.store.writing.items import SetMetadata, SetTitle
 from roocontext.web.api import bodies, documents, queries
 from roocontext.web.api.json_text import json_text
 from roocontext.web.api.operations import (
+    KEY,
     PREFIX,
     Answer,
     AnyRequest,
@@ -343,7 +344,7 @@ def _keyed_rewind(asked: Changing[bodies.RewindInput]) -> Answer[reports.undo.Vi
     body, chat = asked.body, asked.chat
     if body.to is None or body.dry_run:
         line = "A rewind with an Idempotency-Key names the entry `to`, and cannot be a dry run."
-        raise MalformedRequest(line, name="Idempotency-Key")
+        raise MalformedRequest(line, name=KEY)
     to = body.to if body.keep_target else body.to - 1
     if to < 0:
         raise MessageNotFound("Nothing comes before the empty session, entry 0.", candidates=(0,))
@@ -360,14 +361,14 @@ def _keyed_rewind(asked: Changing[bodies.RewindInput]) -> Answer[reports.undo.Vi
 def _refuse_key(asked: AnyRequest) -> None:
     if asked.key is not None:
         line = "A list takes no Idempotency-Key: give each of its items a client_id."
-        raise MalformedRequest(line, name="Idempotency-Key")
+        raise MalformedRequest(line, name=KEY)
 
 
 def _fields(asked: AnyRequest, given: bodies.EntryInput | bodies.NoteInput) -> dict[str, Any]:
     """The fields of a message or a note of a request."""
     if asked.key is not None and given.client_id not in (None, asked.key):
         line = "The client_id and the Idempotency-Key are different."
-        raise MalformedRequest(line, name="Idempotency-Key")
+        raise MalformedRequest(line, name=KEY)
     return given.values() | ({} if asked.key is None else {"client_id": asked.key})
 
 
@@ -377,7 +378,7 @@ def _own_plan(asked: Changing[bodies.PlanInput]) -> Plan | None:
     if body.hide is None and body.blocks is None:
         if asked.key is not None:
             line = "Only a plan of the agent's own takes an Idempotency-Key."
-            raise MalformedRequest(line, name="Idempotency-Key")
+            raise MalformedRequest(line, name=KEY)
         return None
     # A repetition makes the same plan again, of the view that it was made of.
     first = None if asked.key is None else asked.chat.internals.first_written(asked.key)
