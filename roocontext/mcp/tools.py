@@ -48,27 +48,29 @@ def cut_texts(value: Any, longest: int) -> Any:
     return value
 
 
+def about(description: str, **limits: Any) -> Any:
+    """What a model is told about a parameter, and its limits."""
+    return Field(description=description, **limits)
+
+
 LONGEST: Final = 2_000
 """The most characters of a text in an answer, by default."""
 
 SessionName = Annotated[
     str,
-    Field(
-        description="A session's id or the beginning of it, `last`, `last~1` for the one before,"
+    about(
+        "A session's id or the beginning of it, `last`, `last~1` for the one before,"
         " or `=` followed by the whole id."
     ),
 ]
-Seq = Annotated[int, Field(ge=1, description="The number of an entry in its session.")]
-Limit = Annotated[int, Field(ge=1, le=200, description="At most this many.")]
+Seq = Annotated[int, about("The number of an entry in its session.", ge=1)]
+Limit = Annotated[int, about("At most this many.", ge=1, le=200)]
 Longest = Annotated[
-    int, Field(ge=2, le=100_000, description="Texts with more characters are cut in the middle.")
+    int, about("Texts with more characters are cut in the middle.", ge=2, le=100_000)
 ]
-After = Annotated[
-    str | None, Field(description="The `next` of the page before, for the next page.")
-]
+After = Annotated[str | None, about("The `next` of the page before, for the next page.")]
 Expected = Annotated[
-    int | None,
-    Field(description="Refuse if the session has changed since this `head_seq` was read."),
+    int | None, about("Refuse if the session has changed since this `head_seq` was read.")
 ]
 
 
@@ -82,23 +84,19 @@ class StoreTools:
         self,
         query: Annotated[
             str,
-            Field(
-                description="Words that a message must all contain. A phrase in quotation marks is"
+            about(
+                "Words that a message must all contain. A phrase in quotation marks is"
                 " found as it is written, and begin* finds every word that begins like that."
             ),
         ],
-        session: Annotated[
-            str | None, Field(description="Only in this session and its descendants.")
-        ] = None,
+        session: Annotated[str | None, about("Only in this session and its descendants.")] = None,
         *,
-        role: Annotated[Speaker | None, Field(description="Only messages of this speaker.")] = None,
-        tool: Annotated[
-            str | None, Field(description="Only the calls and outputs of this tool.")
-        ] = None,
+        role: Annotated[Speaker | None, about("Only messages of this speaker.")] = None,
+        tool: Annotated[str | None, about("Only the calls and outputs of this tool.")] = None,
         among: Annotated[
             Among,
-            Field(
-                description="standing: messages that are not rewound; visible: those that the model"
+            about(
+                "standing: messages that are not rewound; visible: those that the model"
                 " sees now; hidden: those that a summary or marker hides."
             ),
         ] = "all",
@@ -142,12 +140,8 @@ class StoreTools:
 
     def list_sessions(
         self,
-        text: Annotated[
-            str, Field(description="A text in the id, title or first prompt. Empty: all.")
-        ] = "",
-        parent: Annotated[
-            str | None, Field(description="Only the children of this session.")
-        ] = None,
+        text: Annotated[str, about("A text in the id, title or first prompt. Empty: all.")] = "",
+        parent: Annotated[str | None, about("Only the children of this session.")] = None,
         limit: Limit = 20,
         after: After = None,
     ) -> str:
@@ -176,12 +170,11 @@ class StoreTools:
         self,
         session: SessionName,
         content: Annotated[
-            str | list[dict[str, Any]], Field(description="A text, or a list of content blocks.")
+            str | list[dict[str, Any]], about("A text, or a list of content blocks.")
         ],
-        role: Annotated[str, Field(description="user or assistant.")] = "user",
+        role: Annotated[str, about("user or assistant.")] = "user",
         client_id: Annotated[
-            str | None,
-            Field(description="An id of this request: a repetition with it is stored once."),
+            str | None, about("An id of this request: a repetition with it is stored once.")
         ] = None,
         expected_seq: Expected = None,
     ) -> str:
@@ -193,10 +186,10 @@ class StoreTools:
     def rewind(
         self,
         session: SessionName,
-        to: Annotated[int, Field(ge=0, description="The entry to go back to; 0 is the start.")],
+        to: Annotated[int, about("The entry to go back to; 0 is the start.", ge=0)],
         expected_seq: Expected = None,
         *,
-        dry_run: Annotated[bool, Field(description="Only show what would be done.")] = False,
+        dry_run: Annotated[bool, about("Only show what would be done.")] = False,
     ) -> str:
         """Return a session to its state right after entry `to`. Nothing is deleted.
 

@@ -4,17 +4,10 @@ from collections.abc import Iterator
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from roocontext.log.counting import counter_named
 from roocontext.reports.document import Document, Text, Time
-from roocontext.reports.history import EntryRow, MessageRow, message_rows, rows_from, within_bytes
+from roocontext.reports.history import EntryRow, MessageRow, rows_from, within_bytes
 from roocontext.reports.tree import Tree, tree_of
-from roocontext.web.api.queries import (
-    EntriesQuery,
-    MessagesQuery,
-    NotesQuery,
-    TokensQuery,
-    ViewQuery,
-)
+from roocontext.web.api.queries import EntriesQuery
 
 if TYPE_CHECKING:
     from roocontext import Session
@@ -353,45 +346,6 @@ def _backwards(chat: "Session", end: int, as_of: int) -> Iterator[EntryRow]:
         rows = [*takewhile(lambda row: row.seq <= end, found)]  # noqa: B023 - used up here
         yield from reversed(rows)
         end = first - 1
-
-
-def view_report(chat: "Session", query: ViewQuery) -> ViewReport:
-    """A view, or a part of it."""
-    options: dict[str, Any] = query.model_dump(exclude={"content"})
-    view = chat.view(**options)
-    return ViewReport.of(view, messages=[*message_rows(view.messages)])
-
-
-def messages_report(chat: "Session", query: MessagesQuery) -> MessagesReport:
-    """A view in a provider's form."""
-    as_of = chat.view(as_of=query.as_of, recorded=query.recorded, limit=1).seq
-    asked: dict[str, Any] = {"model": query.model, "dialect": query.dialect, "as_of": as_of}
-    return MessagesReport.of(
-        query,
-        session_id=chat.id,
-        messages=chat.messages(query.form, **asked),
-        repairs=chat.repairs(query.form, **asked),
-    )
-
-
-def notes_report(chat: "Session", query: NotesQuery) -> NotesReport:
-    """A page of the notes of a kind."""
-    notes = chat.notes(query.note, as_of=query.as_of, recorded=query.recorded)
-    if query.target is not None:
-        notes = [note for note in notes if note.target == query.target]
-    if query.newest:
-        notes = [*{note.target: note for note in notes}.values()]
-    notes = sorted((note for note in notes if note.seq > query.after), key=lambda note: note.seq)
-    page = notes[: query.limit]
-    following = page[-1].seq if len(page) < len(notes) else None
-    return NotesReport.of(session_id=chat.id, notes=page, next=following)
-
-
-def tokens_report(chat: "Session", query: TokensQuery) -> TokensReport:
-    """The tokens of a view."""
-    counter = counter_named(query.counter)
-    count = chat.tokens(counter, as_of=query.as_of, recorded=query.recorded, after=query.after)
-    return TokensReport.of(counter, session_id=chat.id, counter=counter.name, tokens=count)
 
 
 def timeline_report(chat: "Session", most: int) -> TimelineReport:

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from roocontext import reports
 from roocontext.errors import MessageNotFound
+from roocontext.log.counting import counter_named
 from roocontext.store.proof.verify import Head
 from roocontext.web.api import documents, queries
 from roocontext.web.api.operations import JSON, Answer, Plain, Reading
@@ -72,12 +73,24 @@ def get_why(asked: Plain) -> Answer[reports.why.Why]:
 
 def get_view(asked: Reading[queries.ViewQuery]) -> Answer[documents.ViewReport]:
     """Read what the model sees, or saw at an entry or a time."""
-    return Answer(documents.view_report(asked.chat, asked.query))
+    options: dict[str, Any] = asked.query.model_dump(exclude={"content"})
+    view = asked.chat.view(**options)
+    messages = [*reports.history.message_rows(view.messages)]
+    return Answer(documents.ViewReport.of(view, messages=messages))
 
 
 def get_messages(asked: Reading[queries.MessagesQuery]) -> Answer[documents.MessagesReport]:
     """Read what the model sees in the form that a provider accepts, and what was repaired."""
-    return Answer(documents.messages_report(asked.chat, asked.query))
+    chat, query = asked.chat, asked.query
+    as_of = chat.view(as_of=query.as_of, recorded=query.recorded, limit=1).seq
+    options: dict[str, Any] = {"model": query.model, "dialect": query.dialect, "as_of": as_of}
+    report = documents.MessagesReport.of(
+        query,
+        session_id=chat.id,
+        messages=chat.messages(query.form, **options),
+        repairs=chat.repairs(query.form, **options),
+    )
+    return Answer(report)
 
 
 def get_frame(asked: Reading[queries.FrameQuery]) -> Answer[documents.FrameReport]:
@@ -90,12 +103,26 @@ def get_frame(asked: Reading[queries.FrameQuery]) -> Answer[documents.FrameRepor
 
 def get_tokens(asked: Reading[queries.TokensQuery]) -> Answer[documents.TokensReport]:
     """Count the tokens of the view, now or at a moment. Counts are stored."""
-    return Answer(documents.tokens_report(asked.chat, asked.query))
+    counter = counter_named(asked.query.counter)
+    part: dict[str, Any] = asked.query.model_dump(exclude={"counter"})
+    count = asked.chat.tokens(counter, **part)
+    named = {"session_id": asked.session_id, "counter": counter.name}
+    return Answer(documents.TokensReport.of(counter, tokens=count, **named))
 
 
 def get_notes(asked: Reading[queries.NotesQuery]) -> Answer[documents.NotesReport]:
     """Read the notes of a kind. The newest note on each target is current."""
-    return Answer(documents.notes_report(asked.chat, asked.query))
+    query = asked.query
+    notes = asked.chat.notes(query.note, as_of=query.as_of, recorded=query.recorded)
+    if query.target is not None:
+        notes = [note for note in notes if note.target == query.target]
+    if query.newest:
+        notes = [*{note.target: note for note in notes}.values()]
+    notes = sorted((note for note in notes if note.seq > query.after), key=lambda note: note.seq)
+    page = notes[: query.limit]
+    following = page[-1].seq if len(page) < len(notes) else None
+    report = documents.NotesReport.of(session_id=asked.session_id, notes=page, next=following)
+    return Answer(report)
 
 
 def get_pending(asked: Reading[queries.ContentQuery]) -> Answer[documents.PendingReport]:
