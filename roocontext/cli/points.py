@@ -38,7 +38,6 @@ class Point:
     """An entry or a time, and the argument that names it."""
 
     argument: str
-    text: str
     target: int | datetime | str
 
     def entry(self, chat: "Session") -> int:
@@ -113,7 +112,7 @@ def use_utc(*, wanted: bool) -> None:
 
 def _point(ctx: typer.Context, param: typer.CallbackParam, text: str) -> Point:
     name = _name(param)
-    return Point(name, text, target(name, text, ctx.obj.clock()))
+    return Point(name, target(name, text, ctx.obj.clock()))
 
 
 def _name(param: typer.CallbackParam) -> str:
