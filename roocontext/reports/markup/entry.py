@@ -260,11 +260,8 @@ class EntryRows:
         if acts.get("by") == "provider" or entry.kind is Kind.COVERING:
             yield tag("span", "compacted by the provider")
         elif policy or trigger:
-            yield tag(
-                "span",
-                f"policy {policy}" if policy not in ("", trigger) else "",
-                f", {trigger}" if policy not in ("", trigger) and trigger else trigger,
-            )
+            who = "" if policy in ("", trigger) else f"policy {policy}"
+            yield tag("span", ", ".join(filter(None, (who, trigger))))
         yield from _price(record.get("summary"))
 
     def _ranges(self, pairs: Sequence[Sequence[int]]) -> list[Child]:
