@@ -126,8 +126,7 @@ Need: TypeAlias = Literal["read", "write", "admin"]
 def check_permitted(settings: ServerSettings, need: Need) -> None:
     """Refuse what the server was not started for."""
     if need == "admin" and not settings.admin:
-        line = "Start the server with --admin to redact and purge."
-        raise WritingRefused(line, option="--admin")
+        raise WritingRefused("Start the server with --admin to redact and purge.", option="--admin")
     if need == "write" and not settings.allow_write:
         line = "The server is read-only. Start it with --allow-write to change sessions."
         raise WritingRefused(line, option="--allow-write")

@@ -367,8 +367,7 @@ def _refuse_key(asked: AnyRequest) -> None:
 def _fields(asked: AnyRequest, given: bodies.EntryInput | bodies.NoteInput) -> dict[str, Any]:
     """The fields of a message or a note of a request."""
     if asked.key is not None and given.client_id not in (None, asked.key):
-        line = "The client_id and the Idempotency-Key are different."
-        raise MalformedRequest(line, name=KEY)
+        raise MalformedRequest("The client_id and the Idempotency-Key are different.", name=KEY)
     return given.values() | ({} if asked.key is None else {"client_id": asked.key})
 
 
