@@ -86,6 +86,13 @@ class MethodRefused(RequestRefused):
     category = Category.USAGE
 
 
+class NotAcceptable(RequestRefused):
+    """None of the accepted media types can be sent."""
+
+    status = 406
+    category = Category.USAGE
+
+
 class BodyTooLarge(RequestRefused, ValueError):
     """The body of the request is too large."""
 

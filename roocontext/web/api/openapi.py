@@ -28,6 +28,7 @@ _STATUSES: Final = {
     401: "The token is missing or wrong.",
     403: "The server does not permit this: the origin, or a change of a read-only server.",
     404: "There is no such session or entry.",
+    406: "Accept excludes the media type of the answer.",
     409: "The operation is impossible in this state of the session, or the session is archived.",
     412: "The session has another version than If-Match says.",
     413: "The body is too large.",
@@ -39,7 +40,7 @@ _STATUSES: Final = {
     502: "No summary could be made.",
     503: "The database does not answer; `Retry-After` says when to try again.",
 }
-_EVERYWHERE: Final = (400, 401, 403, 421, 500, 503)
+_EVERYWHERE: Final = (400, 401, 403, 406, 421, 500, 503)
 _ABOUT: Final = (
     "The sessions of coding agents: an append-only log for each, and the view of it that the model"
     " sees. Contents come back exactly as they were sent; languages that read JSON numbers as"

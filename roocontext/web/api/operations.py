@@ -42,6 +42,7 @@ from roocontext.web.errors import (
     MalformedRequest,
     MediaTypeRefused,
     MethodRefused,
+    NotAcceptable,
     PreconditionFailed,
     PreconditionRequired,
     check_head,
@@ -214,6 +215,7 @@ def _endpoint(own: Mapping[str, Operation]) -> Callable[[Request], Any]:
 async def _asked(operation: Operation, request: Request) -> AnyRequest:
     """Check and read a request."""
     check_permitted(request.app.state.settings, operation.needs)
+    _check_accepted(operation, request.headers.get("accept", ""))
     return ApiRequest(
         request,
         request.path_params.get("session", ""),
@@ -260,6 +262,20 @@ def _header(request: Request, name: str, *, taken: object) -> str | None:
     if given and not taken:
         raise MalformedRequest(f"This operation takes no {name}.", name=name)
     return ",".join(given) if given else None
+
+
+def _check_accepted(operation: Operation, accept: str) -> None:
+    """Refuse a request whose Accept has none of the media types of the answer."""
+    ranges = []
+    for part in accept.split(","):
+        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if kind and not any(re.fullmatch(r"q=0(\.0*)?", piece) for piece in parameters):
+            ranges.append(kind)
+    for media in operation.media:
+        main = media.partition("/")[0]
+        if not accept.strip() or {"*/*", f"{main}/*", media} & {*ranges}:
+            return
+    raise NotAcceptable(f"The answer is {' or '.join(operation.media)}.")
 
 
 def _expected(operation: Operation, value: str | None) -> int | None:

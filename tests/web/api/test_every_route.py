@@ -91,6 +91,10 @@ class TestRefusals:
         path = path_of(operation).partition("?")[0]
         assert ask(client, operation, f"{path}?{query}").status == 400
 
+    def test_media_type_that_is_not_sent(self, client: WebClient, operation: Operation) -> None:
+        answer = ask(client, operation, accept="image/png, text/csv;q=0.5")
+        assert (answer.status, answer.json["type"]) == (406, "urn:roocontext:not-acceptable")
+
     def test_change_of_a_read_only_server(self, reader: WebClient, operation: Operation) -> None:
         if STREAM in operation.media:
             return  # it would not end
