@@ -4,7 +4,6 @@ import json
 
 import pytest
 from anthropic.types import RawMessageStreamEvent
-from google.genai import types as genai
 from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
@@ -149,55 +148,10 @@ def gemini_chunks(*parts, reason="STOP"):
     return [{"candidates": [it], "modelVersion": "gemini-x"} for it in candidates]
 
 
-def arguments(*pieces, more=True, **fields):
-    """A chunk of a call whose arguments are streamed."""
-    held = {"partialArgs": list(pieces), "willContinue": more} if pieces else {}
-    return {"functionCall": {**fields, **held}}
-
-
-STREAMED_CALL = [
-    {**arguments(name="run", id="c1"), "thoughtSignature": "c2ln"},
-    arguments({"jsonPath": "$.command", "stringValue": "l", "willContinue": True}),
-    arguments({"jsonPath": "$.command", "stringValue": "s"}),
-    arguments(
-        {"jsonPath": "$.limits[0].lines", "numberValue": 3.0},
-        {"jsonPath": "$.limits[1]", "nullValue": "NULL_VALUE"},
-        {"jsonPath": "$['a b']", "boolValue": True},
-    ),
-    arguments(),
-]
-STREAMED_CALL[0]["functionCall"]["willContinue"] = True
-JOINED = {"command": "ls", "limits": [{"lines": 3}, None], "a b": True}
-
-
-@pytest.mark.parametrize("as_object", [True, False])
-def test_streamed_arguments_of_gemini_are_one_call(as_object):
-    chunks = gemini_chunks({"text": "so"}, *STREAMED_CALL, {"functionCall": {"name": "g"}})
-    if as_object:
-        chunks = [genai.GenerateContentResponse.model_validate(it) for it in chunks]
-    parts = read_reply(chunks).content["parts"]
-    assert parts == [
-        {"text": "so"},
-        {
-            "functionCall": {"name": "run", "id": "c1", "args": JOINED},
-            "thoughtSignature": "c2ln",
-        },
-        {"functionCall": {"name": "g"}},
-    ]
-
-
-def test_call_of_gemini_whose_arguments_do_not_end_is_refused():
-    with pytest.raises(InvalidMessage, match="rest of the arguments"):
-        read_reply(gemini_chunks(*STREAMED_CALL[:3]))
-    cut_off = read_reply(gemini_chunks(*STREAMED_CALL[:3], reason="MAX_TOKENS"))
-    assert cut_off.content["parts"][0]["functionCall"]["args"] == {"command": "ls"}
-
-
-@pytest.mark.parametrize("path", ["", "command", "$", "$..x", "$.list[5]", "$.a[0].b"])
-def test_path_that_cannot_be_followed_is_refused(path):
-    begun = arguments({"jsonPath": "$.a", "stringValue": "x"}, name="run")
-    with pytest.raises(InvalidMessage):
-        read_reply(gemini_chunks(begun, arguments({"jsonPath": path, "stringValue": "x"})))
+@pytest.mark.parametrize("more", [{"willContinue": True}, {"partialArgs": [{"jsonPath": "$.a"}]}])
+def test_arguments_of_gemini_that_are_streamed_in_parts_are_refused(more):
+    with pytest.raises(InvalidMessage, match="streamFunctionCallArguments"):
+        read_reply(gemini_chunks({"functionCall": {"name": "run", **more}}))
 
 
 def test_stream_of_gemini_without_a_finish_reason_is_refused():

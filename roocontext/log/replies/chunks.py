@@ -4,7 +4,6 @@ A stream that ended before its last chunk is refused: what is missing cannot be 
 """
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ from roocontext.errors import InvalidMessage
 from roocontext.log.readings import Block
 from roocontext.log.readings.blocks import as_dict, dicts, string
 from roocontext.log.readings.gemini import as_sent
-from roocontext.log.turns import TOO_LONG
 
 
 def join_chunks(chunks: Sequence[Block]) -> Block:
@@ -255,20 +253,17 @@ def _gemini(chunks: Sequence[Block]) -> Block:
 
 
 def _candidate(candidate: Block, parts: Sequence[Block]) -> Block:
-    reason = string(candidate, "finishReason") or string(candidate, "finish_reason")
-    if not reason:
+    if not (string(candidate, "finishReason") or string(candidate, "finish_reason")):
         raise _cut_off("a finishReason")
-    made = list(_run_together(parts, may_end=reason in TOO_LONG))
-    return {**candidate, "content": {"role": "model", "parts": made}}
+    return {**candidate, "content": {"role": "model", "parts": list(_run_together(parts))}}
 
 
-def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
-    """Join texts of one kind that follow each other, and the arguments of a call.
+def _run_together(parts: Sequence[Block]) -> Iterator[Block]:
+    """Join texts of one kind that follow each other; a part with a signature stays as it is.
 
-    A part with a signature stays as it is. The last part of a stream is often an empty text.
+    The last part of a stream is often an empty text.
     """
     text: Block | None = None
-    growing: Block | None = None
     for part in parts:
         is_words = isinstance(part.get("text"), str) and part.keys() <= {"text", "thought"}
         if text is not None and not (is_words and text.get("thought") == part.get("thought")):
@@ -279,78 +274,15 @@ def _run_together(parts: Sequence[Block], *, may_end: bool) -> Iterator[Block]:
             text = {**part, "text": before + part["text"]} if before or part["text"] else None
             continue
         call = as_dict(as_sent(part).get("functionCall"))
-        if growing is None and not (call.get("willContinue") or call.get("partialArgs")):
-            yield part
-            continue
-        if growing is not None and string(call, "name"):
-            raise _cut_off("the rest of the arguments of a call")
-        growing = _with_arguments(growing or {}, as_sent(part), call)
-        if not call.get("willContinue"):
-            yield growing
-            growing = None
-    if text is not None:
-        yield text
-    if growing is not None:
-        if not may_end:
-            raise _cut_off("the rest of the arguments of a call")
-        yield growing
-
-
-def _with_arguments(growing: Block, part: Block, call: Block) -> Block:
-    """Add the arguments of a chunk to a call."""
-    so_far = as_dict(growing.get("functionCall"))
-    args = {**as_dict(so_far.get("args")), **as_dict(call.get("args"))}
-    for piece in dicts(call.get("partialArgs")):
-        _set(args, _steps(string(piece, "jsonPath")), _value(piece))
-    fields = {key: it for key, it in call.items() if key not in ("partialArgs", "willContinue")}
-    beside = {key: it for key, it in part.items() if key != "functionCall"}
-    return {**growing, **beside, "functionCall": {**so_far, **fields, "args": args}}
-
-
-def _value(piece: Block) -> Any:
-    for name in ("stringValue", "numberValue", "boolValue"):
-        if name in piece:
-            value = piece[name]
-            is_whole = isinstance(value, float) and value.is_integer()
-            return int(value) if is_whole else value
-    return None
-
-
-_STEP: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\[(?:'([^']*)'|"([^"]*)")\]""")
-
-
-def _steps(path: str) -> list[str | int]:
-    """The names and indices of a JSON path such as `$.files[0].name`."""
-    steps = list(_STEP.finditer(path))
-    if not steps or "$" + "".join(step[0] for step in steps) != path:
-        raise InvalidMessage(
-            "The arguments of a streamed call have a path that cannot be read.",
-            path="reply.functionCall.partialArgs",
-        )
-    return [int(step[2]) if step[2] else step[1] or step[3] or step[4] or "" for step in steps]
-
-
-def _set(holder: Any, steps: Sequence[str | int], value: Any) -> None:
-    """Set the value at a path; a text is added to the one that is there."""
-    place: Any
-    for number, place in enumerate(steps):
-        if isinstance(holder, list) and place == len(holder):
-            holder.append(None)
-        is_index = isinstance(place, int)
-        fits = isinstance(holder, list) if is_index else isinstance(holder, dict)
-        if not fits or (is_index and place >= len(holder)):
+        if call.get("willContinue") or call.get("partialArgs"):
             raise InvalidMessage(
-                "The arguments of a streamed call do not fit together.",
+                "The arguments of a call were streamed in parts, which cannot be recorded. Request"
+                " them whole, without streamFunctionCallArguments.",
                 path="reply.functionCall.partialArgs",
             )
-        before = holder[place] if is_index else holder.get(place)
-        if number == len(steps) - 1:
-            is_more = isinstance(before, str) and isinstance(value, str)
-            holder[place] = before + value if is_more else value
-            return
-        if before is None:
-            holder[place] = [] if isinstance(steps[number + 1], int) else {}
-        holder = holder[place]
+        yield part
+    if text is not None:
+        yield text
 
 
 def _place(piece: Block, name: str = "index") -> int:
