@@ -110,20 +110,16 @@ def hide_plan(
     """A plan that hides these live rows and inserts new ones in their place."""
     away = set(hide)
     gone = total_size(row for row in situation.visible if row.seq in away)
-    after = situation.size.minus(gone).plus(measured(situation, rows))
-    return Plan(
-        head_seq=situation.head_seq,
+    return _plan(
+        situation,
+        situation.size.minus(gone).plus(measured(situation, rows)),
         action=action,
         hides=ranges_of(sorted(away)),
         rows=tuple(rows),
         lead=lead,
         at_end=at_end,
-        counts=_counts(situation, after),
         compat=compat,
         policy=policy,
-        trigger=situation.trigger,
-        session_id=situation.session_id,
-        seen=situation.seen,
         record=record or {},
     )
 
@@ -157,19 +153,15 @@ def clear_plan(
     `keeps` are how many characters stay of the head and the tail of some of them.
     """
     parts_kept = tuple(Kept(*block, *parts) for block, parts in sorted(keeps.items()))
-    after = size_without(situation, blocks, placeholder, parts_kept)
-    return Plan(
-        head_seq=situation.head_seq,
+    return _plan(
+        situation,
+        size_without(situation, blocks, placeholder, parts_kept),
         action=Action.CLEAR,
         clears=tuple(sorted(blocks)),
         keeps=parts_kept,
         placeholder=placeholder,
-        counts=_counts(situation, after),
         compat=compat,
         policy=policy,
-        trigger=situation.trigger,
-        session_id=situation.session_id,
-        seen=situation.seen,
         record=record or {},
     )
 
@@ -207,8 +199,16 @@ def cleared_size(situation: Situation, row: Row, blocks: Mapping[int, ShownOutpu
     return situation.measure(message.role, message.content, message.format)
 
 
-def _counts(situation: Situation, after: Size) -> Counts:
-    return Counts(situation.counter, situation.size, after, situation.exact)
+def _plan(situation: Situation, after: Size, **decided: Any) -> Plan:
+    """A plan of this situation that leaves a request of this size."""
+    return Plan(
+        head_seq=situation.head_seq,
+        counts=Counts(situation.counter, situation.size, after, situation.exact),
+        trigger=situation.trigger,
+        session_id=situation.session_id,
+        seen=situation.seen,
+        **decided,
+    )
 
 
 Part: TypeAlias = tuple[Row, ...]
